@@ -1,0 +1,86 @@
+"""The one vocabulary between worker, session and views: frozen records, with no torch and no textual."""
+
+from __future__ import annotations
+
+from tcexplore.events.base import PROTOCOL, Event, Location
+from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
+from tcexplore.events.codec import decode as _decode
+from tcexplore.events.dynamo import (
+    FrameSkipped,
+    FxNode,
+    GraphBreak,
+    GraphCaptured,
+    Guard,
+    GuardsInstalled,
+    OpsOutside,
+    Recompiled,
+)
+from tcexplore.events.inductor import AtenGraph, CacheUsed, FusionDecision, Kernel, KernelLine, Wrapper
+from tcexplore.events.run import (
+    PHASES,
+    Config,
+    EntryFound,
+    FactMissing,
+    Failed,
+    Finished,
+    Job,
+    ModulesImported,
+    Output,
+    PhaseStarted,
+    PhaseTimed,
+    Standby,
+)
+from tcexplore.events.text import clean
+from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
+
+VOCABULARY: dict[str, type] = {
+    record.__name__: record
+    for record in (
+        AtenGraph,
+        CacheUsed,
+        CallMade,
+        EntryFound,
+        FactMissing,
+        Failed,
+        Finished,
+        FrameSkipped,
+        FusionDecision,
+        GraphBreak,
+        GraphCaptured,
+        GuardsInstalled,
+        Kernel,
+        ModulesImported,
+        OpsOutside,
+        Output,
+        PairsMeasured,
+        PhaseStarted,
+        PhaseTimed,
+        Recompiled,
+        Standby,
+        TimingEstimate,
+        TimingSkipped,
+        Wrapper,
+    )
+}
+
+
+def decode(body: bytes) -> Event:
+    """The event in one frame's body, its text cleaned. Raises `ProtocolError`."""
+    event: Event = _decode(body, VOCABULARY)
+    return event
+
+
+def decode_job(body: bytes) -> Job:
+    """The job in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
+    job: Job = _decode(body, {"Job": Job}, text=str)
+    return job
+
+
+__all__ = [
+    "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY",
+    "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
+    "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Job",
+    "Kernel", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "PhaseStarted",
+    "PhaseTimed", "ProtocolError", "Recompiled", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper",
+    "clean", "decode", "decode_job", "encode",
+]  # fmt: skip

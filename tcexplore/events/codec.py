@@ -1,0 +1,129 @@
+"""Events to bytes and back: a 4-byte big-endian length, then JSON. No pickle; all text cleaned on the way in."""
+
+from __future__ import annotations
+
+import json
+import struct
+import types
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from tcexplore.events.text import clean
+
+HEADER = struct.Struct(">I")
+LARGEST = 256 * 1024 * 1024
+
+Decoder = Callable[[Any], Any]
+
+
+class ProtocolError(ValueError):
+    """The other side sent something that is no event of this protocol."""
+
+
+def encode(record: Any) -> bytes:
+    """One frame: header and JSON of a record, its type name under `$`."""
+    body = json.dumps({"$": type(record).__name__, **_plain(record)}, separators=(",", ":")).encode()
+    return HEADER.pack(len(body)) + body
+
+
+def decode(body: bytes, vocabulary: dict[str, type], text: Callable[[str], str] = clean) -> Any:
+    """The record in one frame's body, each text passed through `text`.
+
+    Raises `ProtocolError` for anything malformed; unknown fields are ignored.
+    """
+    try:
+        data = json.loads(body)
+        cls = vocabulary[data["$"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProtocolError(f"not an event of this protocol: {body[:80]!r}") from error
+    return _decoder(cls, text)(data)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+@cache
+def _decoder(hint: Any, text: Callable[[str], str]) -> Decoder:
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _record(hint, text)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _optional(next(a for a in args if a is not type(None)), text)
+    if origin is tuple:
+        return _tuple(args, text)
+    if hint is str:
+        return _text(text)
+    if hint in (int, float, bool):
+        return _scalar(hint)
+    raise TypeError(f"no decoder for {hint!r}")
+
+
+def _record(cls: type, text: Callable[[str], str]) -> Decoder:
+    hints = get_type_hints(cls)
+    members = [
+        (f.name, _decoder(hints[f.name], text), f.default is MISSING and f.default_factory is MISSING)
+        for f in fields(cls)
+    ]
+
+    def decode_record(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise ProtocolError(f"{cls.__name__}: expected a record")
+        known: dict[str, Any] = {}
+        for name, decoder, required in members:
+            if name in data:
+                known[name] = decoder(data[name])
+            elif required:
+                raise ProtocolError(f"{cls.__name__}: no {name}")
+        return cls(**known)
+
+    return decode_record
+
+
+def _optional(inner: Any, text: Callable[[str], str]) -> Decoder:
+    decoder = _decoder(inner, text)
+    return lambda data: None if data is None else decoder(data)
+
+
+def _tuple(args: tuple[Any, ...], text: Callable[[str], str]) -> Decoder:
+    def sequence(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise ProtocolError("expected a list")
+        return data
+
+    if len(args) == 2 and args[1] is Ellipsis:
+        each = _decoder(args[0], text)
+        return lambda data: tuple(map(each, sequence(data)))
+    several = [_decoder(a, text) for a in args]
+
+    def fixed(data: Any) -> Any:
+        if len(sequence(data)) != len(several):
+            raise ProtocolError(f"expected {len(several)} items")
+        return tuple(decoder(item) for decoder, item in zip(several, data, strict=True))
+
+    return fixed
+
+
+def _text(cleaned: Callable[[str], str]) -> Decoder:
+    def string(data: Any) -> str:
+        if not isinstance(data, str):
+            raise ProtocolError("expected text")
+        return cleaned(data)
+
+    return string
+
+
+def _scalar(kind: type) -> Decoder:
+    def number(data: Any) -> Any:
+        allowed = (int, float) if kind is float else (kind,)
+        if not isinstance(data, allowed) or (kind is not bool and isinstance(data, bool)):
+            raise ProtocolError(f"expected {kind.__name__}")
+        return kind(data)
+
+    return number

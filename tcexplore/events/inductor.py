@@ -1,0 +1,89 @@
+"""What AOTAutograd and Inductor made: ATen graphs, kernels, wrappers, fusion decisions, caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcexplore.events.base import Event, Location
+from tcexplore.events.dynamo import FxNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtenGraph(Event):
+    """A graph below Dynamo's. `stage` is `joint`, `forward`, `backward`, `inference` (AOTAutograd) or `post_grad`
+    (Inductor, after its passes). `phase` is `forward` or `backward`. `nodes` is empty where torch gives text only.
+    """
+
+    graph: str
+    stage: str
+    phase: str
+    nodes: tuple[FxNode, ...] = ()
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelLine:
+    """Provenance of line `n` (1-based) of a kernel's source: post-grad node names and the person's lines."""
+
+    n: int
+    nodes: tuple[str, ...] = ()
+    source: tuple[Location, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel(Event):
+    """One generated or extern kernel, in the order of the wrapper's calls.
+
+    `language` is `cpp`, `triton` or `extern`. `ops` are the ATen/prim ops fused into it, in graph order
+    (`aten.gelu`); `nodes` the post-grad nodes; `source_lines` the person's lines. `lines` is empty where only
+    kernel-level provenance is known. `bytes_read`/`bytes_written` come from the scheduler (buffer sizes), `flops` is
+    None where torch does not count them. `kind` is the scheduler node's class, `buffers` the names of its outputs.
+    """
+
+    graph: str
+    phase: str
+    name: str
+    language: str
+    source: str
+    ops: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    source_lines: tuple[Location, ...] = ()
+    lines: tuple[KernelLine, ...] = ()
+    kind: str = ""
+    scheduler_nodes: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    flops: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper(Event):
+    """The Python module that calls the kernels of one graph, whole, before the C++ or Triton compiler ran."""
+
+    graph: str
+    phase: str
+    source: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionDecision(Event):
+    """Inductor's scheduler considered fusing scheduler nodes `a` and `b`. `reason` is torch's, empty when fused."""
+
+    graph: str
+    phase: str
+    a: str
+    b: str
+    fused: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUsed(Event):
+    """One look-up: `cache` is `fx_graph`, `aot_autograd`, ...; `outcome` `hit`, `miss` or `bypass`, with a reason."""
+
+    graph: str
+    cache: str
+    outcome: str
+    reason: str = ""

@@ -1,0 +1,145 @@
+"""The life of one run: the job it was given, its phases, what it printed, how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tcexplore.events.base import Event, Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """How a run compiles; the fields are the arguments of `torch.compile` and the command line's options."""
+
+    mode: str = "default"
+    backend: str = "inductor"
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    train: bool = False
+    device: str | None = None
+    """Move model and inputs here; None leaves them where the file put them."""
+    target: str = "native"
+    inputs: tuple[str, ...] = ()
+    """`--input` specifications such as `f32[64,512]` or `mask=bool[64]`."""
+    seed: int = 0
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Front end to worker: run this file once. The only message that travels in this direction.
+
+    `source` is the text that the front end read at the save, so that the run and the panes
+    cannot disagree when the file changes again meanwhile.
+    """
+
+    run: int
+    file: str
+    source: str
+    name: str | None = None
+    argv: tuple[str, ...] = ()
+    config: Config = field(default_factory=Config)
+    time_for: float | None = None
+    """Seconds of timing after the compile; None refines until the worker is ended, 0 skips timing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby(Event):
+    """A worker is ready for a job. `seconds` is how long importing and priming took."""
+
+    torch: str
+    python: str
+    device: str
+    """What compiled code runs on by default, e.g. `cpu` or `cuda: NVIDIA H200`."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseStarted(Event):
+    """The run entered a phase.
+
+    One of `PHASES`. Phases nest in torch (Inductor runs inside Dynamo's frame); the latest one started is shown.
+    `graph` is the compile id the phase works on, where there is one.
+    """
+
+    phase: str
+    graph: str | None = None
+    at: float
+    """Seconds since the job arrived."""
+
+
+PHASES = ("importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "timing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTimed(Event):
+    """A finished span of compile time, from torch's own event log. `depth` nests spans."""
+
+    name: str
+    seconds: float
+    graph: str | None
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryFound(Event):
+    """What of the file is compiled and with which inputs.
+
+    `kind` is `module`, `function` or `script`; `rule` says in words which rule of the file contract hit;
+    `calls` has one tuple of argument descriptions (`f32[64, 512]`) per call; `notes` are facts worth a line,
+    for instance that a GPU is present but the file stays on the CPU.
+    """
+
+    name: str
+    kind: str
+    rule: str
+    calls: tuple[tuple[str, ...], ...]
+    location: Location | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModulesImported(Event):
+    """The person's own modules that the file imported (absolute paths): these are watched too."""
+
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output(Event):
+    """Text that the person's program wrote. `stream` is `stdout` or `stderr`. Made by the front end from pipes."""
+
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(Event):
+    """The run ended early.
+
+    `stage` is a phase, or `file` (unreadable, no entry), `worker` (crashed, killed), `arguments`.
+    `blame` is `person` (their file or arguments: exit 2) or `compiler` (torch or the worker: exit 3).
+    `traceback` is cut to the person's frames where that is possible; `hint` says what to try.
+    """
+
+    stage: str
+    blame: str
+    type: str
+    message: str
+    location: Location | None = None
+    hint: str = ""
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Event):
+    """Everything that the job asked for is done; nothing more follows of this run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactMissing(Event):
+    """This torch does not give a fact. `fact` names it for a pane, `symbol` the torch symbol, `reason` why."""
+
+    fact: str
+    symbol: str
+    reason: str

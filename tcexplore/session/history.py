@@ -1,0 +1,67 @@
+"""The saves of one sitting: which snapshot is in view, and whether it is the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tcexplore import events as ev
+from tcexplore.session.snapshot import Snapshot
+
+KEPT = 50
+"""Saves kept whole; older ones are let go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """All runs, oldest first. `pinned` is the run that the person stepped back to, None follows the newest."""
+
+    runs: tuple[Snapshot, ...] = field(default=())
+    pinned: int | None = None
+
+    @property
+    def newest(self) -> Snapshot | None:
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def shown(self) -> Snapshot | None:
+        """The run in view: the pinned one, else the newest."""
+        return next((s for s in self.runs if s.run == self.pinned), self.newest)
+
+    def view(self, has: Callable[[Snapshot], bool]) -> Snapshot | None:
+        """The run that a pane shows, `has` telling whether a run knows anything of what that pane is about.
+
+        While the newest run does not know it yet, and after it failed, that is the last run that did: the pane
+        marks it as old (`snapshot is not session.shown`). A pinned run is shown as it is.
+        """
+        shown = self.shown
+        if shown is None or self.pinned is not None or shown.complete or has(shown):
+            return shown
+        return next((s for s in reversed(self.runs) if has(s)), shown)
+
+    def begin(self, job: ev.Job) -> Session:
+        """A new run starts; the view follows it again."""
+        snapshot = Snapshot(run=job.run, file=job.file, source=job.source, config=job.config)
+        return replace(self, runs=(*self.runs, snapshot)[-KEPT:], pinned=None)
+
+    def apply(self, event: ev.Event) -> Session:
+        """The session with one event more. An event of any run but the newest is late and is dropped."""
+        newest = self.newest
+        if newest is None or event.run != newest.run:
+            return self
+        return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
+
+    def step(self, by: int) -> Session:
+        """Look `by` saves further (negative: back); past the newest one the view follows again."""
+        if not self.runs:
+            return self
+        shown = self.shown
+        index = next(i for i, s in enumerate(self.runs) if s is shown) + by
+        index = max(0, min(index, len(self.runs) - 1))
+        pinned = None if index == len(self.runs) - 1 else self.runs[index].run
+        return replace(self, pinned=pinned)
+
+    def before(self, snapshot: Snapshot) -> Snapshot | None:
+        """The last complete run before this one, to compare with."""
+        earlier = [s for s in self.runs if s.run < snapshot.run and s.complete]
+        return earlier[-1] if earlier else None

@@ -1,0 +1,141 @@
+"""All that is known of one run so far: an immutable record that grows as events arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tcexplore import events as ev
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One run. `status` is `running`, `ok` or `failed`; tuples hold events in the order of their arrival."""
+
+    run: int
+    file: str
+    source: str
+    """The file's text at the save that started this run."""
+    config: ev.Config
+    status: str = "running"
+    phase: str = ""
+    phase_graph: str | None = None
+    entry: ev.EntryFound | None = None
+    graphs: tuple[ev.GraphCaptured, ...] = ()
+    breaks: tuple[ev.GraphBreak, ...] = ()
+    skipped: tuple[ev.FrameSkipped, ...] = ()
+    outside: ev.OpsOutside | None = None
+    guards: tuple[ev.GuardsInstalled, ...] = ()
+    recompiles: tuple[ev.Recompiled, ...] = ()
+    aten_graphs: tuple[ev.AtenGraph, ...] = ()
+    kernels: tuple[ev.Kernel, ...] = ()
+    wrappers: tuple[ev.Wrapper, ...] = ()
+    fusion: tuple[ev.FusionDecision, ...] = ()
+    caches: tuple[ev.CacheUsed, ...] = ()
+    phases: tuple[ev.PhaseTimed, ...] = ()
+    calls: tuple[ev.CallMade, ...] = ()
+    pairs: tuple[ev.PairsMeasured, ...] = ()
+    timing: ev.TimingEstimate | None = None
+    timing_skipped: str = ""
+    output: tuple[ev.Output, ...] = ()
+    output_dropped: int = 0
+    """Characters of output that were let go because there was too much of it."""
+    modules: tuple[str, ...] = ()
+    failed: ev.Failed | None = None
+    missing: tuple[ev.FactMissing, ...] = ()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether anything was compiled at all."""
+        return bool(self.graphs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything but further timing is known: the compile is over and nothing failed."""
+        return self.status == "ok" or (self.status == "running" and self.phase == "timing")
+
+    def apply(self, event: ev.Event) -> Snapshot:
+        """This snapshot with one more event in it; an event of another run leaves it as it is."""
+        step = _STEPS.get(type(event))
+        return self if step is None or event.run != self.run else step(self, event)
+
+
+Step = Callable[[Snapshot, Any], Snapshot]
+
+OUTPUT_KEPT = 2_000_000
+"""Characters of output kept per run; the oldest go first."""
+
+
+def _append(field: str) -> Step:
+    def step(snapshot: Snapshot, event: ev.Event) -> Snapshot:
+        grown: dict[str, Any] = {field: (*getattr(snapshot, field), event)}
+        return replace(snapshot, **grown)
+
+    return step
+
+
+def _set(field: str) -> Step:
+    def step(snapshot: Snapshot, event: ev.Event) -> Snapshot:
+        changed: dict[str, Any] = {field: event}
+        return replace(snapshot, **changed)
+
+    return step
+
+
+def _output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
+    output = snapshot.output
+    if output and output[-1].stream == event.stream and len(output[-1].text) < 65_536:
+        output, event = output[:-1], replace(event, text=output[-1].text + event.text)
+    output = (*output, event)
+    dropped, size = snapshot.output_dropped, sum(len(o.text) for o in output)
+    while size > OUTPUT_KEPT and len(output) > 1:
+        dropped, size, output = dropped + len(output[0].text), size - len(output[0].text), output[1:]
+    return replace(snapshot, output=output, output_dropped=dropped)
+
+
+def _break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
+    """A break that nested frames report again adds to its count instead of standing there twice."""
+
+    def same(other: ev.GraphBreak) -> bool:
+        return (other.location, other.kind) == (event.location, event.kind) and other.location is not None
+
+    if not any(map(same, snapshot.breaks)):
+        return replace(snapshot, breaks=(*snapshot.breaks, event))
+    merged = tuple(replace(b, count=b.count + event.count) if same(b) else b for b in snapshot.breaks)
+    return replace(snapshot, breaks=merged)
+
+
+def _failed(snapshot: Snapshot, event: ev.Failed) -> Snapshot:
+    return replace(snapshot, failed=event, status="failed", phase="")
+
+
+def _finished(snapshot: Snapshot, _: ev.Finished) -> Snapshot:
+    return replace(snapshot, status="failed" if snapshot.failed else "ok", phase="")
+
+
+_STEPS: dict[type, Step] = {
+    ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
+    ev.EntryFound: _set("entry"),
+    ev.GraphCaptured: _append("graphs"),
+    ev.GraphBreak: _break,
+    ev.FrameSkipped: _append("skipped"),
+    ev.OpsOutside: _set("outside"),
+    ev.GuardsInstalled: _append("guards"),
+    ev.Recompiled: _append("recompiles"),
+    ev.AtenGraph: _append("aten_graphs"),
+    ev.Kernel: _append("kernels"),
+    ev.Wrapper: _append("wrappers"),
+    ev.FusionDecision: _append("fusion"),
+    ev.CacheUsed: _append("caches"),
+    ev.PhaseTimed: _append("phases"),
+    ev.CallMade: _append("calls"),
+    ev.PairsMeasured: _append("pairs"),
+    ev.TimingEstimate: _set("timing"),
+    ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
+    ev.Output: _output,
+    ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
+    ev.Failed: _failed,
+    ev.Finished: _finished,
+    ev.FactMissing: _append("missing"),
+}

@@ -1,0 +1,81 @@
+"""Watching torch symbols from outside: every hook is optional, and none of them can break a compile."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from tcexplore.events import Event, FactMissing
+
+Emit = Callable[[Event], None]
+
+
+class Hooks:
+    """Patches torch symbols so that observers run beside them.
+
+    `emit` receives the events of a run, and a `FactMissing` for each hook that this torch has no place for or
+    whose observer failed (said once per hook: a broken observer is not asked again).
+    """
+
+    def __init__(self, emit: Emit) -> None:
+        self.emit = emit
+        self._broken: set[str] = set()
+
+    def watch(
+        self,
+        fact: str,
+        symbol: str,
+        *,
+        before: Callable[..., None] | None = None,
+        after: Callable[..., None] | None = None,
+    ) -> bool:
+        """Run `before(*args, **kwargs)` and `after(result, *args, **kwargs)` around `module:Class.method`.
+
+        What the observers raise is reported as a missing `fact`; what torch raises passes through untouched, and
+        `after` is not called then. Returns whether the symbol was found.
+        """
+        try:
+            owner, name = _resolve(symbol)
+            descriptor = vars(owner)[name] if isinstance(owner, type) else getattr(owner, name)
+        except (ImportError, AttributeError, KeyError) as error:
+            self.missing(fact, symbol, f"this torch has no {symbol}: {error}")
+            return False
+        original = descriptor.__func__ if isinstance(descriptor, staticmethod | classmethod) else descriptor
+
+        @functools.wraps(original)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if before is not None:
+                self.guarded(fact, symbol, before, *args, **kwargs)
+            result = original(*args, **kwargs)
+            if after is not None:
+                self.guarded(fact, symbol, after, result, *args, **kwargs)
+            return result
+
+        wrapper = type(descriptor)(watched) if isinstance(descriptor, staticmethod | classmethod) else watched
+        setattr(owner, name, wrapper)
+        return True
+
+    def guarded(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Call an observer; a failure of ours costs the fact, never the compile."""
+        if symbol in self._broken:
+            return
+        try:
+            observer(*args, **kwargs)
+        except Exception as error:
+            self._broken.add(symbol)
+            self.missing(fact, symbol, f"{type(error).__name__}: {error}")
+
+    def missing(self, fact: str, symbol: str, reason: str) -> None:
+        """Say that this torch does not give `fact`."""
+        self.emit(FactMissing(fact=fact, symbol=symbol, reason=reason))
+
+
+def _resolve(symbol: str) -> tuple[Any, str]:
+    module, _, path = symbol.partition(":")
+    owner: Any = importlib.import_module(module)
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    return owner, name

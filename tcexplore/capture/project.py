@@ -1,0 +1,71 @@
+"""Which files are the person's own, and where in them a stack points."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from tcexplore.events import Location
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
+
+
+class Project:
+    """The person's file and every module that is neither the standard library's nor installed."""
+
+    def __init__(self, file: str) -> None:
+        self.file = os.path.abspath(file)
+        self._known: dict[str, bool] = {}
+
+    @cached_property
+    def _foreign(self) -> tuple[str, ...]:
+        paths = sysconfig.get_paths()
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        roots = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {ours}
+        roots |= {p for p in sys.path if p.endswith(("site-packages", "dist-packages"))}
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.__file__:
+            roots.add(os.path.dirname(torch.__file__))
+        return tuple(os.path.realpath(r) + os.sep for r in roots)
+
+    def owns(self, file: str) -> bool:
+        """Whether a file is the person's: it exists, and is neither installed nor part of Python or tcexplore."""
+        known = self._known.get(file)
+        if known is None:
+            real = os.path.realpath(file)
+            known = real == os.path.realpath(self.file) or (
+                os.path.isfile(real)
+                and not real.startswith(self._foreign)
+                and "site-packages" not in real
+                and not file.startswith("<")
+            )
+            self._known[file] = known
+        return known
+
+    def frames(self, stack: Iterable[Any] | None) -> tuple[Location, ...]:
+        """The person's frames of a `traceback.StackSummary` or of any frames with filename, lineno and name."""
+        return tuple(
+            Location(os.path.abspath(f.filename), f.lineno or 0, f.name) for f in stack or () if self.owns(f.filename)
+        )
+
+    def frames_of_text(self, stack_trace: str | None) -> tuple[Location, ...]:
+        """The same from the text that FX keeps in `node.meta["stack_trace"]`."""
+        found = _FRAME.findall(stack_trace or "")
+        return tuple(Location(os.path.abspath(f), int(n), fn) for f, n, fn in found if self.owns(f))
+
+    def imported(self) -> tuple[str, ...]:
+        """Every loaded module of the person's other than the file itself, sorted."""
+        files = {getattr(m, "__file__", None) for m in list(sys.modules.values())}
+        return tuple(sorted(os.path.abspath(f) for f in files if f and f.endswith(".py") and self.owns(f)
+                            and os.path.abspath(f) != self.file))  # fmt: skip
+
+    @staticmethod
+    def line(location: Location | None) -> str:
+        """The person's line as written, stripped; empty where there is none."""
+        return linecache.getline(location.file, location.line).strip() if location else ""

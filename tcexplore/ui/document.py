@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tcexplore.events import Location
+from tcexplore.session import Snapshot
 
 
 class Link(NamedTuple):
@@ -61,3 +62,13 @@ class Document(Protocol):
     def row(self, index: int) -> Row:
         """The row at `index`; must be fast (a page is built on each key) and always give the same answer."""
         ...
+
+
+class Builder(Protocol):
+    """Makes the document of one pane out of a run.
+
+    `toggled` names the fold groups (`Row.fold`) whose state the person changed from how the pane shows them at first;
+    a folded row and its opened form keep the same `fold`, so that enter works both ways.
+    """
+
+    def __call__(self, snapshot: Snapshot, toggled: frozenset[str]) -> Document: ...

@@ -10,18 +10,9 @@ from typing import NamedTuple, Protocol
 
 from tcexplore.events import Location
 from tcexplore.session import Snapshot
+from tcexplore.session.links import Link
 
-
-class Link(NamedTuple):
-    """One thing that rows in several panes stand for.
-
-    `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
-    (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `break` or `guard`.
-    """
-
-    kind: str
-    where: str
-    name: str
+__all__ = ["Builder", "Document", "Link", "Row", "Span"]
 
 
 class Span(NamedTuple):
@@ -35,9 +26,10 @@ class Span(NamedTuple):
 class Row:
     """One line of a pane.
 
-    `links` say what the row stands for (rows in any pane that share one are lit together); `location` is where `e`
-    opens the editor; `fold` names the group that enter opens or closes on this row; `copy` is what `y` copies where
-    that differs from the text.
+    `links` say what the row stands for: the first one's kind is what the row is (a row of the graph is a `node`), more
+    of that kind may follow, and then links to other things, which enter follows. A row is lit when one of its own kind
+    is on the chain through the selection (`session/links.py`). `location` is where `e` opens the editor; `fold` names
+    the group that enter opens or closes on this row; `copy` is what `y` copies where that differs from the text.
     """
 
     spans: tuple[Span, ...]

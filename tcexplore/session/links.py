@@ -1,0 +1,147 @@
+"""What in a run belongs to what: line ↔ Dynamo node ↔ ATen node ↔ kernel, and the breaks and guards of a line."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.session.snapshot import Snapshot
+
+
+class Link(NamedTuple):
+    """One thing that rows in several panes stand for; made by the functions below.
+
+    `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
+    (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `break` (file, line and kind) or
+    `guard` (graph id, guard kind and source).
+    """
+
+    kind: str
+    where: str
+    name: str
+
+
+def line_link(location: ev.Location) -> Link:
+    """A line of a file."""
+    return Link("line", location.file, str(location.line))
+
+
+def node_link(graph: str, name: str) -> Link:
+    """A node of the Dynamo graph with this compile id."""
+    return Link("node", graph, name)
+
+
+def aten_link(graph: str, phase: str, name: str) -> Link:
+    """A node of a graph below Dynamo's; stages of one phase share their names."""
+    return Link("aten", f"{graph}/{phase}", name)
+
+
+def kernel_link(kernel: ev.Kernel) -> Link:
+    """A generated or extern kernel."""
+    return Link("kernel", f"{kernel.graph}/{kernel.phase}", kernel.name)
+
+
+def break_link(found: ev.GraphBreak) -> Link:
+    """A graph break; one whose place is unknown goes by its graph."""
+    file, line = (found.location.file, found.location.line) if found.location else (found.graph, 0)
+    return Link("break", file, f"{line} {found.kind}")
+
+
+def guard_link(graph: str, guard: ev.Guard) -> Link:
+    """A guard of the graph with this compile id."""
+    return Link("guard", graph, f"{guard.kind} {guard.source}")
+
+
+class Index:
+    """Neighbours of each link of one run: `down` towards what runs, `up` towards the person's line.
+
+    `beside` has the breaks and guards of a line, and the line of each.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.down: dict[Link, set[Link]] = defaultdict(set)
+        self.up: dict[Link, set[Link]] = defaultdict(set)
+        self.beside: dict[Link, set[Link]] = defaultdict(set)
+        for graph in snapshot.graphs:
+            for node in graph.nodes:
+                self._place(node_link(graph.graph, node.name), node)
+        for aten in snapshot.aten_graphs:
+            for node in aten.nodes:
+                self._aten(aten, node)
+        for kernel in snapshot.kernels:
+            self._kernel(kernel)
+        for found in snapshot.breaks:
+            self._side(break_link(found), found.location)
+        for installed in snapshot.guards:
+            for guard in installed.guards:
+                self._side(guard_link(installed.graph, guard), guard.location)
+
+    def _pair(self, upper: Link, lower: Link) -> None:
+        self.down[upper].add(lower)
+        self.up[lower].add(upper)
+
+    def _place(self, link: Link, node: ev.FxNode) -> None:
+        """A node goes up to the innermost line that made it; every line on its stack leads down to it."""
+        if node.location is not None:
+            self._pair(line_link(node.location), link)
+        for location in node.stack:
+            self.down[line_link(location)].add(link)
+
+    def _aten(self, graph: ev.AtenGraph, node: ev.FxNode) -> None:
+        link = aten_link(graph.graph, graph.phase, node.name)
+        for origin in node.origins:
+            self._pair(node_link(graph.graph, origin), link)
+        if not node.origins:
+            self._place(link, node)
+
+    def _kernel(self, kernel: ev.Kernel) -> None:
+        link = kernel_link(kernel)
+        for name in kernel.nodes:
+            self._pair(aten_link(kernel.graph, kernel.phase, name), link)
+        for location in kernel.source_lines:
+            self._pair(line_link(location), link)
+
+    def _side(self, link: Link, location: ev.Location | None) -> None:
+        if location is not None:
+            self.beside[line_link(location)].add(link)
+            self.beside[link].add(line_link(location))
+
+
+def closure(snapshot: Snapshot, selected: Sequence[Link]) -> frozenset[Link]:
+    """Everything on the chain through `selected`: what it came from and what became of it, not its neighbours there.
+
+    The first link's kind says what is selected: the chain runs from the links of that kind, the others only join.
+    """
+    if not selected:
+        return frozenset()
+    index = _index(snapshot)
+    start = {link for link in selected if link.kind == selected[0].kind}
+    beside = set().union(*(index.beside.get(link, ()) for link in start))
+    lines = {link for link in beside if link.kind == "line"}
+    chain = _reach(index.down, start | lines) | _reach(index.up, start)
+    return frozenset(chain | beside | set(selected))
+
+
+def _reach(neighbours: dict[Link, set[Link]], start: Iterable[Link]) -> set[Link]:
+    reached: set[Link] = set()
+    todo = list(start)
+    while todo:
+        new = neighbours.get(todo.pop(), set()) - reached
+        reached |= new
+        todo += new
+    return reached
+
+
+_built: deque[tuple[tuple[object, ...], Index]] = deque(maxlen=2)
+"""The newest indexes, each with the parts of the snapshot that it was built from: timing and output need no new one."""
+
+
+def _index(snapshot: Snapshot) -> Index:
+    parts = (snapshot.graphs, snapshot.aten_graphs, snapshot.kernels, snapshot.breaks, snapshot.guards)
+    for known, index in _built:
+        if all(old is new for old, new in zip(known, parts, strict=True)):
+            return index
+    _built.append((parts, Index(snapshot)))
+    return _built[-1][1]

@@ -1,0 +1,83 @@
+"""Every event survives the wire, and nothing but events does."""
+
+from __future__ import annotations
+
+import json
+import types
+from dataclasses import MISSING, fields
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tcexplore import events as ev
+from tcexplore.events import HEADER, ProtocolError, clean, decode, decode_job, encode
+
+
+def body(record: Any) -> bytes:
+    frame = encode(record)
+    assert HEADER.unpack(frame[: HEADER.size]) == (len(frame) - HEADER.size,)
+    return frame[HEADER.size :]
+
+
+def example(hint: Any) -> Any:
+    """A value of a field's type that differs from every default."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint in (str, int, float, bool):
+        return {str: "x[y] é", int: 7, float: 0.25, bool: True}[hint]
+    if origin in (Union, types.UnionType):
+        return example(next(a for a in args if a is not type(None)))
+    if origin is tuple:
+        return (example(args[0]),) * 2 if args[1:] == (Ellipsis,) else tuple(map(example, args))
+    return filled(hint)
+
+
+def filled(record: type) -> Any:
+    hints = get_type_hints(record)
+    return record(**{f.name: example(hints[f.name]) for f in fields(record)})
+
+
+@pytest.mark.parametrize("record", ev.VOCABULARY.values(), ids=ev.VOCABULARY)
+def test_every_event_comes_back_as_it_was(record: type) -> None:
+    event = filled(record)
+    assert decode(body(event)) == event
+
+
+@pytest.mark.parametrize("record", ev.VOCABULARY.values(), ids=ev.VOCABULARY)
+def test_a_field_that_is_missing_is_its_default_or_an_error(record: type) -> None:
+    data = json.loads(body(filled(record)))
+    for f in fields(record):
+        less = {k: v for k, v in data.items() if k != f.name}
+        if f.default is MISSING and f.default_factory is MISSING:
+            with pytest.raises(ProtocolError, match=f.name):
+                decode(json.dumps(less).encode())
+        else:
+            assert getattr(decode(json.dumps(less).encode()), f.name) == f.default
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"[]", b"{}", b"\xff", b'{"$": "Job"}', b'{"$": "Output", "stream": 1, "text": ""}',
+     b'{"$": "Output", "stream": "a", "text": null}', b'{"$": "ModulesImported", "files": "abc"}',
+     b'{"$": "Finished", "run": true}', b'{"$": "OpsOutside", "regions": 1, "ops": [["a", 1]]}'],
+)  # fmt: skip
+def test_what_is_no_event_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode(data)
+
+
+def test_text_is_cleaned_on_the_way_in_but_the_job_is_the_persons_own() -> None:
+    wild = "\x1b]52;c;x\x07 a[i] [/b] \x9b1m \u202e \ud800 \r\n\t."
+    event = decode(body(ev.Output(stream="stdout", text=wild)))
+    assert isinstance(event, ev.Output)
+    assert event.text == "␛]52;c;x␇ a[i] [/b] \ufffd1m \ufffd \ufffd \n\t."
+    assert decode_job(body(ev.Job(run=1, file="m.py", source="\x0cclass A: ...\r\n"))).source == "\x0cclass A: ...\r\n"
+
+
+@given(st.text())
+def test_clean_text_has_no_control_characters(text: str) -> None:
+    out = clean(text)
+    assert not any((ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 for c in out)
+    assert clean(out) == out
+    assert len(out) == len(text.replace("\r\n", "\n"))

@@ -1,0 +1,103 @@
+"""A session keeps the last good result in view and never mixes two runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.events import Location
+from tcexplore.session import Session, changes, summarise
+
+
+def graph(run: int, name: str = "0/0", ops: int = 3) -> ev.GraphCaptured:
+    return ev.GraphCaptured(run=run, graph=name, ops=ops, nodes=(), code="")
+
+
+def began(*runs: int) -> Session:
+    session = Session()
+    for run in runs:
+        session = session.begin(ev.Job(run=run, file="/m.py", source=f"# {run}"))
+    return session
+
+
+def timed(run: int, speedup: float) -> ev.TimingEstimate:
+    return ev.TimingEstimate(
+        run=run, eager_us=2.0, eager_spread_us=0.1, compiled_us=1.0, compiled_spread_us=0.1, speedup=speedup,
+        low=speedup, high=speedup, noise_floor=0.01, pairs=15, verdict="faster", threads=2, device="cpu",
+    )  # fmt: skip
+
+
+def test_the_event_of_an_older_run_is_dropped() -> None:
+    session = began(1, 2).apply(graph(1))
+    assert [s.graphs for s in session.runs] == [(), ()]
+
+
+def test_a_pane_keeps_the_last_run_that_knew_its_fact_until_the_new_one_does() -> None:
+    session = began(1).apply(graph(1)).apply(ev.Finished(run=1)).begin(ev.Job(run=2, file="/m.py", source=""))
+    kept = session.view(lambda s: bool(s.graphs))
+    assert kept is not None
+    assert (kept.run, kept is session.shown) == (1, False)
+    seen = session.apply(graph(2)).view(lambda s: bool(s.graphs))
+    assert seen is not None
+    assert seen.run == 2
+
+
+def test_a_failed_run_leaves_the_last_good_result_in_view() -> None:
+    failure = ev.Failed(run=2, stage="importing", blame="person", type="SyntaxError", message="")
+    session = began(1).apply(graph(1)).apply(ev.Finished(run=1)).begin(ev.Job(run=2, file="/m.py", source=""))
+    session = session.apply(failure).apply(ev.Finished(run=2))
+    kept = session.view(lambda s: bool(s.graphs))
+    assert kept is not None
+    assert kept.run == 1
+    assert session.newest is not None
+    assert session.newest.status == "failed"
+
+
+def test_a_complete_run_without_a_fact_is_shown_empty_rather_than_an_old_one() -> None:
+    session = began(1).apply(graph(1)).apply(ev.Finished(run=1)).begin(ev.Job(run=2, file="/m.py", source=""))
+    shown = session.apply(ev.Finished(run=2)).view(lambda s: bool(s.graphs))
+    assert shown is not None
+    assert shown.run == 2
+
+
+def test_a_run_that_is_only_refining_its_timing_is_complete() -> None:
+    session = began(1).apply(ev.PhaseStarted(run=1, phase="timing", at=1.0))
+    assert session.newest is not None
+    assert session.newest.complete
+
+
+def test_stepping_back_stays_until_one_steps_past_the_newest_or_saves() -> None:
+    session = began(1, 2, 3)
+    back = session.step(-1)
+    assert (back.pinned, back.step(-1).pinned, back.step(-5).pinned) == (2, 1, 1)
+    assert back.step(1).pinned is None
+    assert back.begin(ev.Job(run=4, file="/m.py", source="")).pinned is None
+
+
+def test_the_same_break_from_nested_frames_stands_once_with_its_count() -> None:
+    one = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="", location=Location("/m.py", 3))
+    session = began(1)
+    for event in (one, replace(one, graph="1/0"), replace(one, location=Location("/m.py", 4))):
+        session = session.apply(event)
+    assert session.newest is not None
+    assert [(b.location and b.location.line, b.count) for b in session.newest.breaks] == [(3, 2), (4, 1)]
+
+
+def test_output_is_bounded_and_says_what_was_let_go() -> None:
+    session = began(1)
+    for _ in range(50):
+        session = session.apply(ev.Output(run=1, stream="stdout", text="x" * 65_536))
+    snapshot = session.newest
+    assert snapshot is not None
+    kept = sum(len(o.text) for o in snapshot.output)
+    assert kept <= 2_000_000
+    assert kept + snapshot.output_dropped == 50 * 65_536
+
+
+def test_changes_name_what_differs_and_nothing_else() -> None:
+    session = began(1, 2)
+    first, second = session.runs
+    first = first.apply(graph(1)).apply(graph(1, "1/0")).apply(timed(1, 1.08))
+    second = second.apply(graph(2)).apply(timed(2, 1.62))
+    assert changes(summarise(first), summarise(second)) == ("graphs 2→1", "1.08×→1.62×")
+    assert changes(summarise(first), replace(summarise(first), run=9)) == ()

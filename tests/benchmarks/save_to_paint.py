@@ -1,0 +1,117 @@
+"""How long after a save the FX graph and the generated C++ stand on the screen, against the loop people use today.
+
+Today: `TORCH_TRACE=dir python file.py` with warm caches, then `tlparse dir` (from PyPI; give its path with --tlparse).
+tcexplore runs in a real pseudo-terminal; each save changes a constant, and the clock stops when that very constant
+has been painted in the graph pane (or the code pane), the only pane on the screen.
+
+Run: python tests/benchmarks/save_to_paint.py [--saves 10] [--tlparse tlparse]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.benchmarks.terminal import Terminal
+
+MODEL = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class MLP(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.norm, self.fc2 = nn.Linear(64, 128), nn.LayerNorm(128), nn.Linear(128, 64)
+
+    def forward(self, x):
+        h = F.gelu(self.norm(self.fc1(x))) * CONSTANT
+        print("seen")
+        return self.fc2(h)
+
+
+torch.manual_seed(0)
+model = MLP().eval()
+inputs = (torch.randn(32, 64),)
+"""
+
+SCRIPT = """
+if __name__ == "__main__":
+    with torch.no_grad():
+        torch.compile(model)(*inputs)
+"""
+
+
+def constant(index: int) -> str:
+    return f"1.{os.getpid() % 1000:03d}{index:03d}7"
+
+
+def atomic_save(file: Path, text: str) -> float:
+    """Save as most editors do, by rename; returns the moment of the save."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    os.replace(new, file)
+    return time.perf_counter()
+
+
+def today(folder: Path, saves: int, tlparse: str) -> list[float]:
+    """Seconds per save of the loop that people use today."""
+    file, trace, out = folder / "script.py", folder / "trace", folder / "report"
+    taken = []
+    for index in range(saves + 1):
+        file.write_text(MODEL.replace("CONSTANT", constant(index)) + SCRIPT)
+        shutil.rmtree(trace, ignore_errors=True)
+        start = time.perf_counter()
+        environment = {**os.environ, "TORCH_TRACE": str(trace)}
+        subprocess.run([sys.executable, str(file)], env=environment, check=True, capture_output=True)
+        log = next(trace.iterdir())
+        subprocess.run(
+            [tlparse, str(log), "-o", str(out), "--overwrite", "--no-browser"], check=True, capture_output=True
+        )
+        taken.append(time.perf_counter() - start)
+    return taken[1:]  # the first fills the caches
+
+
+def ours(folder: Path, saves: int, pane: str) -> list[float]:
+    """Seconds per save until the new constant stands in a pane, `pane` being its key; tall, so all of it is in view."""
+    file = folder / "model.py"
+    file.write_text(MODEL.replace("CONSTANT", constant(500)))
+    taken = []
+    with Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=130, rows=200, cwd=str(folder)) as terminal:
+        terminal.type(pane)
+        terminal.wait_for(constant(500), timeout=120)
+        for index in range(saves + 1):
+            terminal.read(1.5)
+            terminal.forget()
+            saved = atomic_save(file, MODEL.replace("CONSTANT", constant(501 + index)))
+            taken.append(terminal.wait_for(constant(501 + index), timeout=60) - saved)
+    return taken[1:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--saves", type=int, default=10)
+    parser.add_argument("--tlparse", default="tlparse")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="save-to-paint-"))
+    try:
+        graph = statistics.median(ours(folder, options.saves, "2"))
+        code = statistics.median(ours(folder, options.saves, "5"))
+        before = statistics.median(today(folder, max(3, options.saves // 2), options.tlparse))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"TORCH_TRACE run and tlparse      {before * 1e3:8.0f} ms")
+    print(f"save to FX graph and breaks      {graph * 1e3:8.0f} ms   {before / graph:5.1f} times faster (at least 20)")
+    print(f"save to generated C++            {code * 1e3:8.0f} ms   {before / code:5.1f} times faster (at least 8)")
+
+
+if __name__ == "__main__":
+    main()

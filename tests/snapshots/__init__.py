@@ -1,0 +1,1 @@
+"""Made-up but realistic runs, built from the same events that a worker would send."""

@@ -1,0 +1,61 @@
+"""Runs of the size of a large language model: 10 000 nodes, 50 000 lines of code, 2 000 guards."""
+
+from __future__ import annotations
+
+import random
+
+from tcexplore.events import Config, FxNode, GraphCaptured, Guard, GuardsInstalled, Kernel, KernelLine, Location
+from tcexplore.session import Snapshot
+from tests.snapshots.mlp_source import FOLDER
+
+FILE = f"{FOLDER}/samples/large.py"
+
+
+def source(lines: int = 400) -> str:
+    """A file of that many lines."""
+    body = "\n".join(f"        x = self.blocks[{n}](x)  # block {n}" for n in range(lines - 4))
+    return f"from torch import nn\n\n\nclass Large(nn.Module):\n    def forward(self, x):\n{body}\n"
+
+
+def graph(nodes: int = 10_000, reach: int = 200) -> GraphCaptured:
+    """Chains with residual connections, each node reading one or two of the `reach` before it."""
+    dice = random.Random(1)
+    made: list[FxNode] = []
+    for n in range(nodes):
+        readable = range(max(0, n - reach), n)
+        inputs = {n - 1} if n else set()
+        if n % 7 == 0 and readable:
+            inputs.add(dice.choice(readable))
+        where = Location(FILE, 6 + n % 390, "forward")
+        names = tuple(made[i].name for i in sorted(inputs))
+        made.append(FxNode(
+            name=f"add_{n}", op="call_function", target="operator.add", args=", ".join(names), inputs=names,
+            shape=("8", "1024"), stride=("1024", "1"), dtype="torch.float32", device="cpu", location=where,
+            stack=(where,), module=f"self.blocks.{n // 25}",
+        ))  # fmt: skip
+    return GraphCaptured(graph="0/0", ops=nodes, nodes=tuple(made), code="pass\n" * nodes)
+
+
+def kernel(lines: int = 50_000) -> Kernel:
+    """One kernel of that many statements, each with its node."""
+    text = "\n".join(f"    auto tmp{n} = tmp{n - 1} * static_cast<float>({n}.5);" for n in range(1, lines + 1))
+    where = Location(FILE, 6, "forward")
+    provenance = tuple(KernelLine(n=n, nodes=(f"mul_{n % 50}",), source=(where,)) for n in range(1, lines + 1))
+    return Kernel(graph="0/0", phase="forward", name="cpp_fused_mul_0", language="cpp", source=text + "\n",
+                  ops=("aten.mul",), nodes=tuple(f"mul_{n}" for n in range(50)), lines=provenance)  # fmt: skip
+
+
+def guards(count: int = 2_000) -> GuardsInstalled:
+    """That many guards, one in twenty of them worth a look."""
+    where = Location(FILE, 6, "forward")
+    return GuardsInstalled(graph="0/0", latency_us=900.0, guards=tuple(
+        Guard(kind="TENSOR_MATCH" if n % 20 == 0 else "ID_MATCH", source=f"L['xs'][{n}]", plumbing=n % 20 != 0,
+              code=(f"check_tensor(L['xs'][{n}])",), summary="f32[8, 1024] cpu", location=where)
+        for n in range(count)
+    ))  # fmt: skip
+
+
+def snapshot(nodes: int = 10_000, lines: int = 50_000, guarded: int = 2_000) -> Snapshot:
+    """A finished run of that size."""
+    return Snapshot(run=1, file=FILE, source=source(), config=Config(), status="ok", graphs=(graph(nodes),),
+                    kernels=(kernel(lines),), guards=(guards(guarded),))  # fmt: skip

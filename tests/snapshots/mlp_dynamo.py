@@ -1,0 +1,83 @@
+"""The graph break, guards and recompiles of the perceptron."""
+
+from __future__ import annotations
+
+from tcexplore.events import FrameSkipped, GraphBreak, Guard, GuardsInstalled, Location, OpsOutside, Recompiled
+from tests.snapshots.mlp_source import FILE, at
+
+BREAK = GraphBreak(
+    graph="0/0",
+    id="GB0059",
+    kind="Failed to trace builtin operator",
+    reason="Failed to trace builtin operator",
+    explanation=(
+        "Dynamo does not know how to trace builtin operator `print` with argument types ['str', 'Tensor'] "
+        "(has_kwargs False)"
+    ),
+    hints=(
+        "Avoid calling builtin `print` with argument types ['str', 'Tensor']. Consider using an equivalent alternative "
+        "function/method to `print`.",
+        "If you are attempting to call a logging function (e.g. `print`), you can try adding it to "
+        "`torch._dynamo.config.reorderable_logging_functions`.",
+        "Please report an issue to PyTorch.",
+    ),
+    context="builtin print [<class 'ConstantVariable'>, <class 'TensorVariable'>] False",
+    registry_explanation="Dynamo does not know how to trace builtin operator `{}` with argument types {}",
+    registry_hints=("Avoid calling builtin `{}` with argument types {}.",),
+    url="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
+    location=at("print("),
+    code='print("mean", h.mean())',
+    stack=(Location(FILE, 30, "<module>"), at("print(")),
+    count=2,
+)
+
+OUTSIDE = OpsOutside(
+    ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), regions=2
+)
+
+SKIPPED = FrameSkipped(frame=at("super().__init__", "__init__"), reason="no tensor operations in the frame")
+
+
+def guards(graph: str = "0/0", batch: str = "64") -> GuardsInstalled:
+    """Guards that a person would look at, and the many that nobody edits."""
+    fc1, norm = at("self.fc1(x)"), at("F.gelu")
+    size = f"[{'None' if batch.startswith('s') else batch}, 512]"
+    x = Guard(
+        kind="TENSOR_MATCH", source="L['x']", summary=f"f32[{batch}, 512] cpu", location=fc1,
+        code=(f"check_tensor(L['x'], Tensor, torch.float32, device=None, size={size}, stride=[512, 1])",),
+        user_code="h = self.fc1(x)",
+    )  # fmt: skip
+    eps = Guard(
+        kind="EQUALS_MATCH", source="L['self']._modules['norm'].eps", summary="== 1e-05", location=norm,
+        code=("L['self']._modules['norm'].eps == 1e-05",), user_code="h = F.gelu(self.norm(h))",
+    )  # fmt: skip
+    shape = Guard(
+        kind="EQUALS_MATCH", source="L['self']._modules['norm'].normalized_shape", summary="== (1024,)", location=norm,
+        code=("L['self']._modules['norm'].normalized_shape == (1024,)",), user_code="h = F.gelu(self.norm(h))",
+    )  # fmt: skip
+    state = Guard(kind="GLOBAL_STATE", source="", code=("___check_global_state()",), summary="grad_mode off")
+    return GuardsInstalled(graph=graph, guards=(x, eps, shape, state, *_plumbing(59)), latency_us=80.7)
+
+
+def _plumbing(count: int) -> tuple[Guard, ...]:
+    where = at("self.fc1(x)")
+    return tuple(
+        Guard(
+            kind=("TYPE_MATCH", "ID_MATCH", "DICT_CONTAINS")[n % 3], source=f"L['self']._modules['fc{n}']",
+            plumbing=True,            code=(f"___check_type_id(L['self']._modules['fc{n}'], {94_153_210_285_408 + n})",), location=where,
+        )
+        for n in range(count)
+    )  # fmt: skip
+
+
+RECOMPILE = Recompiled(
+    graph="0/1",
+    of="0/0",
+    failed_guard="L['x'].size()[0] == 64",
+    reason="tensor 'x' size mismatch at index 0. expected 64, actual 32",
+    old="64",
+    new="32",
+    location=at("def forward"),
+    entries=2,
+    limit=8,
+)

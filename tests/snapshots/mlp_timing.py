@@ -1,0 +1,45 @@
+"""The timing of the perceptron: calls apart, interleaved pairs, the estimate."""
+
+from __future__ import annotations
+
+import random
+
+from tcexplore.events import CallMade, PairsMeasured, PhaseTimed, TimingEstimate
+
+CALLS = (
+    CallMade(index=0, what="eager", seconds=0.004),
+    CallMade(index=1, what="compiled", seconds=1.93, compiles=2),
+    CallMade(index=2, what="compiled", seconds=0.00042),
+)
+
+PHASES = (
+    PhaseTimed(name="entire_frame_compile", seconds=1.62, graph="0/0", depth=0),
+    PhaseTimed(name="backend_compile", seconds=1.41, graph="0/0", depth=1),
+    PhaseTimed(name="compile_file", seconds=0.98, graph="0/0", depth=2),
+    PhaseTimed(name="entire_frame_compile", seconds=0.29, graph="1/0", depth=0),
+)
+
+
+def pairs(count: int = 40, eager: float = 412.0, compiled: float = 314.0) -> PairsMeasured:
+    """Measured pairs around two medians, always the same ones."""
+    dice = random.Random(7)
+    return PairsMeasured(
+        eager_us=tuple(eager * dice.lognormvariate(0, 0.02) for _ in range(count)),
+        compiled_us=tuple(compiled * dice.lognormvariate(0, 0.016) for _ in range(count)),
+    )
+
+
+def control(count: int = 5) -> PairsMeasured:
+    """Eager against eager."""
+    dice = random.Random(8)
+    both = [tuple(412.0 * dice.lognormvariate(0, 0.02) for _ in range(count)) for _ in range(2)]
+    return PairsMeasured(eager_us=both[0], compiled_us=both[1], control=True)
+
+
+def estimate(verdict: str = "faster", speedup: float = 1.31) -> TimingEstimate:
+    """The verdict after forty pairs."""
+    return TimingEstimate(
+        eager_us=412.0, eager_spread_us=6.1, compiled_us=412.0 / speedup, compiled_spread_us=4.2, speedup=speedup,
+        low=speedup - 0.03, high=speedup + 0.03, noise_floor=0.009, pairs=40, verdict=verdict, threads=2, device="cpu",
+        block=4, notes=("2 of 40 pairs are outliers and were kept",),
+    )  # fmt: skip

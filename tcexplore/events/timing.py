@@ -31,10 +31,11 @@ class PairsMeasured(Event):
 class TimingEstimate(Event):
     """The verdict so far; each one replaces the last.
 
+    Times are medians in microseconds per call, already divided by `calls`, the calls that one timed unit contains.
     `speedup` is the median of the per-pair ratios eager/compiled, [`low`, `high`] its 95 % bootstrap interval;
-    `noise_floor` the ratio's deviation from 1 that the eager-eager control shows. `verdict` is `faster`, `slower`,
-    `no difference` or `measuring`. Spread is the median absolute deviation. `calls` is what one timed unit contains.
-    `notes` name drift, outliers, discarded blocks, mutated inputs.
+    `noise_floor` the ratio's deviation from 1 that the eager-eager control shows (three median absolute deviations of
+    its `control_pairs`; 0.02 is 2 %). `verdict` is `faster`, `slower`, `no difference` or `measuring`. Spread is the
+    median absolute deviation. `notes` name drift, outliers, discarded blocks, mutated inputs.
     """
 
     eager_us: float
@@ -53,6 +54,26 @@ class TimingEstimate(Event):
     block: int = 1
     train: bool = False
     notes: tuple[str, ...] = ()
+    block_compiled: int = 1
+    """Units in one compiled block, as `block` is for eager: the blocks of both sides last about equally long."""
+    control_pairs: int = 0
+    pairs_taken: int = 0
+    """All pairs measured so far; the newest `pairs` of them are kept and count."""
+    pairs_discarded: int = 0
+    """Pairs thrown away because something was compiled while they ran."""
+    eager_p10_us: float | None = None
+    eager_p90_us: float | None = None
+    compiled_p10_us: float | None = None
+    compiled_p90_us: float | None = None
+    eager_outliers: int = 0
+    """Blocks beyond Tukey's fences (1.5 interquartile ranges), counted and kept."""
+    compiled_outliers: int = 0
+    eager_halves_us: tuple[float, ...] = ()
+    """Medians of the first and of the second half of the blocks; empty while there are too few."""
+    compiled_halves_us: tuple[float, ...] = ()
+    device_eager_us: float | None = None
+    """What the device itself works per call, gaps between launches left out; None on a CPU."""
+    device_compiled_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,84 @@
+"""One block: a unit of work repeated until the clock can be trusted, timed as one."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tcexplore.timing.clock import Clock
+
+CPU_BLOCK_NS = 2_000_000
+GPU_BLOCK_NS = 10_000_000
+"""Aimed at: twice what a block must last (1 ms on a CPU, 5 ms on a GPU), so that a lucky sizing stays above it."""
+
+RESOLUTIONS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTimer:
+    """Times units of work. `synchronise` waits for the device; `reset`, where set, runs untimed before each unit."""
+
+    clock: Clock
+    synchronise: Callable[[], None]
+    reset: Callable[[], None] | None
+    shortest_ns: int
+
+    def units(self, unit_ns: float) -> int:
+        """How many units of `unit_ns` a block needs."""
+        wanted = max(self.shortest_ns, RESOLUTIONS * self.clock.resolution_ns)
+        return max(1, math.ceil(wanted / max(unit_ns, 1)))
+
+    def time(self, run: Callable[[], object], units: int) -> float:
+        """Nanoseconds per unit of one block.
+
+        Without `reset` the device is synchronised once, at the block's end. With it each unit is timed on its own,
+        synchronised and added up, so that nothing of the reset is counted.
+        """
+        with _no_collection():
+            total = self._separately(run, units) if self.reset else self._together(run, units)
+        return max(total, 1) / units
+
+    def warm(self, run: Callable[[], object]) -> None:
+        """One unit that is not timed, so that a block does not pay for what ran before it."""
+        if self.reset:
+            self.reset()
+        run()
+
+    def _together(self, run: Callable[[], object], units: int) -> int:
+        if units > 1:
+            self.warm(run)
+        self.synchronise()
+        start = self.clock.now_ns()
+        for _ in range(units):
+            run()
+        self.synchronise()
+        return self.clock.now_ns() - start
+
+    def _separately(self, run: Callable[[], object], units: int) -> int:
+        if units > 1:
+            self.warm(run)
+        total = 0
+        for _ in range(units):
+            if self.reset:
+                self.reset()
+            self.synchronise()
+            start = self.clock.now_ns()
+            run()
+            self.synchronise()
+            total += self.clock.now_ns() - start
+        return total
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Garbage collection falls between blocks, where it was on at all."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,56 @@
+"""The machine that a workload is timed on: clock, device, threads, neighbours. Tests simulate one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from tcexplore.capture.hooks import Emit
+from tcexplore.timing import device as devices
+from tcexplore.timing import load
+from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer
+from tcexplore.timing.clock import Clock, SystemClock
+from tcexplore.timing.compiles import compile_counter
+from tcexplore.timing.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What timing needs to know and to call.
+
+    `compiles` grows when something is compiled; `busy_cores` is how many of `cores` other processes keep busy (None:
+    unknown); `device_time` gives the device's own nanoseconds for one unit, and is None where there are no events.
+    """
+
+    clock: Clock
+    timer: BlockTimer
+    compiles: Callable[[], int]
+    device: str
+    threads: int
+    cores: int
+    busy_cores: Callable[[], float | None]
+    governor: str = ""
+    device_time: Callable[[Callable[[], object], float], float] | None = None
+
+
+def this_machine(workload: Workload, emit: Emit) -> Machine:
+    """The machine that this process runs on, as `workload` uses it."""
+    clock = SystemClock()
+    return Machine(
+        clock=clock,
+        timer=BlockTimer(
+            clock=clock,
+            synchronise=devices.synchroniser(workload.device),
+            reset=workload.reset,
+            shortest_ns=CPU_BLOCK_NS if workload.device.type == "cpu" else GPU_BLOCK_NS,
+        ),
+        compiles=compile_counter(emit),
+        device=devices.name(workload.device),
+        threads=torch.get_num_threads(),
+        cores=load.cores(),
+        busy_cores=load.Neighbours().busy_cores,
+        governor=load.governor(),
+        device_time=devices.device_timer(workload.device, workload.reset),
+    )

@@ -1,0 +1,82 @@
+"""Takes the pairs: both sides settled and sized, then turn by turn, a pair that compiled something thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tcexplore.timing.blocks import BlockTimer
+from tcexplore.timing.gate import LONG_BLOCK_NS, NeverSteadyError, Steady, settle
+from tcexplore.timing.samples import Samples
+from tcexplore.timing.schedule import turns
+from tcexplore.timing.workload import Workload
+
+MOST_DISCARDED = 20
+"""Pairs thrown away in a row before giving up."""
+
+
+class Sampler:
+    """Measures pairs of blocks of one workload into `samples`, in microseconds per call.
+
+    The blocks of both sides last about as long as each other, so that a disturbance hits either as often.
+    """
+
+    def __init__(self, workload: Workload, timer: BlockTimer, compiles: Callable[[], int]) -> None:
+        self.samples = Samples()
+        self._workload = workload
+        self._timer = timer
+        self._compiles = compiles
+        self._turns = turns()
+        self._discarded_in_a_row = 0
+        self.settle()
+
+    def settle(self) -> None:
+        """Pass both sides through the gate and size their blocks. Raises `NeverSteadyError`."""
+        self.eager: Steady = settle(self._timer, self._workload.eager, self._compiles)
+        self.compiled: Steady = settle(self._timer, self._workload.compiled, self._compiles)
+        self.eager_units = self._timer.units(self.eager.unit_ns)
+        self.compiled_units = self._timer.units(self.compiled.unit_ns)
+
+    def warm(self) -> None:
+        """One untimed block of each side, after a rest; long ones do without."""
+        if max(self.eager.unit_ns * self.eager_units, self.compiled.unit_ns * self.compiled_units) > LONG_BLOCK_NS:
+            return
+        self._timer.time(self._workload.eager, self.eager_units)
+        self._timer.time(self._workload.compiled, self.compiled_units)
+
+    def pair(self) -> None:
+        """Measure the next pair; one that compiled something is discarded and the gate passed again.
+
+        Raises `NeverSteadyError` when that goes on and on.
+        """
+        turn = next(self._turns)
+        compiled = self._compiles()
+        if turn.swapped:
+            second = self._second(turn.control)
+            first = self._eager()
+        else:
+            first = self._eager()
+            second = self._second(turn.control)
+        if self._compiles() != compiled:
+            self._discard()
+            return
+        self._discarded_in_a_row = 0
+        pairs = self.samples.control if turn.control else self.samples.measured
+        pairs.add(first, second)
+
+    def _eager(self) -> float:
+        return self._per_call(self._timer.time(self._workload.eager, self.eager_units))
+
+    def _second(self, control: bool) -> float:
+        if control:
+            return self._eager()
+        return self._per_call(self._timer.time(self._workload.compiled, self.compiled_units))
+
+    def _per_call(self, unit_ns: float) -> float:
+        return unit_ns / 1e3 / self._workload.calls
+
+    def _discard(self) -> None:
+        self.samples.discarded += 1
+        self._discarded_in_a_row += 1
+        if self._discarded_in_a_row >= MOST_DISCARDED:
+            raise NeverSteadyError(f"{MOST_DISCARDED} timed pairs in a row compiled again: there is no steady state")
+        self.settle()

@@ -1,0 +1,39 @@
+"""Which pair comes next, and which side of it goes first: at random, but balanced."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tcexplore.timing.verdict import FEWEST_CONTROLS, FEWEST_SLOW_PAIRS
+
+
+class Turn(NamedTuple):
+    """One pair: `control` compares eager with eager; `swapped` runs the second side first."""
+
+    control: bool
+    swapped: bool
+
+
+def turns(seed: int = 0) -> Iterator[Turn]:
+    """Turns without end.
+
+    The first ones hold as many control and measured pairs as a first verdict needs; from then on one in ten is a
+    control. Of each four pairs of a kind two are swapped. The same seed gives the same turns.
+    """
+    rng = random.Random(seed)
+    swaps = {control: _balanced(rng) for control in (True, False)}
+    batch = [True] * FEWEST_CONTROLS + [False] * FEWEST_SLOW_PAIRS
+    while True:
+        rng.shuffle(batch)
+        for control in batch:
+            yield Turn(control, next(swaps[control]))
+        batch = [True] + [False] * 9
+
+
+def _balanced(rng: random.Random) -> Iterator[bool]:
+    orders = [True, True, False, False]
+    while True:
+        rng.shuffle(orders)
+        yield from orders

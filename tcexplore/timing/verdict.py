@@ -1,0 +1,63 @@
+"""Faster, slower or no difference: the rule that turns pairs into a verdict. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tcexplore.timing.statistics import Interval, bootstrap_median, mad, median
+
+SMALLEST_DIFFERENCE = 0.01
+"""A difference below this is never called one, however narrow the interval."""
+
+FLOOR_MADS = 3
+"""The noise floor in median absolute deviations of the eager-eager control."""
+
+FEWEST_CONTROLS = 5
+FEWEST_PAIRS = 15
+FEWEST_SLOW_PAIRS = 6
+"""Pairs below which no 95 % interval of a median exists (the range of five covers 93.75 %); enough for slow calls."""
+
+
+class Ratio(NamedTuple):
+    """The speed-up eager/compiled and its interval."""
+
+    value: float
+    interval: Interval
+
+
+def speedup(eager: Sequence[float], compiled: Sequence[float]) -> Ratio:
+    """The median of the per-pair ratios and its bootstrap interval, both taken on logarithms.
+
+    Blocks at the same index are one pair. Raises `ValueError` when there is none.
+    """
+    logs = log_ratios(eager, compiled)
+    low, high = bootstrap_median(logs)
+    return Ratio(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)))
+
+
+def noise_floor(first: Sequence[float], second: Sequence[float]) -> float:
+    """The deviation from 1 that eager against eager shows by chance: three deviations of its pairs' log ratios.
+
+    0.02 is 2 %; 0 when there are no control pairs yet.
+    """
+    return math.expm1(FLOOR_MADS * mad(log_ratios(first, second))) if first else 0.0
+
+
+def verdict(ratio: Ratio, floor: float, *, enough: bool) -> str:
+    """`faster`, `slower` or `no difference`; `measuring` while there are not `enough` pairs.
+
+    A difference is called one only if the interval excludes 1 and the ratio lies beyond both the noise floor and 1 %.
+    """
+    if not enough:
+        return "measuring"
+    beyond = max(ratio.value, 1 / ratio.value) - 1 > max(SMALLEST_DIFFERENCE, floor)
+    if not (beyond and ratio.interval.excludes(1.0)):
+        return "no difference"
+    return "faster" if ratio.value > 1 else "slower"
+
+
+def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """ln(first/second), pair by pair."""
+    return [math.log(a / b) for a, b in zip(first, second, strict=True)]

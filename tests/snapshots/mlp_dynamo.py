@@ -64,7 +64,8 @@ def _plumbing(count: int) -> tuple[Guard, ...]:
     return tuple(
         Guard(
             kind=("TYPE_MATCH", "ID_MATCH", "DICT_CONTAINS")[n % 3], source=f"L['self']._modules['fc{n}']",
-            plumbing=True,            code=(f"___check_type_id(L['self']._modules['fc{n}'], {94_153_210_285_408 + n})",), location=where,
+            plumbing=True,
+            code=(f"___check_type_id(L['self']._modules['fc{n}'], {94_153_210_285_408 + n})",), location=where,
         )
         for n in range(count)
     )  # fmt: skip

@@ -1,0 +1,111 @@
+"""The report as JSON: schema 1. Units are in the names; null is a fact that this run does not have, see `missing`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tcexplore import __version__
+from tcexplore import events as ev
+from tcexplore.report import json_graphs, json_kernels, json_timing
+from tcexplore.report.paths import shown
+from tcexplore.session import Snapshot
+
+SCHEMA = 1
+"""Goes up with any change that a reader of the report could notice as wrong: a name gone, a meaning changed."""
+
+NOT_MEASURED = ("accuracy", "memory", "resources", "stages")
+
+Fields = dict[str, Any]
+
+
+def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = ()) -> Fields:
+    """The whole report of a run, its keys always the same and in the same order.
+
+    `machine` is the worker's greeting, None when there was no worker; `exceeded` are the limits not kept.
+    """
+    return {
+        "schema": SCHEMA,
+        "tcexplore": __version__,
+        "torch": machine.torch if machine else None,
+        "python": machine.python if machine else None,
+        "file": shown(snapshot.file),
+        "entry": _entry(snapshot.entry),
+        "config": _config(snapshot),
+        "status": snapshot.status,
+        "error": _error(snapshot.failed),
+        "limits_exceeded": list(exceeded),
+        "graphs": [json_graphs.graph(g) for g in snapshot.graphs],
+        "breaks": [json_graphs.graph_break(b) for b in snapshot.breaks],
+        "skipped": [json_graphs.skipped(s) for s in snapshot.skipped],
+        "outside": json_graphs.outside(snapshot.outside),
+        "guards": [json_graphs.guard(i, g) for i in snapshot.guards for g in i.guards],
+        "guard_latency_us": {i.graph: i.latency_us for i in snapshot.guards},
+        "recompiles": [json_graphs.recompile(r) for r in snapshot.recompiles],
+        "aten_graphs": [json_graphs.aten_graph(g) for g in snapshot.aten_graphs],
+        "kernels": [json_kernels.kernel(k) for k in snapshot.kernels],
+        "wrapper": [json_kernels.wrapper(w) for w in snapshot.wrappers],
+        "fusion": [json_kernels.fusion(f) for f in snapshot.fusion],
+        "timing": json_timing.timing(snapshot),
+        "accuracy": None,
+        "memory": None,
+        "phases": [json_timing.phase(p) for p in snapshot.phases],
+        "caches": [json_kernels.cache(c) for c in snapshot.caches],
+        "calls": [json_timing.call(c) for c in snapshot.calls],
+        "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],
+        "output_dropped_chars": snapshot.output_dropped,
+        "missing": list(_missing(snapshot)),
+    }
+
+
+def _entry(entry: ev.EntryFound | None) -> Fields | None:
+    if entry is None:
+        return None
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "rule": entry.rule,
+        "calls": [list(call) for call in entry.calls],
+        **json_graphs.place(entry.location),
+        "notes": list(entry.notes),
+    }
+
+
+def _config(snapshot: Snapshot) -> Fields:
+    config, timing = snapshot.config, snapshot.timing
+    return {
+        "mode": config.mode,
+        "backend": config.backend,
+        "dynamic": config.dynamic,
+        "fullgraph": config.fullgraph,
+        "grad": config.train,
+        "target": config.target,
+        "device": config.device or (timing.device if timing else None),
+        "threads": config.threads or (timing.threads if timing else None),
+        "seed": config.seed,
+        "inputs": list(config.inputs),
+    }
+
+
+def _error(failed: ev.Failed | None) -> Fields | None:
+    if failed is None:
+        return None
+    return {
+        "stage": failed.stage,
+        "blame": failed.blame,
+        "type": failed.type,
+        "message": failed.message,
+        **json_graphs.place(failed.location),
+        "hint": failed.hint,
+        "traceback": failed.traceback,
+    }
+
+
+def _missing(snapshot: Snapshot) -> Iterable[Fields]:
+    """Why facts are null: what this torch does not give, then what this tcexplore does not ask for."""
+    for missing in snapshot.missing:
+        yield {"fact": missing.fact, "symbol": missing.symbol, "reason": missing.reason}
+    if snapshot.timing is None and snapshot.timing_skipped:
+        yield {"fact": "timing", "symbol": None, "reason": snapshot.timing_skipped}
+    for fact in NOT_MEASURED:
+        yield {"fact": fact, "symbol": None, "reason": f"tcexplore {__version__} does not measure it"}

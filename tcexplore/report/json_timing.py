@@ -1,0 +1,59 @@
+"""What was measured, as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import economics
+
+Fields = dict[str, Any]
+
+
+def timing(snapshot: Snapshot) -> Fields | None:
+    """The estimate with every sample it was drawn from; null where nothing was timed."""
+    estimate = snapshot.timing
+    if estimate is None:
+        return None
+    costs = economics(snapshot)
+    return {
+        "eager_us": estimate.eager_us,
+        "eager_spread_us": estimate.eager_spread_us,
+        "compiled_us": estimate.compiled_us,
+        "compiled_spread_us": estimate.compiled_spread_us,
+        "speedup": estimate.speedup,
+        "ci95": [estimate.low, estimate.high],
+        "noise_floor": estimate.noise_floor,
+        "pairs": estimate.pairs,
+        "verdict": estimate.verdict,
+        "first_call_s": costs.first_call_s,
+        "compile_s": costs.compile_s,
+        "break_even_calls": costs.break_even_calls,
+        "calls": estimate.calls,
+        "block": estimate.block,
+        "train": estimate.train,
+        "threads": estimate.threads,
+        "device": estimate.device,
+        "notes": list(estimate.notes),
+        "samples": _samples(snapshot.pairs),
+    }
+
+
+def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:
+    measured = [p for p in pairs if not p.control]
+    control = [p for p in pairs if p.control]
+    return {
+        "eager_us": [us for p in measured for us in p.eager_us],
+        "compiled_us": [us for p in measured for us in p.compiled_us],
+        "control_a_us": [us for p in control for us in p.eager_us],
+        "control_b_us": [us for p in control for us in p.compiled_us],
+    }
+
+
+def phase(timed: ev.PhaseTimed) -> Fields:
+    return {"name": timed.name, "seconds": timed.seconds, "graph": timed.graph, "depth": timed.depth}
+
+
+def call(made: ev.CallMade) -> Fields:
+    return {"index": made.index, "what": made.what, "seconds": made.seconds, "compiles": made.compiles}

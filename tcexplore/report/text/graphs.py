@@ -1,0 +1,36 @@
+"""Every graph, in a line or two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.paths import at
+from tcexplore.report.text.layout import indented, labelled
+from tcexplore.report.words import count
+from tcexplore.session import Snapshot
+
+CALLS = {"call_function", "call_method", "call_module"}
+
+
+def graphs(snapshot: Snapshot) -> Iterable[RenderableType]:
+    for graph in snapshot.graphs:
+        yield indented(_title(graph, snapshot.file))
+        yield labelled("ops", _ops(graph))
+
+
+def _title(graph: ev.GraphCaptured, file: str) -> Text:
+    title = Text.assemble((graph.graph, "bold"), f"  {count(graph.ops, 'op')}")
+    if graph.frame is not None:
+        title.append(f"  {graph.frame.function}, {at(graph.frame, file)}")
+    return title
+
+
+def _ops(graph: ev.GraphCaptured) -> str:
+    """The targets in their order, a repeated one with its number."""
+    targets = Counter(node.target.rpartition(".")[2] or node.target for node in graph.nodes if node.op in CALLS)
+    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in targets.items()) or "none"

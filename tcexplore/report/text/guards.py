@@ -1,0 +1,47 @@
+"""What must stay the same for the graphs to be used again, and where it did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.paths import at
+from tcexplore.report.text.layout import columns, indented, labelled
+from tcexplore.report.words import count
+from tcexplore.session import Snapshot
+
+
+def guards(snapshot: Snapshot) -> Iterable[RenderableType]:
+    for installed in snapshot.guards:
+        readable = [guard for guard in installed.guards if not guard.plumbing]
+        title = Text.assemble((installed.graph, "bold"), f"  {count(len(installed.guards), 'guard')}")
+        if installed.latency_us is not None:
+            title.append(f", one check takes {installed.latency_us:.0f} µs")
+        yield indented(title)
+        if readable:
+            yield from columns([_row(guard, snapshot.file) for guard in readable], by=4)
+        if folded := len(installed.guards) - len(readable):
+            yield indented(f"and {count(folded, 'identity check')} on modules and torch itself", "dim", by=4)
+
+
+def _row(guard: ev.Guard, file: str) -> list[str | Text]:
+    checked = guard.summary or " and ".join(guard.code) or guard.kind
+    source = guard.source or guard.kind
+    return [source if len(source) <= 30 else f"{source[:29]}…", Text(at(guard.location, file), "dim"), checked]
+
+
+def recompiles(snapshot: Snapshot) -> Iterable[RenderableType]:
+    for found in snapshot.recompiles:
+        entries = f"  entry {found.entries} of {found.limit}" if found.entries and found.limit else ""
+        title = Text.assemble(
+            (f"{found.of} → {found.graph}", "bold"), f"  {at(found.location, snapshot.file)}{entries}"
+        )
+        yield indented(title)
+        yield labelled("failed", found.failed_guard or found.reason)
+        if found.old or found.new:
+            yield labelled("was", f"{found.old or '?'}, now {found.new or '?'}")
+        if found.limit_hit:
+            yield indented("the recompile limit is reached: this frame runs eagerly from now on", "bold red", by=4)

@@ -1,0 +1,38 @@
+"""Which ops went into which kernel, and which lines of the person's they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.paths import at
+from tcexplore.report.text.layout import indented, labelled
+from tcexplore.report.words import size
+from tcexplore.session import Snapshot
+
+LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
+
+
+def kernels(snapshot: Snapshot) -> Iterable[RenderableType]:
+    for kernel in snapshot.kernels:
+        yield indented(_title(kernel))
+        if kernel.ops:
+            yield labelled("fuses" if len(kernel.ops) > 1 else "op", ", ".join(kernel.ops))
+        if kernel.source_lines:
+            yield labelled("lines", _lines(kernel.source_lines, snapshot.file), "dim")
+
+
+def _title(kernel: ev.Kernel) -> Text:
+    facts = [LANGUAGES.get(kernel.language, kernel.language), kernel.phase, f"graph {kernel.graph}"]
+    if kernel.bytes_read is not None and kernel.bytes_written is not None:
+        facts.append(f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}")
+    return Text.assemble((kernel.name, "bold"), ("  " + ", ".join(facts), "dim"))
+
+
+def _lines(locations: Iterable[ev.Location], file: str) -> str:
+    """`14, 15, blocks.py:3`: each line once, in order."""
+    said = dict.fromkeys(at(location, file) for location in locations)
+    return ", ".join(line.removeprefix("line ") for line in said)

@@ -1,0 +1,49 @@
+"""The sections in their order, and the console they are printed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.text import breaks, errors, graphs, guards, kernels, output, timing, verdict
+from tcexplore.report.text.layout import indented
+from tcexplore.session import Snapshot
+
+Section = Callable[[Snapshot], Iterable[RenderableType]]
+
+SECTIONS: tuple[tuple[str, Section], ...] = (
+    ("Error", errors.error),
+    ("Graph breaks", breaks.breaks),
+    ("Not compiled", breaks.skipped),
+    ("Outside every graph", breaks.outside),
+    ("Graphs", graphs.graphs),
+    ("Recompiles", guards.recompiles),
+    ("Guards", guards.guards),
+    ("Kernels", kernels.kernels),
+    ("Timing", timing.timing),
+    ("Printed by the program", output.output),
+    ("Not known", errors.missing),
+)
+
+
+def print_report(
+    snapshot: Snapshot,
+    machine: ev.Standby | None,
+    exceeded: Sequence[str] = (),
+    *,
+    stream: TextIO | None = None,
+    width: int | None = None,
+) -> None:
+    """Print the report of a run to a stream (default: stdout), at the terminal's width, 80 columns in a pipe."""
+    console = Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    limits = (Text(f"✖ limit exceeded: {limit}", "bold red") for limit in exceeded)
+    top = (*verdict.heading(snapshot, machine), Text(), *verdict.verdict(snapshot), *limits)
+    console.print(*(indented(line, by=0) for line in top), sep="\n")
+    for title, section in SECTIONS:
+        lines = list(section(snapshot))
+        if lines:
+            console.print(Text(), Text(title, "bold"), *lines, sep="\n")

@@ -1,0 +1,30 @@
+"""Quantities in words."""
+
+from __future__ import annotations
+
+
+def count(number: int, noun: str) -> str:
+    """`1 graph break`, `2 graph breaks`, `1,234 guards`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(number: int) -> str:
+    """A number of bytes with a binary unit: `768 B`, `2.0 KiB`, `1.5 MiB`."""
+    amount, unit = float(number), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A time to three digits with a unit: `41.2 µs`, `3.10 ms`, `12.0 s`."""
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale or unit == "µs":
+            break
+    value = seconds / scale
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{decimals}f} {unit}"

@@ -1,0 +1,77 @@
+"""The command line's grammar."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.cli.arguments import parse
+from tcexplore.events import Config
+
+
+def test_a_bare_file_opens_the_app_with_torch_defaults():
+    request = parse(["model.py"])
+    assert (request.command, request.target, request.config, request.argv) == ("app", "model.py", Config(), ())
+
+
+def test_every_option_reaches_the_configuration():
+    options = ["--mode", "max-autotune", "--backend", "aot_eager", "--dynamic", "false", "--fullgraph", "--train"]
+    more = ["--device", "cuda", "--input", "f32[64,512]", "--input", "mask=bool[64]", "--seed", "7", "--threads", "3"]
+    for command in ([], ["check"]):
+        assert parse([*command, "model.py", *options, *more]).config == Config(
+            mode="max-autotune", backend="aot_eager", dynamic=False, fullgraph=True, train=True, device="cuda",
+            inputs=("f32[64,512]", "mask=bool[64]"), seed=7, threads=3,
+        )  # fmt: skip
+
+
+def test_what_follows_two_dashes_belongs_to_the_script():
+    request = parse(["check", "script.py", "--json", "--", "--epochs", "3", "--", "--json"])
+    assert (request.json, request.argv) == (True, ("--epochs", "3", "--", "--json"))
+
+
+def test_check_takes_limits():
+    request = parse(["check", "m.py", "--max-breaks", "0", "--timeout", "2.5", "--time-for", "0"])
+    assert (request.command, request.max_breaks, request.timeout, request.time_for) == ("check", 0, 2.5, 0)
+
+
+def test_a_file_may_have_the_name_of_a_command():
+    assert parse(["./check"]).target == "./check"
+
+
+def test_doctor_takes_nothing():
+    assert parse(["doctor"]).command == "doctor"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "FILE[:NAME]"),
+        (["a.py", "b.py"], "b.py"),
+        (["m.py", "--threads", "0"], "--threads"),
+        (["m.py", "--threads", "two"], "'two'"),
+        (["m.py", "--seed", "x"], "--seed"),
+        (["m.py", "--dynamic", "maybe"], "maybe"),
+        (["m.py", "--json"], "--json"),
+        (["m.py", "--mod", "default"], "--mod"),
+        (["check", "m.py", "--max-breaks", "-1"], "--max-breaks"),
+        (["check", "m.py", "--timeout", "0"], "--timeout"),
+        (["check", "m.py", "--timeout", "nan"], "nan"),
+        (["check", "m.py", "--time-for", "inf"], "inf"),
+        (["doctor", "now"], "now"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_2(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    assert named in err
+    assert "--help" in err
+
+
+def test_help_names_the_commands_and_the_exit_status(capsys: pytest.CaptureFixture[str]):
+    for arguments, words in ((["--help"], ("check", "doctor", "--mode")), (["check", "--help"], ("exit status", "3"))):
+        with pytest.raises(SystemExit) as ended:
+            parse(arguments)
+        text = capsys.readouterr().out
+        assert ended.value.code == 0
+        assert all(word in text for word in words)

@@ -1,0 +1,137 @@
+"""`check` from arguments to exit status, with a supervisor that plays back events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.cli import main
+
+ENTRY = ev.EntryFound(run=1, name="model", kind="module", rule="`model` and `inputs`", calls=(("f32[4]",),))
+BREAK = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="it prints")
+GRAPH = ev.GraphCaptured(run=1, graph="0/0", ops=1, nodes=(), code="")
+DONE = ev.Finished(run=1)
+THEIRS = ev.Failed(run=1, stage="eager", blame="person", type="ZeroDivisionError", message="division by zero")
+OURS = ev.Failed(run=1, stage="inductor", blame="compiler", type="InductorError", message="lowering failed")
+
+
+class Playback:
+    """Answers the job with a story, as a supervisor would from its process."""
+
+    story: ClassVar[Sequence[ev.Event]] = ()
+    jobs: ClassVar[list[ev.Job]] = []
+    closed: ClassVar[int] = 0
+
+    def __init__(self, emit: Callable[[ev.Event], None]) -> None:
+        self.emit = emit
+
+    async def start(self) -> None:
+        self.emit(ev.Standby(torch="2.13.0", python="3.11.7", device="cpu", seconds=1.0))
+
+    def submit(self, job: ev.Job) -> None:
+        self.jobs.append(job)
+        for event in self.story:
+            asyncio.get_running_loop().call_soon(self.emit, event)
+
+    async def close(self) -> None:
+        type(self).closed += 1
+
+
+Check = Callable[..., int]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("import torch\n")
+    monkeypatch.setitem(sys.modules, "tcexplore.supervisor", SimpleNamespace(Supervisor=Playback))
+    monkeypatch.setattr(Playback, "jobs", [])
+    monkeypatch.setattr(Playback, "closed", 0)
+
+    def run(*story: ev.Event, arguments: Sequence[str] = ("model.py",)) -> int:
+        monkeypatch.setattr(Playback, "story", story)
+        return main(["check", *arguments])
+
+    return run
+
+
+def test_a_good_run_exits_0_and_prints_the_verdict(check: Check, capsys: pytest.CaptureFixture[str]):
+    assert check(ENTRY, GRAPH, DONE) == 0
+    out, err = capsys.readouterr()
+    assert "0 graph breaks: one graph" in out
+    assert err == ""
+    assert Playback.closed == 1
+
+
+def test_the_job_is_what_the_arguments_said(check: Check, tmp_path: Path):
+    check(DONE, arguments=("model.py:Net", "--mode", "reduce-overhead", "--time-for", "1.5", "--", "--fast"))
+    (job,) = Playback.jobs
+    assert (job.file, job.name, job.source) == (str(tmp_path / "model.py"), "Net", "import torch\n")
+    assert (job.argv, job.config.mode, job.time_for) == (("--fast",), "reduce-overhead", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("story", "arguments", "status"),
+    [
+        ((GRAPH, BREAK, DONE), (), 0),
+        ((GRAPH, BREAK, DONE), ("--max-breaks", "1"), 0),
+        ((GRAPH, BREAK, DONE), ("--max-breaks", "0"), 1),
+        ((BREAK, OURS, DONE), ("--fullgraph",), 1),
+        ((THEIRS, DONE), (), 2),
+        ((OURS, DONE), (), 3),
+    ],
+)
+def test_exit_status(check: Check, story: Sequence[ev.Event], arguments: Sequence[str], status: int):
+    assert check(*story, arguments=("model.py", *arguments)) == status
+
+
+def test_a_run_that_does_not_end_is_late(check: Check, capsys: pytest.CaptureFixture[str]):
+    assert check(ENTRY, GRAPH, arguments=("model.py", "--timeout", "0.05", "--json")) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["error"]["type"] == "Timeout"
+    assert report["limits_exceeded"] == ["not finished after 0.05 s (--timeout)"]
+    assert [graph["id"] for graph in report["graphs"]] == ["0/0"]
+    assert Playback.closed == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_workers_first(check: Check, monkeypatch: pytest.MonkeyPatch, number: signal.Signals):
+    def submit(_: Playback, __: ev.Job) -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), number)
+
+    monkeypatch.setattr(Playback, "submit", submit)
+    assert check() == 128 + number
+    assert Playback.closed == 1
+
+
+def test_a_file_that_cannot_be_run_starts_no_worker(check: Check, capsys: pytest.CaptureFixture[str]):
+    assert check(arguments=("gone.py",)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "tcexplore: gone.py: there is no such file\n")
+    assert Playback.jobs == []
+
+
+def test_with_json_a_bad_file_is_a_report_too(check: Check, capsys: pytest.CaptureFixture[str]):
+    assert check(arguments=(".", "--json")) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert (report["status"], report["error"]["stage"], report["error"]["blame"]) == ("failed", "file", "person")
+
+
+def test_without_a_terminal_the_app_says_so_and_prints_the_report(check: Check, capsys: pytest.CaptureFixture[str]):
+    del check
+    Playback.story = (ENTRY, GRAPH, DONE)
+    assert main(["model.py"]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert "not a terminal" in err
+    assert "0 graph breaks" in out

@@ -1,0 +1,85 @@
+"""`FILE[:NAME]`, and files that cannot be run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tcexplore.cli.target import BadFileError, read, split
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [
+        ("model.py", ("model.py", None)),
+        ("model.py:Net", ("model.py", "Net")),
+        ("dir:with/colons.py:Net", ("dir:with/colons.py", "Net")),
+        ("dir:with/colons.py", ("dir:with/colons.py", None)),
+        (r"C:\models\net.py", (r"C:\models\net.py", None)),
+        (r"C:\models\net.py:Net", (r"C:\models\net.py", "Net")),
+        (":Net", (":Net", None)),
+    ],
+)
+def test_only_a_python_name_after_the_last_colon_is_a_name(target: str, parts: tuple[str, str | None]):
+    assert split(target) == parts
+
+
+def test_a_file_that_exists_under_the_whole_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd.py:Net").write_text("x = 1")
+    assert split("odd.py:Net") == ("odd.py:Net", None)
+
+
+def test_a_name_that_is_none_is_said_so(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text("x = 1")
+    for name in ("", "12", "a.b", "a b"):
+        with pytest.raises(BadFileError) as refused:
+            split(f"{file}:{name}")
+        assert repr(name) in str(refused.value)
+
+
+def test_reads_utf8_with_and_without_a_byte_order_mark(tmp_path: Path):
+    file = tmp_path / "model.py"
+    for mark in (b"", b"\xef\xbb\xbf"):
+        file.write_bytes(mark + "π = 3\r\n".encode())
+        assert read(str(file)) == "π = 3\r\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b" \n\t\n", "is empty"),
+        (b"a = 1\nb = '\xff'\n", "line 2: not UTF-8"),
+    ],
+)
+def test_content_that_cannot_be_run(tmp_path: Path, content: bytes, words: str):
+    file = tmp_path / "model.py"
+    file.write_bytes(content)
+    with pytest.raises(BadFileError) as refused:
+        read(str(file))
+    assert words in str(refused.value)
+    assert refused.value.failure.blame == "person"
+
+
+def test_no_file_a_directory_a_device_and_a_forbidden_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def said(path: str) -> str:
+        with pytest.raises(BadFileError) as refused:
+            read(path)
+        return str(refused.value)
+
+    assert "no such file" in said(str(tmp_path / "gone.py"))
+    assert "is a directory" in said(str(tmp_path))
+    assert "not a regular file" in said(os.devnull)
+    assert "cannot be read" in said("nul\0byte.py")
+    forbidden = tmp_path / "secret.py"
+    forbidden.write_text("x = 1")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("builtins.open", refuse)
+    assert "not allowed" in said(str(forbidden))

@@ -1,0 +1,77 @@
+"""When the app can draw, what progress writes, and what a closed pipe does."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from tcexplore.cli.progress import Progress
+from tcexplore.cli.terminal import why_no_screen
+from tests import fakes
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def put_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, Terminal())
+
+
+def test_three_terminals_are_a_screen(monkeypatch: pytest.MonkeyPatch):
+    put_terminals(monkeypatch)
+    assert why_no_screen() is None
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
+def test_a_pipe_at_any_end_is_none(monkeypatch: pytest.MonkeyPatch, name: str):
+    put_terminals(monkeypatch)
+    for stream in (io.StringIO(), None):
+        monkeypatch.setattr(sys, name, stream)
+        assert why_no_screen() == f"{name} is not a terminal"
+
+
+def test_a_dumb_terminal_is_none(monkeypatch: pytest.MonkeyPatch):
+    put_terminals(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    assert "TERM=dumb" in (why_no_screen() or "")
+
+
+def test_progress_is_one_line_written_when_it_changes_and_erased():
+    stream = Terminal()
+    with Progress(stream) as progress:
+        for _ in range(3):
+            progress.show(fakes.running())
+        written = stream.getvalue()
+    assert written.count("Dynamo 0/0") == 1
+    assert "\n" not in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[2K")
+
+
+def test_progress_is_silent_in_a_pipe():
+    stream = io.StringIO()
+    with Progress(stream) as progress:
+        progress.show(fakes.running())
+    assert stream.getvalue() == ""
+
+
+LONG_REPORT = """
+import sys
+from tcexplore.cli import main
+sys.modules["tcexplore.cli.main"]._COMMANDS["doctor"] = lambda _: print("x" * 1_000_000, flush=True)
+sys.exit(main(["doctor"]))
+"""
+
+
+def test_a_reader_that_left_is_no_traceback():
+    with subprocess.Popen([sys.executable, "-c", LONG_REPORT], stdout=-1, stderr=-1) as process:
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141

@@ -1,0 +1,110 @@
+"""Schema 1: names, order, and nulls that are explained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.report.json import report
+from tcexplore.session import Snapshot
+from tests import fakes
+
+MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
+
+PROMISED = {
+    "entry": {"name", "kind", "rule", "calls"},
+    "config": {"mode", "backend", "dynamic", "fullgraph", "grad", "target", "device", "threads"},
+    "graphs": {"id", "ops", "nodes", "code"},
+    "breaks": {
+        "id", "kind", "reason", "explanation", "hints", "file", "line", "function", "stack", "count",
+    },
+    "guards": {"graph", "kind", "source", "code", "file", "line", "user_code"},
+    "recompiles": {"graph", "of", "failed_guard", "reason", "file", "line"},
+    "kernels": {
+        "name", "graph", "phase", "language", "source", "ops", "nodes", "source_lines", "lines", "bytes_read",
+        "bytes_written", "flops", "resources", "stages",
+    },
+    "wrapper": {"graph", "phase", "source"},
+    "fusion": {"a", "b", "fused", "reason"},
+    "timing": {
+        "eager_us", "compiled_us", "speedup", "ci95", "noise_floor", "pairs", "verdict", "first_call_s", "compile_s",
+        "break_even_calls", "samples",
+    },
+    "phases": {"name", "seconds", "graph"},
+}  # fmt: skip
+
+FUSION = ev.FusionDecision(run=9, graph="0/0", phase="forward", a="op0", b="op1", fused=False, reason="no shared data")
+
+
+def everything() -> Snapshot:
+    """A run in which each list has something in it."""
+    timed = fakes.complete(9)
+    events = (FUSION, *fakes.recompiled(9).recompiles, ev.CacheUsed(run=9, graph="0/0", cache="fx", outcome="bypass"))
+    for event in events:
+        timed = timed.apply(event)
+    return timed
+
+
+def test_every_promised_field_is_there():
+    whole = report(everything(), MACHINE)
+    assert (whole["schema"], whole["torch"], whole["python"]) == (1, "2.13.0+cpu", "3.11.7")
+    for name, fields in PROMISED.items():
+        value = whole[name][0] if isinstance(whole[name], list) else whole[name]
+        assert fields <= set(value), name
+    node = whole["graphs"][0]["nodes"][-2]
+    assert {"name", "op", "target", "args", "shape", "dtype", "file", "line"} <= set(node)
+
+
+def test_it_is_json_with_the_same_keys_for_every_run():
+    keys = [list(report(run, MACHINE)) for run in (everything(), fakes.failed(), fakes.nothing_compiled())]
+    assert keys[0] == keys[1] == keys[2]
+    assert json.loads(json.dumps(report(everything(), MACHINE))) == report(everything(), MACHINE)
+
+
+def test_sizes_are_numbers_and_symbols_text():
+    snapshot = Snapshot(run=1, file="m.py", source="", config=ev.Config())
+    node = ev.FxNode(name="x", op="placeholder", target="x", dtype="f32", shape=("s0", "64"), stride=("64", "1"))
+    graph = ev.GraphCaptured(run=1, graph="0/0", ops=0, nodes=(node,), code="")
+    (said,) = report(snapshot.apply(graph), None)["graphs"][0]["nodes"]
+    assert (said["shape"], said["stride"]) == (["s0", 64], [64, 1])
+
+
+def test_paths_are_relative_to_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    snapshot = Snapshot(run=1, file=str(tmp_path / "models" / "net.py"), source="", config=ev.Config())
+    monkeypatch.chdir(tmp_path)
+    assert report(snapshot, None)["file"] == "models/net.py"
+    monkeypatch.chdir("/")
+    monkeypatch.chdir(tmp_path / "..")
+    assert report(snapshot, None)["file"] == f"{tmp_path.name}/models/net.py"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert report(snapshot, None)["file"] == str(tmp_path / "models" / "net.py")
+
+
+def test_what_is_null_is_explained():
+    whole = report(fakes.facts_missing(), None)
+    explained = {entry["fact"] for entry in whole["missing"]}
+    nulls = {name for name in ("accuracy", "memory") if whole[name] is None}
+    assert nulls | {"kernel lines", "guard latency", "resources", "stages"} <= explained
+    assert all(entry["reason"] for entry in whole["missing"])
+    skipped = report(fakes.recompiled(), MACHINE)
+    assert skipped["timing"] is None
+    assert "timing" in {entry["fact"] for entry in skipped["missing"]}
+
+
+def test_an_error_says_where_and_whose():
+    error = report(fakes.failed(), MACHINE)["error"]
+    assert error["blame"] == "person"
+    assert error["line"] == fakes.failed().failed.location.line
+    assert "shapes" in error["message"]
+
+
+def test_timing_keeps_its_samples_and_the_control_apart():
+    timed = everything()
+    samples = report(timed, MACHINE)["timing"]["samples"]
+    assert len(samples["eager_us"]) == sum(len(p.eager_us) for p in timed.pairs if not p.control)
+    assert len(samples["control_a_us"]) == sum(len(p.eager_us) for p in timed.pairs if p.control)

@@ -30,11 +30,38 @@ class Hooks:
         *,
         before: Callable[..., None] | None = None,
         after: Callable[..., None] | None = None,
+        failed: Callable[..., None] | None = None,
     ) -> bool:
         """Run `before(*args, **kwargs)` and `after(result, *args, **kwargs)` around `module:Class.method`.
 
-        What the observers raise is reported as a missing `fact`; what torch raises passes through untouched, and
-        `after` is not called then. Returns whether the symbol was found.
+        What the observers raise is reported as a missing `fact`; what torch raises passes through untouched: then
+        `failed(error, *args, **kwargs)` is called instead of `after`. Returns whether the symbol was found.
+        """
+
+        def observe(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def watched(*args: Any, **kwargs: Any) -> Any:
+                if before is not None:
+                    self.guarded(fact, symbol, before, *args, **kwargs)
+                try:
+                    result = original(*args, **kwargs)
+                except Exception as error:
+                    if failed is not None:
+                        self.guarded(fact, symbol, failed, error, *args, **kwargs)
+                    raise
+                if after is not None:
+                    self.guarded(fact, symbol, after, result, *args, **kwargs)
+                return result
+
+            return watched
+
+        return self.wrap(fact, symbol, observe)
+
+    def wrap(self, fact: str, symbol: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
+        """Put `make(original)` in the place of `module:Class.method`; returns whether the symbol was found.
+
+        For hooks on hot paths and for those that must see or hand on other arguments: what they raise is not caught,
+        so they must not raise of themselves.
         """
         try:
             owner, name = _resolve(symbol)
@@ -42,19 +69,10 @@ class Hooks:
         except (ImportError, AttributeError, KeyError) as error:
             self.missing(fact, symbol, f"this torch has no {symbol}: {error}")
             return False
-        original = descriptor.__func__ if isinstance(descriptor, staticmethod | classmethod) else descriptor
-
-        @functools.wraps(original)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            if before is not None:
-                self.guarded(fact, symbol, before, *args, **kwargs)
-            result = original(*args, **kwargs)
-            if after is not None:
-                self.guarded(fact, symbol, after, result, *args, **kwargs)
-            return result
-
-        wrapper = type(descriptor)(watched) if isinstance(descriptor, staticmethod | classmethod) else watched
-        setattr(owner, name, wrapper)
+        if isinstance(descriptor, staticmethod | classmethod):
+            setattr(owner, name, type(descriptor)(make(descriptor.__func__)))
+        else:
+            setattr(owner, name, make(descriptor))
         return True
 
     def guarded(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:

@@ -15,7 +15,7 @@ from tcexplore.events.dynamo import (
     OpsOutside,
     Recompiled,
 )
-from tcexplore.events.inductor import AtenGraph, CacheUsed, FusionDecision, Kernel, KernelLine, Wrapper
+from tcexplore.events.inductor import AtenGraph, CacheUsed, FusionDecision, Kernel, KernelCall, KernelLine, Wrapper
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -80,7 +80,7 @@ __all__ = [
     "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY",
     "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
     "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Job",
-    "Kernel", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "PhaseStarted",
+    "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "PhaseStarted",
     "PhaseTimed", "ProtocolError", "Recompiled", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper",
     "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -31,13 +31,32 @@ class KernelLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCall:
+    """One of the wrapper's calls of a kernel; `order` counts those of one wrapper from 0. The rest as in `Kernel`."""
+
+    order: int
+    ops: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    source_lines: tuple[Location, ...] = ()
+    lines: tuple[KernelLine, ...] = ()
+    scheduler_nodes: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    flops: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel(Event):
-    """One generated or extern kernel, in the order of the wrapper's calls.
+    """One generated or extern kernel, in the order of the wrapper's first calls.
 
     `language` is `cpp`, `triton` or `extern`. `ops` are the ATen/prim ops fused into it, in graph order
     (`aten.gelu`); `nodes` the post-grad nodes; `source_lines` the person's lines. `lines` is empty where only
     kernel-level provenance is known. `bytes_read`/`bytes_written` come from the scheduler (buffer sizes), `flops` is
     None where torch does not count them. `kind` is the scheduler node's class, `buffers` the names of its outputs.
+    Equal code is one kernel, called several times: `calls` keeps what is known of each call, the other fields join
+    them, and bytes and flops add them up. Each call of an extern kernel is a kernel of its own, and every name is
+    unique in its graph and phase (`extern_kernels.addmm`, `extern_kernels.addmm:2`).
     """
 
     graph: str
@@ -55,6 +74,7 @@ class Kernel(Event):
     bytes_read: int | None = None
     bytes_written: int | None = None
     flops: int | None = None
+    calls: tuple[KernelCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,61 @@
+"""The text of a kernel as one reads it, out of the Python expression that defines it in the wrapper."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+_LANGUAGES = {"cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton"}
+
+
+class KernelSource(NamedTuple):
+    """`text` is what is shown, `cut` the number of lines that were left out before it, blank ones included."""
+
+    language: str
+    text: str
+    cut: int
+
+
+def kernel_source(body: str) -> KernelSource:
+    """The kernel in `async_compile.cpp_pybinding([...], r'''...''')` or `async_compile.triton('name', '''...''')`.
+
+    With the C++ wrapper there is no Python around it, and the body is the kernel.
+    """
+    call = _call(body)
+    texts = (
+        [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)] if call else []
+    )
+    if call is None or not texts:
+        return _trimmed("cpp", body, 0)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    language, text = _LANGUAGES.get(name, name), max(texts, key=len)
+    return _trimmed(language, text, _preamble(text) if language == "triton" else 0)
+
+
+def _call(body: str) -> ast.Call | None:
+    try:
+        expression = ast.parse(body.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return expression if isinstance(expression, ast.Call) else None
+
+
+def _preamble(text: str) -> int:
+    """How many lines of imports and setting up stand before the first definition."""
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return 0
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            return min([statement.lineno, *(d.lineno for d in statement.decorator_list)]) - 1
+        if not isinstance(statement, ast.Import | ast.ImportFrom | ast.Expr):
+            return statement.lineno - 1
+    return 0
+
+
+def _trimmed(language: str, text: str, cut: int) -> KernelSource:
+    lines = text.split("\n")
+    while cut < len(lines) and not lines[cut].strip():
+        cut += 1
+    return KernelSource(language, "\n".join(lines[cut:]).rstrip() + "\n", cut)

@@ -1,0 +1,55 @@
+"""What Inductor's scheduler knows of the nodes behind one kernel call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+
+class Scheduled(NamedTuple):
+    """Names of scheduler nodes and of the buffers that they write, the post-grad nodes they came from; `kind` is the
+    class of the fused scheduler node. Bytes and flops are None where the scheduler gives none."""
+
+    kind: str
+    names: tuple[str, ...]
+    buffers: tuple[str, ...]
+    origins: frozenset[str]
+    bytes_read: int | None
+    bytes_written: int | None
+    flops: int | None
+
+
+def scheduled(schedule: Iterable[Any], scheduler: Any) -> Scheduled:
+    """The facts of a node schedule; the marks between its nodes (`EnableReduction`) are passed over."""
+    nodes = [node for node in schedule if hasattr(node, "get_name") and hasattr(node, "read_writes")]
+    parts = [part for node in nodes for part in node.get_nodes()]
+    whole = _fused(nodes, scheduler)
+    return Scheduled(
+        kind=type(whole[0]).__name__ if whole else "",
+        names=tuple(part.get_name() for part in parts),
+        buffers=tuple(name for part in parts for name in part.get_buffer_names()),
+        origins=frozenset(origin.name for part in parts for origin in _origins(part.node)),
+        bytes_read=_sum(node.get_read_buffer_sizes() for node in whole),
+        bytes_written=_sum(node.get_write_buffer_sizes() for node in whole),
+        flops=_sum(node.estimate_flops() for node in whole),
+    )
+
+
+def _origins(node: Any) -> Iterable[Any]:
+    """The post-grad nodes of an IR node. An extern kernel computes just one, where torch says which; its other origins
+    are those of what it reads."""
+    if node is None:
+        return ()
+    exact = node.get_origin_node() if hasattr(node, "op_overload") else None
+    return node.get_origins() if exact is None else (exact,)
+
+
+def _fused(nodes: list[Any], scheduler: Any) -> list[Any]:
+    """The scheduler's own nodes that these are part of: sizes are right only for those."""
+    fused = getattr(scheduler, "name_to_fused_node", {})
+    return list(dict.fromkeys(fused.get(node.get_name(), node) for node in nodes))
+
+
+def _sum(numbers: Iterable[Any]) -> int | None:
+    known = [int(number) for number in numbers if number is not None]
+    return sum(known) if known else None

@@ -1,0 +1,117 @@
+"""Two runs compared: source, graphs, breaks, guards, and kernels matched by what they compute, not by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tcexplore import events as ev
+from tcexplore.session.program import kernel_program, same_program
+from tcexplore.session.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One thing before and after. `kind` is `same`, `changed`, `added` (`before` is None) or `removed`."""
+
+    kind: str
+    before: T | None
+    after: T | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiff:
+    """What differs between two runs; each tuple is in the order of the later run, removals where they stood.
+
+    `same_program` is set when the generated code is identical, names of kernels and comments apart: whatever else
+    differs, the machine runs the same thing.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    same_program: bool
+    source: tuple[Change[str], ...]
+    nodes: tuple[Change[tuple[str, ev.FxNode]], ...]
+    """(compile id, node) on either side."""
+    breaks: tuple[Change[ev.GraphBreak], ...]
+    guards: tuple[Change[tuple[str, ev.Guard]], ...]
+    kernels: tuple[Change[ev.Kernel], ...]
+
+
+def diff(before: Snapshot, after: Snapshot) -> RunDiff:
+    """Compare two runs; neither has to be complete."""
+    return RunDiff(
+        before=before,
+        after=after,
+        same_program=same_program(before, after),
+        source=aligned(before.source.splitlines(), after.source.splitlines(), lambda line: line),
+        nodes=aligned(_nodes(before), _nodes(after), _node_key),
+        breaks=aligned(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
+        guards=aligned(_guards(before), _guards(after), lambda g: (g[1].kind, g[1].source, g[1].summary, g[1].code)),
+        kernels=matched_kernels(before.kernels, after.kernels),
+    )
+
+
+def aligned(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[Change[T], ...]:
+    """Both sequences in one, equal keys paired as a diff pairs lines."""
+    keys = list(map(key, before)), list(map(key, after))
+    found: list[Change[T]] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        if tag == "equal":
+            found += [Change("same", x, y) for x, y in zip(before[a:b], after[c:d], strict=True)]
+        else:
+            found += [Change("removed", x, None) for x in before[a:b]]
+            found += [Change("added", None, y) for y in after[c:d]]
+    return tuple(found)
+
+
+def matched_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[Change[ev.Kernel], ...]:
+    """Each later kernel with the earlier one that computes the same, else the one that shares most of its ops.
+
+    Kernels with equal code are `same`; kernels with equal ops, or with at least half of their ops in common, are
+    `changed`; the rest were added or removed.
+    """
+    left = list(before)
+    partner: dict[int, tuple[str, ev.Kernel]] = {}
+    for kind, alike in (("same", _same_code), ("changed", _same_ops), ("changed", _half_the_ops)):
+        for index, kernel in enumerate(after):
+            if index not in partner and (found := next((k for k in left if alike(k, kernel)), None)) is not None:
+                partner[index] = kind, found
+                left.remove(found)
+    changes = [
+        Change(partner[i][0], partner[i][1], kernel) if i in partner else Change("added", None, kernel)
+        for i, kernel in enumerate(after)
+    ]
+    return (*changes, *(Change("removed", kernel, None) for kernel in left))
+
+
+def _same_code(a: ev.Kernel, b: ev.Kernel) -> bool:
+    return a.phase == b.phase and kernel_program(a) == kernel_program(b)
+
+
+def _same_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
+    return (a.phase, a.language, a.ops) == (b.phase, b.language, b.ops)
+
+
+def _half_the_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
+    if (a.phase, a.language == "extern") != (b.phase, b.language == "extern"):
+        return False
+    shared, either = set(a.ops) & set(b.ops), set(a.ops) | set(b.ops)
+    return 2 * len(shared) >= len(either) > 0
+
+
+def _nodes(snapshot: Snapshot) -> list[tuple[str, ev.FxNode]]:
+    return [(graph.graph, node) for graph in snapshot.graphs for node in graph.nodes]
+
+
+def _node_key(item: tuple[str, ev.FxNode]) -> Hashable:
+    node = item[1]
+    return node.op, node.target, node.args, node.dtype, node.shape, node.stride
+
+
+def _guards(snapshot: Snapshot) -> list[tuple[str, ev.Guard]]:
+    return [(installed.graph, guard) for installed in snapshot.guards for guard in installed.guards]

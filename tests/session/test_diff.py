@@ -1,0 +1,65 @@
+"""Two runs compared: kernels by what they compute, breaks and guards by what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.events import Location
+from tcexplore.session.diff import diff
+from tcexplore.session.snapshot import Snapshot
+
+BODY = """extern "C" void NAME(const float* in, float* out)  // COMMENT
+{
+    out[0] = in[0] * static_cast<float>(2.0);
+}
+"""
+
+
+def kernel(name: str, ops: tuple[str, ...] = ("aten.mul",), body: str = BODY, comment: str = "x") -> ev.Kernel:
+    source = body.replace("NAME", name).replace("COMMENT", comment)
+    return ev.Kernel(run=1, graph="0/0", phase="forward", name=name, language="cpp", source=source, ops=ops)
+
+
+def run(source: str, *kernels: ev.Kernel) -> Snapshot:
+    calls = "\n".join(f"{k.name}(x)  # {k.name}:1" for k in kernels)
+    wrapper = ev.Wrapper(graph="0/0", phase="forward", source=calls)
+    return Snapshot(run=1, file="/m.py", source=source, config=ev.Config(), kernels=kernels, wrappers=(wrapper,))
+
+
+def test_renamed_kernels_and_moved_comments_are_the_same_program() -> None:
+    found = diff(run("a", kernel("cpp_mul_0")), run("b", kernel("cpp_mul_7", comment="y")))
+    assert found.same_program
+    assert [c.kind for c in found.kernels] == ["same"]
+    assert [(c.kind, c.before, c.after) for c in found.source] == [("removed", "a", None), ("added", None, "b")]
+
+
+def test_another_constant_is_another_program_but_the_same_kernel_changed() -> None:
+    found = diff(run("a", kernel("k0")), run("a", kernel("k0", body=BODY.replace("2.0", "3.0"))))
+    assert not found.same_program
+    assert [c.kind for c in found.kernels] == ["changed"]
+    assert [c.kind for c in found.source] == ["same"]
+
+
+def test_a_run_without_code_is_no_program() -> None:
+    nothing = replace(run("a"), kernels=(), wrappers=())
+    assert not diff(nothing, nothing).same_program
+
+
+def test_kernels_pair_by_code_before_they_pair_by_ops() -> None:
+    mul, other = kernel("k0"), kernel("k1", body=BODY.replace("2.0", "5.0"))
+    fused = kernel("k2", ("aten.mul", "aten.add"), BODY.replace("2.0", "9.0"))
+    found = diff(run("a", mul, other), run("a", replace(other, name="k0"), fused))
+    pairs = [(c.kind, c.before and c.before.name, c.after and c.after.name) for c in found.kernels]
+    assert pairs[0][0] in ("same", "changed")
+    assert ("changed", "k0", "k2") in pairs
+
+
+def test_a_break_that_only_moved_is_the_same_break() -> None:
+    one = ev.GraphBreak(
+        graph="0/0", id="GB0059", kind="print", reason="", code="print(x)", location=Location("/m.py", 3)
+    )
+    before, after = replace(run("a"), breaks=(one,)), replace(run("b"), breaks=())
+    moved = replace(run("b"), breaks=(replace(one, location=Location("/m.py", 9)),))
+    assert [c.kind for c in diff(before, moved).breaks] == ["same"]
+    assert [c.kind for c in diff(before, after).breaks] == ["removed"]

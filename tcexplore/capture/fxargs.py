@@ -30,7 +30,7 @@ def target_text(node: Node) -> str:
     try:
         return str(_get_qualified_name(target)).replace("torch.ops.", "")
     except Exception:  # objects without a module, such as a callable instance
-        return name or f"<{type(target).__name__}>"
+        return str(name or f"<{type(target).__name__}>")
 
 
 def args_text(node: Node) -> str:
@@ -43,7 +43,7 @@ def args_text(node: Node) -> str:
 def value_text(value: Any) -> str:
     """One argument: a node by its name, a constant as Python writes it, an object by its type."""
     if isinstance(value, Node):
-        return value.name
+        return str(value.name)
     shown = next((show for kinds, show in _SHOWN if isinstance(value, kinds)), None)
     return shown(value) if shown else f"<{type(value).__name__}>"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -58,15 +59,16 @@ class Hooks:
         return self.wrap(fact, symbol, observe)
 
     def wrap(self, fact: str, symbol: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
-        """Put `make(original)` in the place of `module:Class.method`; returns whether the symbol was found.
+        """Put `make(original)` in the place of `module:Class.method`; returns whether the symbol was found. A method
+        that the class inherits is replaced for this class only.
 
         For hooks on hot paths and for those that must see or hand on other arguments: what they raise is not caught,
         so they must not raise of themselves.
         """
         try:
             owner, name = _resolve(symbol)
-            descriptor = vars(owner)[name] if isinstance(owner, type) else getattr(owner, name)
-        except (ImportError, AttributeError, KeyError) as error:
+            descriptor = inspect.getattr_static(owner, name)
+        except (ImportError, AttributeError) as error:
             self.missing(fact, symbol, f"this torch has no {symbol}: {error}")
             return False
         if isinstance(descriptor, staticmethod | classmethod):

@@ -14,6 +14,7 @@ from typing import Any
 from tcexplore.events import Location
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
 class Project:
@@ -50,14 +51,17 @@ class Project:
 
     def frames(self, stack: Iterable[Any] | None) -> tuple[Location, ...]:
         """The person's frames of a `traceback.StackSummary` or of any frames with filename, lineno and name."""
-        return tuple(
-            Location(os.path.abspath(f.filename), f.lineno or 0, f.name) for f in stack or () if self.owns(f.filename)
-        )
+        return tuple(self.location(f.filename, f.lineno, f.name) for f in stack or () if self.owns(f.filename))
 
     def frames_of_text(self, stack_trace: str | None) -> tuple[Location, ...]:
         """The same from the text that FX keeps in `node.meta["stack_trace"]`."""
         found = _FRAME.findall(stack_trace or "")
-        return tuple(Location(os.path.abspath(f), int(n), fn) for f, n, fn in found if self.owns(f))
+        return tuple(self.location(f, int(n), fn) for f, n, fn in found if self.owns(f))
+
+    @staticmethod
+    def location(file: str, line: int | None, function: str) -> Location:
+        """A place in a file; the part of a function that Dynamo resumes after a graph break goes by its own name."""
+        return Location(os.path.abspath(file), line or 0, function_name(function))
 
     def imported(self) -> tuple[str, ...]:
         """Every loaded module of the person's other than the file itself, sorted."""
@@ -69,3 +73,14 @@ class Project:
     def line(location: Location | None) -> str:
         """The person's line as written, stripped; empty where there is none."""
         return linecache.getline(location.file, location.line).strip() if location else ""
+
+
+def is_resumed(function: str) -> bool:
+    """Whether this is a function that Dynamo made to go on after a graph break."""
+    return _RESUMED.match(function) is not None
+
+
+def function_name(function: str) -> str:
+    """The person's name of a function, also where Dynamo resumes it: `torch_dynamo_resume_in_f_at_12` is `f`."""
+    found = _RESUMED.match(function)
+    return found.group(1) if found else function

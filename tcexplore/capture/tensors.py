@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 
 try:
-    from torch.utils._dtype_abbrs import dtype_abbrs as _ABBREVIATIONS
+    from torch.utils._dtype_abbrs import dtype_abbrs
 except ImportError:
-    _ABBREVIATIONS = {}
+    dtype_abbrs = {}
 
 
 class TensorFacts(NamedTuple):
@@ -25,7 +25,7 @@ class TensorFacts(NamedTuple):
 
 def dtype_text(dtype: torch.dtype) -> str:
     """torch's own abbreviation (`f32`, `bf16`, `i64`), its name where this torch has no table of them."""
-    return str(_ABBREVIATIONS.get(dtype, str(dtype).removeprefix("torch.")))
+    return str(dtype_abbrs.get(dtype, str(dtype).removeprefix("torch.")))
 
 
 def tensor_facts(value: Any) -> TensorFacts | None:

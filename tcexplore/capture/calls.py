@@ -88,7 +88,7 @@ def _joined_lines(calls: tuple[KernelCall, ...]) -> tuple[KernelLine, ...]:
     for line in (line for call in calls for line in call.lines):
         nodes.setdefault(line.n, {}).update(dict.fromkeys(line.nodes))
         source.setdefault(line.n, {}).update(dict.fromkeys(line.source))
-    return tuple(KernelLine(n, tuple(nodes[n]), tuple(source[n])) for n in sorted(nodes))
+    return tuple(KernelLine(n=n, nodes=tuple(nodes[n]), source=tuple(source[n])) for n in sorted(nodes))
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:

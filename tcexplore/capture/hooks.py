@@ -23,6 +23,7 @@ class Hooks:
     def __init__(self, emit: Emit) -> None:
         self.emit = emit
         self._broken: set[str] = set()
+        self._replaced: list[tuple[Any, str, Any, bool]] = []
 
     def watch(
         self,
@@ -71,11 +72,21 @@ class Hooks:
         except (ImportError, AttributeError) as error:
             self.missing(fact, symbol, f"this torch has no {symbol}: {error}")
             return False
+        self._replaced.append((owner, name, descriptor, name in vars(owner)))
         if isinstance(descriptor, staticmethod | classmethod):
             setattr(owner, name, type(descriptor)(make(descriptor.__func__)))
         else:
             setattr(owner, name, make(descriptor))
         return True
+
+    def remove(self) -> None:
+        """Put back every symbol that was replaced, the last one first."""
+        while self._replaced:
+            owner, name, descriptor, own = self._replaced.pop()
+            if own:
+                setattr(owner, name, descriptor)
+            else:
+                delattr(owner, name)
 
     def guarded(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         """Call an observer; a failure of ours costs the fact, never the compile."""

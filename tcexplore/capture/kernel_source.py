@@ -9,7 +9,7 @@ _LANGUAGES = {"cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton"}
 
 
 class KernelSource(NamedTuple):
-    """`text` is what is shown, `cut` the number of lines that were left out before it, blank ones included."""
+    """`text` is what is shown, `cut` the number of lines left out before it, not counting the blank ones at the top."""
 
     language: str
     text: str
@@ -56,6 +56,6 @@ def _preamble(text: str) -> int:
 
 def _trimmed(language: str, text: str, cut: int) -> KernelSource:
     lines = text.split("\n")
-    while cut < len(lines) and not lines[cut].strip():
-        cut += 1
-    return KernelSource(language, "\n".join(lines[cut:]).rstrip() + "\n", cut)
+    blank = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    start = next((n for n in range(max(cut, blank), len(lines)) if lines[n].strip()), blank)
+    return KernelSource(language, "\n".join(lines[start:]).rstrip() + "\n", start - blank)

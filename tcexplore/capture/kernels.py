@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tcexplore.capture import lines
 from tcexplore.capture.calls import WrapperCalls
 from tcexplore.capture.extern import ExternCalls
 from tcexplore.capture.hooks import Hooks
@@ -35,6 +36,7 @@ class KernelCapture:
 
     def install(self) -> None:
         """Watch the definitions, the calls, and the moment at which the wrapper is handed to be loaded."""
+        self._statements = lines.install(self._hooks)
         watch = self._hooks.watch
         watch(
             "kernel source", "torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", before=self._defined
@@ -69,8 +71,13 @@ class KernelCapture:
             schedule = node_schedule
         facts = scheduled(schedule, V.graph.scheduler)
         nodes = self._nodes()
-        if kernel_name in calls.defined:
-            call = self._call(calls.next_order(), facts, nodes.ops(facts.origins), ())
+        source = calls.defined.get(kernel_name)
+        if source is not None:
+            statements = self._statements.take(kernel_name, source)
+            marked = tuple(
+                KernelLine(n=n, nodes=nodes.sort(ops), source=nodes.source(ops)) for n, ops in statements.items()
+            )
+            call = self._call(calls.next_order(), facts, nodes.ops(facts.origins), marked)
             calls.call(kernel_name, facts.kind, call)
         else:
             call = self._call(calls.next_order(), facts, nodes.targets(facts.origins), ())

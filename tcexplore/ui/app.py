@@ -1,0 +1,139 @@
+"""The app: holds the session, hears of runs, and leaves the showing to its screens."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Iterable
+from functools import partial
+from time import monotonic
+
+from textual.app import App, SystemCommand
+from textual.reactive import var
+from textual.screen import Screen
+
+from tcexplore.events import Event, Job, Standby
+from tcexplore.session import Session
+from tcexplore.ui import theme
+from tcexplore.ui.actions import ACTIONS, bindings
+from tcexplore.ui.engine import Engine
+from tcexplore.ui.inbox import Inbox
+from tcexplore.ui.messages import RunEvents
+from tcexplore.ui.screens.main import MainScreen
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+class ExplorerApp(App[int]):
+    """`engine` watches and runs the file; the app starts it after the first frame and closes it at the end."""
+
+    TITLE = "tcexplore"
+    CSS_PATH = "screens/main.tcss"  # textual does not load the style sheet of a default screen by itself
+    BINDINGS = bindings("app")
+    ENABLE_COMMAND_PALETTE = True
+    PAUSE_GC_ON_SCROLL = True
+
+    session: var[Session] = var(Session)
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        self.engine = engine
+        self.standby: Standby | None = None
+        self.main = MainScreen()
+        self._inbox = Inbox(self._post)
+        self._began = monotonic()
+        self.register_theme(theme.DARK)
+        self.register_theme(theme.LIGHT)
+        self.theme = theme.first_theme(self.console.color_system)
+        self._clock = self.set_interval(0.1, self._tick, pause=True)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.main
+
+    # ---- begin and end
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        self.call_after_refresh(self._start)
+
+    async def _start(self) -> None:
+        gc.freeze()
+        await self.engine.start(self._inbox.put)
+
+    async def action_quit(self) -> None:
+        self.exit(0)
+
+    async def on_unmount(self) -> None:
+        await self.engine.close()
+
+    # ---- news of runs
+
+    def _post(self, news: tuple[Job | Event, ...]) -> None:
+        self.post_message(RunEvents(news))
+
+    def on_run_events(self, message: RunEvents) -> None:
+        session = self.session
+        for news in message.news:
+            session = self._told(session, news)
+        self.session = session
+
+    def _told(self, session: Session, news: Job | Event) -> Session:
+        if isinstance(news, Job):
+            self._began = monotonic()
+            return session.begin(news)
+        if isinstance(news, Standby):
+            self.standby = news
+        return session.apply(news)
+
+    def watch_session(self, session: Session) -> None:
+        newest = session.newest
+        under_way = newest is not None and newest.status == "running" and not newest.complete
+        (self._clock.resume if under_way else self._clock.pause)()
+        if self.main.is_mounted:
+            self.main.follow(session, self.standby, self._elapsed)
+
+    @property
+    def _elapsed(self) -> float:
+        """Seconds since the newest run began."""
+        return monotonic() - self._began
+
+    def _tick(self) -> None:
+        self.main.tick(self.standby, self._elapsed)
+
+    # ---- actions
+
+    def action_rerun(self) -> None:
+        self.engine.rerun()
+
+    def action_stop_run(self) -> None:
+        self.engine.stop_run()
+
+    def action_step(self, by: int) -> None:
+        self.session = self.session.step(by)
+
+    def action_newest(self) -> None:
+        self.session = self.session.step(len(self.session.runs))
+
+    def action_toggle_theme(self) -> None:
+        self.theme = theme.OTHER[self.theme]
+
+    def action_help(self) -> None:
+        from tcexplore.ui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.main.board.pane.spec))
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The command palette: the table of actions, but for moving the cursor."""
+        for action in ACTIONS:
+            if action.scope != "view" and action.run != "command_palette":
+                target = self if action.scope == "app" else screen
+                yield SystemCommand(
+                    action.help, f"{action.label}, key {action.shown}", partial(self.run_action, action.run, target)
+                )

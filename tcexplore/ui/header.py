@@ -1,0 +1,31 @@
+"""The lines above and below the panes, as rows made for the width there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tcexplore import events as ev
+from tcexplore.session import Session
+from tcexplore.ui.document import Row
+
+
+def title_line(session: Session, standby: ev.Standby | None, now: float) -> Callable[[int], Row]:
+    """File, torch, device, configuration, and the run under way; `now` is seconds since it began."""
+    from tcexplore.ui.documents.title import title
+
+    return lambda width: title(session, standby, now, width)
+
+
+def verdict_line(session: Session) -> Callable[[int], Row]:
+    """What the compiler made of the file, in one line."""
+    from tcexplore.ui.documents.verdict import verdict
+
+    row = verdict(session)
+    return lambda _: row
+
+
+def history_line(session: Session) -> Callable[[int], Row]:
+    """One cell per save."""
+    from tcexplore.ui.documents.history import history
+
+    return lambda width: history(session, width)

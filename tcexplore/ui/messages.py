@@ -1,0 +1,40 @@
+"""What widgets tell the screen and the app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from tcexplore.events import Event, Job
+from tcexplore.ui.document import Row
+
+
+@dataclass
+class RunEvents(Message):
+    """The supervisor's news since the last time: runs that began (a `Job`) and events of runs, in order."""
+
+    news: tuple[Job | Event, ...]
+
+
+@dataclass
+class CursorMoved(Message):
+    """The person moved the cursor of a pane onto a row."""
+
+    row: Row
+
+
+@dataclass
+class RowEntered(Message):
+    """Enter (or a double click) on a row of a pane."""
+
+    row: Row
+
+
+@dataclass
+class SearchCounted(Message):
+    """A search in a pane got further: match `at` (1-based, 0 for none yet) of `count`; `done` when all is read."""
+
+    at: int
+    count: int
+    done: bool

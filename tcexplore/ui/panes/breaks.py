@@ -1,0 +1,24 @@
+"""Pane 3: the graph breaks, why they are there, and what to write instead."""
+
+from __future__ import annotations
+
+from tcexplore.session import Snapshot
+from tcexplore.ui.document import Document
+from tcexplore.ui.panes.spec import PaneSpec
+
+
+def _build(snapshot: Snapshot, toggled: frozenset[str]) -> Document:
+    from tcexplore.ui.documents.breaks import breaks
+
+    return breaks(snapshot, toggled)
+
+
+def _about(s: Snapshot) -> tuple[object, ...]:
+    return s.breaks, s.skipped, s.graphs, s.outside, s.complete, s.failed, s.missing
+
+
+def _has(s: Snapshot) -> bool:
+    return bool(s.breaks or s.graphs or s.skipped)
+
+
+BREAKS = PaneSpec("breaks", 3, "Breaks", _build, _about, _has, leads_to="source")

@@ -1,0 +1,54 @@
+"""The widget of a pane: a searchable view that follows the session."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from textual.content import Content
+
+from tcexplore.session import Session, Snapshot
+from tcexplore.ui.guarded import guarded
+from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.search_view import SearchView
+from tcexplore.ui.strips import flat
+from tcexplore.ui.text_document import message
+
+
+class Pane(SearchView):
+    """Shows what `spec` says of the run in view."""
+
+    def __init__(self, spec: PaneSpec) -> None:
+        super().__init__(id=spec.id)
+        self.spec = spec
+        self.toggled: frozenset[str] = frozenset()
+        self._made_of: tuple[object, ...] = ()
+
+    def on_mount(self) -> None:
+        if not self._made_of:
+            self.show(message("Waiting for the first run."))
+            self._entitle(None, old=False)
+
+    def follow(self, session: Session) -> None:
+        """Show the session's run in view; the document is built again only if what it is made of changed."""
+        snapshot = session.view(self.spec.has)
+        if snapshot is None:
+            return
+        old = snapshot is not session.shown
+        made_of = (snapshot.run, old, self.toggled, *self.spec.about(snapshot))
+        if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
+            return
+        self._made_of = made_of
+        self.show(guarded(partial(self.spec.build, snapshot, self.toggled)))
+        self._entitle(snapshot, old=old)
+
+    def toggle(self, fold: str) -> None:
+        """Open or close a fold group; takes effect with the next `follow`."""
+        self.toggled ^= {fold}
+
+    def _entitle(self, snapshot: Snapshot | None, *, old: bool) -> None:
+        title = Content.assemble((str(self.spec.number), "bold"), f" {self.spec.title}")
+        if self.document.title:
+            title = Content.assemble(title, f" ─ {flat(self.document.title)}")
+        self.border_title = title  # Content: no markup is read in it
+        self.border_subtitle = f"old: run {snapshot.run}" if old and snapshot else None
+        self.set_class(old, "-old")

@@ -1,0 +1,24 @@
+"""Pane 6: eager against compiled, as measured so far."""
+
+from __future__ import annotations
+
+from tcexplore.session import Snapshot
+from tcexplore.ui.document import Document
+from tcexplore.ui.panes.spec import PaneSpec
+
+
+def _build(snapshot: Snapshot, toggled: frozenset[str]) -> Document:
+    from tcexplore.ui.documents.timing import timing
+
+    return timing(snapshot, toggled)
+
+
+def _about(s: Snapshot) -> tuple[object, ...]:
+    return s.timing, s.pairs, s.calls, s.phases, s.timing_skipped, s.complete, s.failed
+
+
+def _has(s: Snapshot) -> bool:
+    return bool(s.timing or s.pairs or s.timing_skipped)
+
+
+TIMING = PaneSpec("timing", 6, "Timing", _build, _about, _has, leads_to="source")

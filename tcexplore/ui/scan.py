@@ -1,0 +1,57 @@
+"""Going through the rows of a long document without anybody noticing: in slices shorter than a frame."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from tcexplore.ui.document import Document, Link, Row
+
+SLICE = 0.006
+"""Seconds that one slice may take before keys get their turn."""
+
+
+async def scan(document: Document, order: Iterable[int], visit: Callable[[int, Row], bool]) -> None:
+    """Show `visit` each row in this order, until it returns True."""
+    until = perf_counter() + SLICE
+    for index in order:
+        if visit(index, document.row(index)):
+            return
+        if perf_counter() >= until:
+            await asyncio.sleep(0)
+            until = perf_counter() + SLICE
+
+
+class LinkIndex:
+    """The first row of each link of a document, as far as it has been read."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._first: dict[Link, int] = {}
+        self._read = 0
+
+    def first(self, links: Iterable[Link]) -> int | None:
+        """The first row read so far that stands for one of the links."""
+        return min((self._first[link] for link in links if link in self._first), default=None)
+
+    async def find(self, links: frozenset[Link]) -> int | None:
+        """The first row that stands for one of the links, reading on until there is one."""
+        found = self.first(links)
+        if found is None and self._read < len(self._document):
+            await scan(self._document, range(self._read, len(self._document)), lambda i, row: self._add(i, row, links))
+            found = self.first(links)
+        return found
+
+    def _add(self, index: int, row: Row, wanted: frozenset[Link]) -> bool:
+        self._read = index + 1
+        own = own_links(row)
+        for link in own:
+            self._first.setdefault(link, index)
+        return not wanted.isdisjoint(own)
+
+
+def own_links(row: Row) -> tuple[Link, ...]:
+    """What the row itself is, without the other things that it leads to: its links of the first one's kind."""
+    links = row.links
+    return tuple(link for link in links if link.kind == links[0].kind) if len(links) > 1 else links

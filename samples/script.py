@@ -1,0 +1,42 @@
+"""A script that compiles something itself, run as it is: `tcexplore samples/script.py -- --steps 5`.
+
+Look at: no `model` and no `inputs` here. What the script compiles is observed where it compiles it, with the inputs
+that it uses. The last step has a smaller batch: it compiles again, with a dynamic batch size.
+Edit: make every batch 64, `batch = 64`, and save. Then nothing compiles twice.
+"""
+
+import argparse
+
+import torch
+from torch import nn
+
+
+class Regression(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 1))
+
+    def forward(self, x):
+        return self.layers(x).squeeze(-1)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=3)
+    steps = parser.parse_args().steps
+
+    model = Regression()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    compiled = torch.compile(model)
+    for step in range(steps):
+        batch = 24 if step == steps - 1 else 64
+        x = torch.randn(batch, 32)
+        loss = (compiled(x) - x.sum(-1)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(f"step {step}: loss {loss.item():.3f}")
+
+
+if __name__ == "__main__":
+    main()

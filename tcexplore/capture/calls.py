@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tcexplore.capture.kernel_source import KernelSource
+from tcexplore.capture.scheduled import Scheduled
 from tcexplore.events import Kernel, KernelCall, KernelLine, Location
 
 Item = TypeVar("Item")
@@ -19,6 +20,7 @@ class Called:
     name: str
     language: str
     kind: str
+    fusion: str
     calls: list[KernelCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
 
@@ -36,17 +38,17 @@ class WrapperCalls:
         self._order += 1
         return self._order - 1
 
-    def call(self, name: str, kind: str, call: KernelCall) -> None:
+    def call(self, name: str, facts: Scheduled, call: KernelCall) -> None:
         """A generated kernel is called."""
         source = self.defined.get(name)
         language = source.language if source else "extern"
-        self._kernels.setdefault(name, Called(name, language, kind)).calls.append(call)
+        self._kernels.setdefault(name, Called(name, language, facts.kind, facts.fusion)).calls.append(call)
 
-    def extern(self, name: str, kind: str, call: KernelCall) -> Called:
+    def extern(self, name: str, facts: Scheduled, call: KernelCall) -> Called:
         """An extern kernel is called."""
         times = sum(kernel.name.partition(":")[0] == name for kernel in self._kernels.values())
         unique = f"{name}:{times + 1}" if times else name
-        return self._kernels.setdefault(unique, Called(unique, "extern", kind, [call]))
+        return self._kernels.setdefault(unique, Called(unique, "extern", facts.kind, "", [call]))
 
     def kernels(self, graph: str, phase: str) -> Iterable[Kernel]:
         """The events."""
@@ -64,6 +66,7 @@ def _event(kernel: Called, graph: str, phase: str, source: str) -> Kernel:
         language=kernel.language,
         source=source,
         kind=kernel.kind,
+        fusion=kernel.fusion,
         calls=calls,
         ops=_joined(call.ops for call in calls),
         nodes=_joined(call.nodes for call in calls),
@@ -73,6 +76,7 @@ def _event(kernel: Called, graph: str, phase: str, source: str) -> Kernel:
         lines=_joined_lines(calls),
         bytes_read=_total(call.bytes_read for call in calls),
         bytes_written=_total(call.bytes_written for call in calls),
+        bytes_saved=_total(call.bytes_saved for call in calls),
         flops=_total(call.flops for call in calls),
     )
 

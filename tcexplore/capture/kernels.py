@@ -33,10 +33,10 @@ class KernelCapture:
         self._wrappers: WeakKeyDictionary[Any, WrapperCalls] = WeakKeyDictionary()
         self._post_grad: WeakKeyDictionary[Any, PostGrad] = WeakKeyDictionary()
         self._extern = ExternCalls()
+        self._statements = lines.install(hooks)
 
     def install(self) -> None:
         """Watch the definitions, the calls, and the moment at which the wrapper is handed to be loaded."""
-        self._statements = lines.install(self._hooks)
         watch = self._hooks.watch
         watch(
             "kernel source", "torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", before=self._defined
@@ -78,10 +78,10 @@ class KernelCapture:
                 KernelLine(n=n, nodes=nodes.sort(ops), source=nodes.source(ops)) for n, ops in statements.items()
             )
             call = self._call(calls.next_order(), facts, nodes.ops(facts.origins), marked)
-            calls.call(kernel_name, facts.kind, call)
+            calls.call(kernel_name, facts, call)
         else:
             call = self._call(calls.next_order(), facts, nodes.targets(facts.origins), ())
-            self._extern.begin(calls.extern(kernel_name, facts.kind, call))
+            self._extern.begin(calls.extern(kernel_name, facts, call))
 
     def _call(self, order: int, facts: Scheduled, ops: tuple[str, ...], lines: tuple[KernelLine, ...]) -> KernelCall:
         nodes = self._nodes()
@@ -95,6 +95,7 @@ class KernelCapture:
             buffers=facts.buffers,
             bytes_read=facts.bytes_read,
             bytes_written=facts.bytes_written,
+            bytes_saved=facts.bytes_saved,
             flops=facts.flops,
         )
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import compilation
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace, TraceEvent
 from tcexplore.events import Wrapper
+
+
+def _reused(lowering: Any) -> tuple[tuple[str, str], ...]:
+    """Buffers that the memory planner let others take over, from the planned lines of the wrapper."""
+    lines = getattr(getattr(lowering, "wrapper_code", None), "lines", ())
+    planned = [line for line in lines if type(line).__name__ == "ReuseLine"]
+    return tuple((line.node.get_name(), line.reused_as.get_name()) for line in planned)
 
 
 def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
@@ -17,6 +26,7 @@ def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # 
 
         graph, phase = compilation(V.graph)
         path = event.meta.get("file_path", "") if isinstance(event.meta, dict) else ""
-        hooks.emit(Wrapper(graph=event.graph or graph, phase=phase, source=event.payload or "", path=path))
+        source, reused = event.payload or "", _reused(V.graph)
+        hooks.emit(Wrapper(graph=event.graph or graph, phase=phase, source=source, path=path, reused=reused))
 
     trace.subscribe("wrapper code", "inductor_output_code", written)

@@ -15,7 +15,17 @@ from tcexplore.events.dynamo import (
     OpsOutside,
     Recompiled,
 )
-from tcexplore.events.inductor import AtenGraph, CacheUsed, FusionDecision, Kernel, KernelCall, KernelLine, Wrapper
+from tcexplore.events.inductor import (
+    AtenGraph,
+    CacheUsed,
+    FusionDecision,
+    Kernel,
+    KernelCall,
+    KernelLine,
+    Partitioned,
+    SavedTensor,
+    Wrapper,
+)
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -53,6 +63,7 @@ VOCABULARY: dict[str, type] = {
         OpsOutside,
         Output,
         PairsMeasured,
+        Partitioned,
         PhaseStarted,
         PhaseTimed,
         Recompiled,
@@ -80,7 +91,7 @@ __all__ = [
     "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY",
     "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
     "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Job",
-    "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "PhaseStarted",
-    "PhaseTimed", "ProtocolError", "Recompiled", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper",
+    "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned",
+    "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "SavedTensor", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper",
     "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

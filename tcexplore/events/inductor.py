@@ -22,6 +22,27 @@ class AtenGraph(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTensor:
+    """A value that the forward keeps for the backward: `name` of its AOT forward node, and its size, None where that is
+    symbolic or the value is no tensor. An `input` (a parameter, a batch) is alive anyway and costs nothing more."""
+
+    name: str
+    bytes: int | None = None
+    input: bool = False
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioned(Event):
+    """AOTAutograd cut the joint graph in two. `recomputed` names the forward nodes that the backward runs again
+    rather than have their values kept."""
+
+    graph: str
+    saved: tuple[SavedTensor, ...] = ()
+    recomputed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLine:
     """Provenance of line `n` (1-based) of a kernel's source: post-grad node names and the person's lines."""
 
@@ -44,6 +65,7 @@ class KernelCall:
     bytes_read: int | None = None
     bytes_written: int | None = None
     flops: int | None = None
+    bytes_saved: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,22 +96,35 @@ class Kernel(Event):
     bytes_read: int | None = None
     bytes_written: int | None = None
     flops: int | None = None
+    fusion: str = ""
+    """What was fused: `pointwise`, `reduction`, `outer loop`, `template`, `template epilogue`, `foreach`; empty where
+    the kernel is a single scheduler node."""
+    bytes_saved: int | None = None
+    """Bytes that its scheduler nodes would move each on their own beyond those that the kernel moves."""
     calls: tuple[KernelCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper(Event):
-    """The Python module that calls the kernels of one graph, whole, before the C++ or Triton compiler ran."""
+    """The Python module that calls the kernels of one graph, whole, before the C++ or Triton compiler ran.
+
+    `reused` are the buffers whose memory a later one takes over: (freed buffer, new buffer).
+    """
 
     graph: str
     phase: str
     source: str
     path: str = ""
+    reused: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionDecision(Event):
-    """Inductor's scheduler considered fusing scheduler nodes `a` and `b`. `reason` is torch's, empty when fused."""
+    """Inductor's scheduler considered fusing scheduler nodes `a` and `b`. `reason` is torch's, empty when fused.
+
+    `a_nodes` and `b_nodes` are the scheduler nodes inside, as in `Kernel.scheduler_nodes`. `kind` of a fusion is
+    `producer and consumer` or `side by side`; `bytes_saved` the bytes that the two move beyond those of the fused one.
+    """
 
     graph: str
     phase: str
@@ -97,6 +132,10 @@ class FusionDecision(Event):
     b: str
     fused: bool
     reason: str = ""
+    a_nodes: tuple[str, ...] = ()
+    b_nodes: tuple[str, ...] = ()
+    kind: str = ""
+    bytes_saved: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

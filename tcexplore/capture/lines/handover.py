@@ -1,4 +1,4 @@
-"""The moment at which a kernel's text is finished: its marks are taken out before torch hashes, names or compiles it."""
+"""Where a kernel's text is finished: its marks are taken out before torch hashes, names or compiles it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Handover:
 
     def install(self, hooks: Hooks) -> bool:
         """Watch kernels being defined; False when this torch does it elsewhere, and no line may be marked."""
-        return all(
-            [hooks.wrap(FACT, f"torch._inductor.codegen.{owner}.define_kernel", self._defining) for owner in _DEFINING]
-        )
+        symbols = (f"torch._inductor.codegen.{owner}.define_kernel" for owner in _DEFINING)
+        found = [hooks.wrap(FACT, symbol, self._defining) for symbol in symbols]
+        return all(found)
 
     def _defining(self, original: Callable[..., str]) -> Callable[..., str]:
         def define_kernel(scheduling: Any, src_code: str, *args: Any, **kwargs: Any) -> str:

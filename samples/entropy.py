@@ -2,7 +2,7 @@
 
 Look at: the kernel's ops. The two reductions of the softmax, the logarithm, the product and the last sum are all in one
 kernel; eager runs them one after another and writes every intermediate to memory.
-Edit: return `p` as well, `return entropy, p`. The kernel has one more output to write; it stays one kernel.
+Edit: return `p` as well, by adding `, p` to the last line. The kernel has one more output to write; it stays one kernel.
 """
 
 import torch
@@ -13,8 +13,7 @@ class Entropy(nn.Module):
     def forward(self, logits):
         p = torch.softmax(logits, dim=-1)
         log_p = torch.log(p + 1e-9)
-        entropy = -(p * log_p).sum(dim=-1)
-        return entropy
+        return -(p * log_p).sum(dim=-1)
 
 
 model = Entropy()

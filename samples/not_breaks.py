@@ -32,7 +32,7 @@ class Pythonic(nn.Module):
         outputs = []
         for index, layer in enumerate(self.layers):  # a list that grows in a loop
             outputs.append(layer(x) * (index + 1))
-        x = torch.stack([out for out in outputs]).sum(0)  # a comprehension
+        x = torch.stack([out.relu() for out in outputs]).sum(0)  # a comprehension
         x = torch.from_numpy(x.cpu().numpy() + 1.0)  # to NumPy, NumPy arithmetic, and back
         if x.shape[0] > 32 and x.dtype is torch.float32:  # a branch on a shape or dtype, not on values
             x = x * math.sqrt(x.shape[-1])

@@ -97,54 +97,6 @@ class FusionDecisions:
         )
 
 
-def install(self) -> None:
-        """Watch reasons being given and pairs being fused; say it all when fusion is over."""
-        scheduler = "torch._inductor.scheduler"
-        watch = self._hooks.watch
-        watch("fusion refused", f"{scheduler}:WhyNoFuse.__init__", after=self._considered)
-        watch("fusion refused", f"{scheduler}:WhyNoFuse.__call__", after=self._refusing)
-        watch("fusion", f"{scheduler}:Scheduler.fuse_two_nodes", after=self._fusing)
-        watch("fusion", f"{scheduler}:Scheduler.codegen", before=self._over)
-
-    def _considered(self, _result: None, _why: Any, *nodes: Any) -> None:
-        for node in nodes:
-            self._note(node)
-
-    def _note(self, node: Any) -> None:
-        name = node.get_name()
-        if name not in self._nodes:
-            self._nodes[name] = tuple(part.get_name() for part in node.get_nodes())
-
-    def _refusing(self, _result: None, why: Any, *_: Any) -> None:
-        self._refused.pop((why.name1, why.name2), None)
-        self._refused[why.name1, why.name2] = why.reason % why.args if why.args else why.reason
-
-    def _fusing(self, fused: Any, _scheduler: Any, a: Any, b: Any, *_: Any) -> None:
-        self._note(a)
-        self._note(b)
-        before, after = (bytes_moved(a), bytes_moved(b)), bytes_moved(fused)
-        saved = None if after is None or None in before else sum(n for n in before if n is not None) - after
-        reads = {dep.name for dep in b.read_writes.reads}
-        produced = bool(reads & {dep.name for dep in a.read_writes.writes})
-        self._fused[a.get_name(), b.get_name()] = Fused("producer and consumer" if produced else "side by side", saved)
-
-    def _over(self, _scheduler: Any) -> None:
-        from torch._inductor.virtualized import V
-
-        graph, phase = compilation(V.graph)
-        for (a, b), fused in self._fused.items():
-            self._decided(graph, phase, a, b, fused=True, kind=fused.kind, bytes_saved=fused.bytes_saved)
-        for (a, b), reason in self._refused.items():
-            if (a, b) not in self._fused:
-                self._decided(graph, phase, a, b, fused=False, reason=reason)
-        for gathered in (self._nodes, self._refused, self._fused):
-            gathered.clear()
-
-    def _decided(self, graph: str, phase: str, a: str, b: str, **facts: Any) -> None:
-        nodes = {"a_nodes": self._nodes.get(a, (a,)), "b_nodes": self._nodes.get(b, (b,))}
-        self._hooks.emit(FusionDecision(graph=graph, phase=phase, a=a, b=b, **nodes, **facts))
-
-
 def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
     """Emit a `FusionDecision` for each pair that Inductor fused, and for each that it considered and left apart."""
     FusionDecisions(hooks).install()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 class Scheduled(NamedTuple):
     """Names of scheduler nodes and of the buffers that they write, the post-grad nodes they came from; `kind` is the
-    class of the fused scheduler node, or the classes of several. Bytes and flops are None where the scheduler gives none."""
+    class of the fused scheduler node, or the classes of several. Bytes and flops are None where there are none."""
 
     kind: str
     names: tuple[str, ...]

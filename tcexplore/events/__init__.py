@@ -91,7 +91,7 @@ __all__ = [
     "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY",
     "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
     "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Job",
-    "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned",
-    "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "SavedTensor", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper",
-    "clean", "decode", "decode_job", "encode",
+    "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured",
+    "Partitioned", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "SavedTensor", "Standby",
+    "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

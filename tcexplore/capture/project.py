@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -63,9 +63,19 @@ class Project:
         """A place in a file; the part of a function that Dynamo resumes after a graph break goes by its own name."""
         return Location(os.path.abspath(file), line or 0, function_name(function))
 
-    def imported(self) -> tuple[str, ...]:
-        """Every loaded module of the person's other than the file itself, sorted."""
-        files = {getattr(m, "__file__", None) for m in list(sys.modules.values())}
+    def find(self, ending: str, line: int, function: str) -> Location | None:
+        """A place whose file torch gives by the end of its path alone; None unless that is a file met before."""
+        known = (file for file, owned in self._known.items() if owned and file.endswith(ending))
+        file = self.file if self.file.endswith(ending) else next(known, None)
+        return self.location(file, line, function) if file else None
+
+    def imported(self, since: Collection[str] = ()) -> tuple[str, ...]:
+        """Every loaded module of the person's other than the file itself, sorted.
+
+        `since` names modules that were loaded before and are not looked at; what Inductor generated is not theirs.
+        """
+        new = [m for name, m in list(sys.modules.items()) if name not in since and not name.startswith("torch.")]
+        files = {getattr(m, "__file__", None) for m in new}
         return tuple(sorted(os.path.abspath(f) for f in files if f and f.endswith(".py") and self.owns(f)
                             and os.path.abspath(f) != self.file))  # fmt: skip
 

@@ -1,0 +1,49 @@
+"""Every hook of the capture, in the order in which they are put in place."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+
+ROOMS = (
+    "graphs",
+    "breaks",
+    "skips",
+    "guards",
+    "recompiles",
+    "aot",
+    "inductor",
+    "kernels",
+    "wrapper",
+    "fusion",
+    "caches",
+)
+"""Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.
+
+Imported one by one: a torch without something that one of them imports costs that room only.
+"""
+
+
+def modules() -> list[str]:
+    """The rooms' full names."""
+    names = (f"tcexplore.capture.{room}" for room in ROOMS)
+    return [name for name in names if find_spec(name)]
+
+
+def install_all(hooks: Hooks, project: Project) -> StructuredTrace:
+    """Put every hook in place; returns the live trace, to which more may be subscribed.
+
+    A room that this torch has no place for reports its facts as missing and leaves the others alone.
+    """
+    trace = StructuredTrace(hooks)
+    for name in modules():
+        try:
+            import_module(name).install(hooks, trace, project)
+        except Exception as error:
+            hooks.missing(name.rpartition(".")[2], name, f"{type(error).__name__}: {error}")
+    trace.install()
+    return trace

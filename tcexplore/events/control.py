@@ -1,0 +1,82 @@
+"""What front end and worker process say to each other about runs to come; the runs' own events travel elsewhere.
+
+A **seat** is a place for one run: a protocol socket and pipes for what the program prints. The front end sends
+`Seat` with their file descriptors; the worker answers `Seated` when a process waits on it for a `Job`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcexplore.events.codec import decode
+from tcexplore.events.run import Failed, Standby
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Front end to worker: make a process for one run. Comes with `SEAT_DESCRIPTORS` file descriptors."""
+
+    seat: int
+
+
+SEAT_DESCRIPTORS = 4
+"""In this order: protocol socket, standard output, standard error, where a crash writes its traceback."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """Front end to worker: send a signal to a seat's whole process group."""
+
+    seat: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """Worker to front end, before torch is imported: the protocol it speaks."""
+
+    protocol: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Worker to front end: torch is imported and primed.
+
+    A `template` forks a process for each seat; a worker that is none serves one seat itself and is then gone.
+    """
+
+    template: bool
+    standby: Standby
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seated:
+    """Worker to front end: process `pid` waits for the seat's job."""
+
+    seat: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """Worker to front end: a seat's process is gone. `code` is its exit status, or minus the signal that ended it."""
+
+    seat: int
+    code: int
+
+
+Order = Seat | Signal
+Report = Hello | Ready | Seated | Exited | Failed
+
+
+def decode_order(body: bytes) -> Order:
+    """What the front end asks for. Raises `ProtocolError`."""
+    order: Order = decode(body, {"Seat": Seat, "Signal": Signal})
+    return order
+
+
+def decode_report(body: bytes) -> Report:
+    """What the worker says. Raises `ProtocolError`."""
+    vocabulary: dict[str, type] = {record.__name__: record for record in (Hello, Ready, Seated, Exited, Failed)}
+    report: Report = decode(body, vocabulary)
+    return report

@@ -1,0 +1,7 @@
+"""The front end's side of the worker processes: start, feed, replace and end them. No torch here."""
+
+from __future__ import annotations
+
+from tcexplore.supervisor.supervisor import Supervisor
+
+__all__ = ["Supervisor"]

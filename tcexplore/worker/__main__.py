@@ -1,0 +1,72 @@
+"""`python -m tcexplore.worker --control-fd N`: one worker process, started by the front end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from tcexplore.events import PROTOCOL, Failed
+from tcexplore.events.control import SEAT_DESCRIPTORS, Hello, Ready, Seat, Seated, decode_order
+from tcexplore.worker import process
+from tcexplore.worker.link import Channel, receive
+from tcexplore.worker.standby import Prepared, prepare
+
+UNUSABLE = 3
+"""Exit status when torch cannot be imported."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Get ready, then make runs until the front end is gone. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="tcexplore.worker")
+    parser.add_argument("--control-fd", type=int, required=True)
+    parser.add_argument("--parent", type=int, default=os.getppid())
+    parser.add_argument("--single", action="store_true", help="serve one run in this process instead of forking")
+    options = parser.parse_args(argv)
+    process.die_with_parent(options.parent)
+    control = socket.socket(fileno=options.control_fd)
+    control.set_inheritable(False)
+    channel = Channel(control)
+    channel.send(Hello(protocol=PROTOCOL))
+    try:
+        prepared = prepare(allow_template=not options.single)
+    except BaseException as error:
+        channel.send(_unusable(error))
+        return UNUSABLE
+    channel.send(Ready(template=prepared.template, standby=prepared.standby))
+    return _make_runs(control, prepared)
+
+
+def _make_runs(control: socket.socket, prepared: Prepared) -> int:
+    if prepared.template:
+        from tcexplore.worker.template import Template
+
+        Template(control, prepared.threads).serve()
+        return 0
+    from tcexplore.worker.seat import serve
+
+    while frame := receive(control, SEAT_DESCRIPTORS):
+        match decode_order(frame.body):
+            case Seat(seat=seat):
+                Channel(control).send(Seated(seat=seat, pid=os.getpid()))
+                serve(frame.descriptors, prepared.threads)
+    return 0
+
+
+def _unusable(error: BaseException) -> Failed:
+    missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+    hint = f"Install it for this Python: {sys.executable} -m pip install torch" if missing else (
+        f"Try: {sys.executable} -c 'import torch'. It must work before tcexplore can."
+    )  # fmt: skip
+    return Failed(
+        stage="worker",
+        blame="compiler",
+        type=type(error).__name__,
+        message="torch is not installed." if missing else f"torch cannot be imported: {error}",
+        hint=hint,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

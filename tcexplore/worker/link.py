@@ -1,0 +1,70 @@
+"""The worker's ends of its sockets: framed messages, some with file descriptors, and events on their way out."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from tcexplore.events import HEADER, LARGEST, Event, ProtocolError, encode
+
+GONE = 0
+"""Exit status of a worker that nobody listens to any more."""
+
+
+class Frame(NamedTuple):
+    """One message's body and the file descriptors that came with it."""
+
+    body: bytes
+    descriptors: tuple[int, ...]
+
+
+def receive(sock: socket.socket, descriptors: int = 0) -> Frame | None:
+    """The next message, None when the other side is gone. Raises `ProtocolError` for a message of impossible size."""
+    if descriptors:
+        header, received, _, _ = socket.recv_fds(sock, HEADER.size, descriptors)
+    else:
+        header, received = sock.recv(HEADER.size), []
+    rest = _exactly(sock, HEADER.size - len(header)) if header else None
+    if rest is None:
+        return None
+    (size,) = HEADER.unpack(header + rest)
+    if size > LARGEST:
+        raise ProtocolError(f"a message of {size} bytes")
+    body = _exactly(sock, size)
+    return None if body is None else Frame(body, tuple(received))
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes | None:
+    parts = []
+    while size:
+        part = sock.recv(min(size, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+class Channel:
+    """Where a run's events leave the worker; safe from any thread. Without a listener the process ends."""
+
+    def __init__(self, sock: socket.socket, run: int = 0) -> None:
+        self.sock = sock
+        self.run = run
+        self._lock = threading.Lock()
+
+    def emit(self, event: Event) -> None:
+        """Send an event as one of this channel's run."""
+        self.send(replace(event, run=self.run))
+
+    def send(self, record: Any) -> None:
+        """Send any record as it is."""
+        frame = encode(record)
+        try:
+            with self._lock:
+                self.sock.sendall(frame)
+        except OSError:
+            os._exit(GONE)

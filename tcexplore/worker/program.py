@@ -1,0 +1,109 @@
+"""The person's program in its two forms, eager and compiled, and what a call of it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from tcexplore.capture.entry import Call, Entry
+from tcexplore.capture.entry_inputs import tensors_of
+from tcexplore.events import Config
+from tcexplore.timing.workload import Workload
+
+Function = Callable[..., Any]
+
+
+class NothingToDifferentiateError(Exception):
+    """`--train` was asked for, and no output depends on anything that requires a gradient."""
+
+
+class Program:
+    """Calls the entry with the file's inputs; each call finds the inputs as the file made them.
+
+    Raises what `torch.compile` raises for arguments that it does not take.
+    """
+
+    def __init__(self, entry: Entry, config: Config, module: ModuleType) -> None:
+        self.entry = entry
+        self.train = config.train
+        self.eager = entry.target
+        self.compiled = entry.compiled or _compile(entry.target, config)
+        self._loss: Function = getattr(module, "loss", None) or mean_of_floats
+        self._inputs = [(tensor, tensor.detach().clone()) for tensor in tensors_of(entry.calls)]
+        self._versions = self._read_versions()
+
+    def call(self, function: Function, call: Call) -> Any:
+        """One call, under `torch.no_grad()` or with its backward pass."""
+        if not self.train:
+            with torch.no_grad():
+                return function(*call.args, **call.kwargs)
+        output = function(*call.args, **call.kwargs)
+        loss = self._loss(output)
+        loss.backward()
+        return output
+
+    def restore(self) -> None:
+        """Inputs that a call changed get their values back; gradients are forgotten."""
+        with torch.no_grad():
+            for tensor, original in self.mutated():
+                tensor.copy_(original)
+        self._versions = self._read_versions()
+        if self.train:
+            for tensor in (*self._parameters(), *(tensor for tensor, _ in self._inputs)):
+                tensor.grad = None
+
+    def mutated(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Inputs whose version moved since they were last restored, each with its original."""
+        now = self._read_versions()
+        return [pair for pair, before, after in zip(self._inputs, self._versions, now, strict=True) if before != after]
+
+    def workload(self, mutates: bool) -> Workload:
+        """All calls as one unit to time; `mutates` when a call changes its inputs."""
+        return Workload(
+            eager=partial(self._all, self.eager),
+            compiled=partial(self._all, self.compiled),
+            reset=self.restore if mutates or self.train else None,
+            calls=len(self.entry.calls),
+            train=self.train,
+            device=self._device(),
+        )
+
+    def _all(self, function: Function) -> None:
+        for call in self.entry.calls:
+            self.call(function, call)
+
+    def _read_versions(self) -> list[int]:
+        # Inference tensors keep no version; they cannot be restored in place either.
+        return [0 if tensor.is_inference() else tensor._version for tensor, _ in self._inputs]
+
+    def _parameters(self) -> list[torch.Tensor]:
+        target = getattr(self.entry.target, "__self__", self.entry.target)
+        return list(target.parameters()) if isinstance(target, torch.nn.Module) else []
+
+    def _device(self) -> torch.device:
+        tensors = (*(tensor for tensor, _ in self._inputs), *self._parameters())
+        return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+
+
+def _compile(target: Function, config: Config) -> Function:
+    compiled: Function = torch.compile(
+        target, mode=config.mode, backend=config.backend, dynamic=config.dynamic, fullgraph=config.fullgraph
+    )
+    return compiled
+
+
+def mean_of_floats(output: Any) -> torch.Tensor:
+    """The loss where the file has none: the sum of the means of the floating-point outputs that have a gradient.
+
+    Raises `NothingToDifferentiateError`.
+    """
+    leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    floats = [leaf.float().mean() for leaf in leaves if leaf.is_floating_point()]
+    if not floats:
+        raise NothingToDifferentiateError("no floating-point output requires a gradient")
+    return sum(floats[1:], start=floats[0])

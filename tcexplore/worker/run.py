@@ -1,0 +1,151 @@
+"""One run, from its job to its last event."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from tcexplore.capture import phases
+from tcexplore.capture.entry import Entry
+from tcexplore.capture.entry_find import find
+from tcexplore.capture.entry_inputs import describe
+from tcexplore.capture.frames import FrameCounter
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.install import install_all
+from tcexplore.capture.project import Project
+from tcexplore.events import (
+    CallMade,
+    EntryFound,
+    Finished,
+    Job,
+    ModulesImported,
+    TimingSkipped,
+)
+from tcexplore.timing.workload import Workload
+from tcexplore.worker import process, settings
+from tcexplore.worker.execute import Source
+from tcexplore.worker.failure import failed
+from tcexplore.worker.link import Channel
+from tcexplore.worker.program import Program
+from tcexplore.worker.progress import Progress
+
+
+def run(job: Job, channel: Channel, threads: int) -> None:
+    """Do what the job asks for and say everything about it; raises nothing. `threads` is the machine's own number."""
+    one = Run(job, channel, threads)
+    try:
+        one.do()
+    except BaseException as error:
+        channel.emit(failed(error, one.progress.phase, one.project, eager_done=one.eager_done))
+    else:
+        channel.emit(Finished())
+
+
+class Run:
+    """The state of one run. `eager_done` tells that the person's code is known to run without the compiler."""
+
+    def __init__(self, job: Job, channel: Channel, threads: int) -> None:
+        self.job = job
+        self.emit = channel.emit
+        self.project = Project(job.file)
+        self.progress = Progress(self.emit)
+        self.eager_done = False
+        self._threads = threads
+        self._loaded = frozenset(sys.modules)
+        self._hooks = Hooks(self.emit)
+
+    def do(self) -> None:
+        """Import the file, find its entry, call it eagerly and compiled, time it."""
+        # A local module may change twice within the one second that a .pyc file can tell apart.
+        sys.dont_write_bytecode = True
+        settings.apply(self.job.config, self._threads, self.emit)
+        trace = install_all(self._hooks, self.project)
+        phases.install(self._hooks, trace, self.progress.enter)
+        self._frames = FrameCounter(trace)
+        source = Source(self.job)
+        self.progress.enter("importing")
+        if source.is_script:
+            self._script(source)
+        else:
+            self._module(source)
+
+    def _script(self, source: Source) -> None:
+        self.emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        try:
+            source.as_script()
+        except SystemExit as exit_:
+            if exit_.code not in (None, 0):
+                raise
+        finally:
+            self._say_modules()
+        self.emit(TimingSkipped(reason="the file calls its compiled code itself: it has no eager form to compare with"))
+
+    def _module(self, source: Source) -> None:
+        try:
+            module = source.as_module()
+            entry = find(module, self.job, self.project)
+        finally:
+            self._say_modules()
+        self._say_entry(entry)
+        self._explore(entry, module)
+
+    def _explore(self, entry: Entry, module: ModuleType) -> None:
+        self.progress.phase = "arguments"
+        program = Program(entry, self.job.config, module)
+        self.progress.enter("eager")
+        mutates = self._calls(program, "eager", program.eager)
+        self.eager_done = True
+        self.progress.enter("dynamo")
+        self._calls(program, "compiled", program.compiled)
+        self._say_modules()
+        self._measure(program, mutates)
+
+    def _calls(self, program: Program, what: str, function: Callable[..., Any]) -> bool:
+        """Every call once, in order; returns whether one changed its inputs."""
+        mutates = False
+        for index, call in enumerate(program.entry.calls):
+            before, started = self._frames.compiled, time.perf_counter()
+            program.call(function, call)
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()
+            seconds = time.perf_counter() - started
+            self.emit(CallMade(index=index, what=what, seconds=seconds, compiles=self._frames.compiled - before))
+            mutates = mutates or bool(program.mutated())
+            program.restore()
+        return mutates
+
+    def _measure(self, program: Program, mutates: bool) -> None:
+        from tcexplore.timing.measure import measure
+
+        process.be_quiet()
+        workload = program.workload(mutates)
+        self._hooks.guarded("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
+        program.restore()
+        self.progress.enter("timing")
+        measure(workload, self.emit, self.job.time_for)
+
+    def _say_outside(self, workload: Workload) -> None:
+        from tcexplore.capture.outside import measure
+
+        self.emit(measure(workload.compiled))
+
+    def _say_entry(self, entry: Entry) -> None:
+        calls = tuple(describe(call) for call in entry.calls)
+        self.emit(
+            EntryFound(
+                name=entry.name,
+                kind=entry.kind,
+                rule=entry.rule,
+                calls=calls,
+                location=entry.location,
+                notes=entry.notes,
+            )
+        )
+
+    def _say_modules(self) -> None:
+        self.emit(ModulesImported(files=self.project.imported(since=self._loaded)))

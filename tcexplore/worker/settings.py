@@ -1,0 +1,50 @@
+"""A run's settings of torch: seed, threads, and no cache that would hide the compile from view."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import sys
+from typing import Any
+
+import torch
+
+from tcexplore.capture.hooks import Emit
+from tcexplore.events import Config, FactMissing
+
+OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
+    ("torch._inductor.config", "fx_graph_cache", False, "kernels of a graph that was compiled before"),
+    ("torch._functorch.config", "enable_autograd_cache", False, "graphs that AOTAutograd compiled before"),
+    ("torch._inductor.config", "trace.provenance_tracking_level", 1, "which ops a kernel came from"),
+)
+"""Module, option, value, and the fact that is missing where torch has no such option."""
+
+
+def apply(config: Config, threads: int, emit: Emit) -> None:
+    """Set what `config` asks for; `threads` is the machine's own number of threads."""
+    torch.set_num_threads(config.threads or threads)
+    seed(config.seed)
+    set_options(emit)
+
+
+def seed(value: int) -> None:
+    """Seed torch, Python, and numpy where it is loaded."""
+    random.seed(value)
+    torch.manual_seed(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(value % 2**32)
+
+
+def set_options(emit: Emit) -> None:
+    """Set `OPTIONS`; one that this torch lacks costs a `FactMissing`."""
+    for module, option, value, fact in OPTIONS:
+        try:
+            config = importlib.import_module(module)
+            *path, name = option.split(".")
+            for part in path:
+                config = getattr(config, part)
+            getattr(config, name)
+            setattr(config, name, value)
+        except (ImportError, AttributeError) as error:
+            emit(FactMissing(fact=fact, symbol=f"{module}:{option}", reason=f"this torch has no such option: {error}"))

@@ -1,0 +1,102 @@
+"""Getting ready: the compiler imported and one tiny model compiled, so that a save is answered at once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import platform
+import sys
+import time
+from dataclasses import dataclass
+
+from tcexplore.events import Standby
+
+COMPILER_MODULES = (
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._inductor.codegen.cpp",
+    "torch._inductor.codegen.cpp_wrapper_cpu",
+    "torch._inductor.codegen.triton",
+    "torch._functorch.aot_autograd",
+    "tcexplore.worker.run",
+    "tcexplore.capture.outside",
+    "tcexplore.timing.measure",
+)
+"""Imported ahead of the first job; one that is missing or broken is found out when it is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A process that may now make runs. `template` says how: by forking, or by being the run itself.
+
+    `threads` is the number of threads torch had chosen for this machine.
+    """
+
+    standby: Standby
+    template: bool
+    threads: int
+
+
+def prepare(allow_template: bool = True) -> Prepared:
+    """Import and prime. Raises `ImportError` where torch cannot be imported.
+
+    A process that will fork must not have run a parallel region before (its children would hang in their first
+    one) and must not have initialised an accelerator, so a template primes on one thread and only where there is none.
+    """
+    started = time.perf_counter()
+    import torch
+
+    accelerated = torch.cuda.is_available()
+    template = allow_template and sys.platform == "linux" and not accelerated
+    threads = torch.get_num_threads()
+    if template:
+        # Inductor's pool compiles Triton; without a GPU it would only cost each run a process that imports torch.
+        os.environ.setdefault("TORCH_WARM_POOL", "0")
+        torch.set_num_threads(1)
+    for module in _modules():
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+    _prime("cuda" if accelerated else "cpu", one_thread=template)
+    gc.collect()
+    gc.freeze()
+    device = f"cuda: {torch.cuda.get_device_name()}" if accelerated else "cpu"
+    standby = Standby(
+        torch=str(torch.__version__),
+        python=platform.python_version(),
+        device=device,
+        seconds=time.perf_counter() - started,
+    )
+    return Prepared(standby, template, threads)
+
+
+def _modules() -> tuple[str, ...]:
+    from tcexplore.capture import install
+
+    return (*COMPILER_MODULES, *install.modules())
+
+
+def _prime(device: str, one_thread: bool) -> None:
+    """Compile something tiny, forward and backward; without a working compiler, as far as that goes."""
+    import torch
+    from torch._inductor import config
+
+    from tcexplore.worker import settings
+
+    settings.set_options(lambda _: None)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU()).to(device)
+    example = torch.ones(4, 8, device=device)
+    threads = {"compile_threads": 1} if one_thread else {}
+    for backend in ("inductor", "aot_eager"):
+        try:
+            with config.patch(threads):
+                compiled = torch.compile(model, backend=backend)
+                compiled(example).sum().backward()
+                with torch.no_grad():
+                    compiled(example)
+        except Exception:
+            torch._dynamo.reset()
+        else:
+            break
+    torch._dynamo.reset()

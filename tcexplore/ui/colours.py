@@ -64,7 +64,6 @@ DARK = {
     "match": "underline on #4b4014",
     "match.current": "bold #14110a on #f2c14e",
     "cursor": "on #2c3442",
-    "cursor.blurred": "on #1c212a",
     **_kernels(
         ("#87bafd", "#eea65b", "#5cd1a3", "#db9de9", "#cab952", "#39cbe9",
          "#d57db0", "#84ae57", "#9792e9", "#08b6af", "#c29733", "#b189dd"), "#0d1014 on"
@@ -119,7 +118,6 @@ LIGHT = {
     "match": "underline on #f6e7ae",
     "match.current": "bold #ffffff on #8a5a00",
     "cursor": "on #d3d8e1",
-    "cursor.blurred": "on #ebedf1",
     **_kernels(
         ("#2863ab", "#8d5406", "#007654", "#834791", "#716400", "#0e6f81",
          "#7b285d", "#375800", "#483e90", "#085955", "#624902", "#5e3685"), "#ffffff on"
@@ -174,7 +172,6 @@ ANSI = {
     "match": "underline",
     "match.current": "bold reverse yellow",
     "cursor": "reverse",
-    "cursor.blurred": "underline",
     **_kernels(
         ("blue", "yellow", "cyan", "magenta", "bright_blue", "bright_yellow",
          "bright_cyan", "bright_magenta", "bold blue", "bold yellow", "bold cyan", "bold magenta"), "reverse"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events
-from textual.cache import LRUCache
 from textual.geometry import Region, Size
 from textual.reactive import var
 from textual.scroll_view import ScrollView
@@ -12,32 +12,37 @@ from textual.strip import Strip
 
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.document import Document, Link, Row
-from tcexplore.ui.ink import Ink
+from tcexplore.ui.ink import MARGIN, Ink
 from tcexplore.ui.keeping import same_row
 from tcexplore.ui.messages import CursorMoved, RowEntered
 from tcexplore.ui.palette import palette
 from tcexplore.ui.scan import LinkIndex, own_links
-from tcexplore.ui.strips import Query, strip
+from tcexplore.ui.strips import Query, flat
 from tcexplore.ui.text_document import Text
+
+_AROUND = 2
+"""Rows kept in view above and below the cursor."""
 
 
 class LineView(ScrollView, can_focus=True):
-    """Shows a `Document`, one row a line, with a cursor. The last column is kept for marks: lit, and "goes on"."""
+    """Shows a `Document`, one row a line, with a cursor. It draws its own scrollbar into its last column."""
 
     BINDINGS = bindings("view")
+    DEFAULT_CSS = "LineView { overflow: hidden hidden; scrollbar-size: 0 0; }"
 
     cursor: var[int] = var(0)
     column: var[int] = var(0)
     """Cells scrolled to the right."""
     lit: var[frozenset[Link]] = var(frozenset())
+    faded: var[bool] = var(False)
+    """Whether all rows are drawn dim: they are of an older run."""
     sought: var[Query | None] = var(None)
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.document: Document = Text("", ())
-        self._strips: LRUCache[tuple[int, str, bool], Strip] = LRUCache(4096)
         self._links = LinkIndex(self.document)
-        self._ink = Ink(palette(""), Style(), 0)
+        self._ink: Ink | None = None
 
     # ---- what is shown
 
@@ -46,7 +51,7 @@ class LineView(ScrollView, can_focus=True):
         kept = same_row(self.document, self.cursor, document)
         above = self.cursor - self.scroll_offset.y
         self.document, self._links = document, LinkIndex(document)
-        self._strips.clear()
+        self._forget()
         self.virtual_size = Size(1, len(document))
         self.set_reactive(LineView.cursor, kept)
         self.scroll_to(y=kept - above, animate=False)
@@ -60,56 +65,90 @@ class LineView(ScrollView, can_focus=True):
     # ---- drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        self._ink = Ink(palette(self.app.theme), self.rich_style, self.scrollable_content_region.width)
-        return super().render_lines(crop)
+        """The lines in view. There is no frame, so nothing of textual's box drawing is needed for them."""
+        ink, width = self._ink_now(), self.size.width
+        if width <= MARGIN:
+            return [Strip.blank(crop.width, ink.base) for _ in crop.line_range]
+        thumb = self._thumb()
+        lines = [self._line(y, ink, width, thumb=y in thumb) for y in crop.line_range]
+        whole = crop.x == 0 and crop.width == width
+        return lines if whole else [line.crop(crop.x, crop.right) for line in lines]
 
-    def render_line(self, y: int) -> Strip:
-        index, ink = self.scroll_offset.y + y, self._ink
-        if index >= len(self.document) or ink.width < 2:
-            return Strip.blank(ink.width, ink.base)
+    def _line(self, y: int, ink: Ink, width: int, *, thumb: bool) -> Strip:
+        index = self.scroll_offset.y + y
+        if index >= len(self.document):
+            return ink.blank(width, thumb=thumb)
         row = self.document.row(index)
         lit = self._is_lit(row)
-        if index == self.cursor:
-            base = ink.base + ink.palette.style("cursor" if self.has_focus else "cursor.blurred")
-            whole = strip(row, ink.palette, base, self.sought, current=True)
-        else:
-            base = ink.base + ink.palette.style("lit") if lit else ink.base
-            whole = self._strip(index, row, base, lit)
-        return ink.cropped(whole, base, self.column, lit)
+        cursor = index == self.cursor and self.has_focus
+        whole = (
+            ink.cursor_row(row, lit=lit, query=self.sought)
+            if cursor
+            else ink.row(index, row, lit=lit, query=self.sought)
+        )
+        return ink.line(whole, ink.ground(lit, cursor=cursor), width, self.column, lit=lit, thumb=thumb)
 
-    def _strip(self, index: int, row: Row, base: Style, lit: bool) -> Strip:
-        """The row's strip in full width, before it is cropped, so that scrolling sideways finds it again."""
-        key = (index, self._ink.palette.epoch, lit)
-        found = self._strips.get(key)
-        if found is None:
-            found = strip(row, self._ink.palette, base, self.sought)
-            self._strips.set(key, found)
-        return found
+    def _forget(self) -> None:
+        if self._ink is not None:
+            self._ink.forget()
+
+    def _ink_now(self) -> Ink:
+        if self._ink is None:
+            base = self.rich_style + Style(dim=True) if self.faded else self.rich_style
+            filters = tuple(f for f in self.get_line_filters() if f.enabled)
+            self._ink = Ink(palette(self.app.theme), base, self.background_colors[1], filters)
+        return self._ink
+
+    def _thumb(self) -> range:
+        """The lines of the view that the scrollbar's thumb takes; none when all rows are in view."""
+        height, rows = self.size.height, len(self.document)
+        if rows <= height:
+            return range(0)
+        size = max(1, height * height // rows)
+        top = round(self.scroll_offset.y * (height - size) / (rows - height))
+        return range(top, top + size)
 
     def _is_lit(self, row: Row) -> bool:
         return bool(self.lit) and not self.lit.isdisjoint(own_links(row))
 
+    @property
+    def _inside(self) -> range:
+        """The rows in view."""
+        top = self.scroll_offset.y
+        return range(top, min(top + self.size.height, len(self.document)))
+
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._strips.clear()
+        self._ink = None
 
     # ---- moving
+
+    @property
+    def allow_vertical_scroll(self) -> bool:
+        """Always: textual asks for a scrollbar of its own otherwise."""
+        return True
 
     def move_to(self, index: int, *, tell: bool = True) -> None:
         """Put the cursor on a row and bring it into view; `tell` the screen that the person selected it."""
         index = max(0, min(index, len(self.document) - 1))
         moved, self.cursor = index != self.cursor, index
-        height = self.scrollable_content_region.height
-        top = self.scroll_offset.y
-        if not top <= index < top + height:
-            self.scroll_to(y=index if index < top else index - height + 1, animate=False)
+        self._keep_in_view(index)
         row = self.cursor_row
         if tell and moved and row is not None:
             self.post_message(CursorMoved(row))
 
+    def _keep_in_view(self, index: int) -> None:
+        """Scroll as little as shows the row with a few rows around it."""
+        height = self.size.height
+        around = min(_AROUND, (height - 1) // 2)
+        top = self.scroll_offset.y
+        wanted = min(max(top, index + around - height + 1), index - around)
+        if wanted != top:
+            self.scroll_to(y=wanted, animate=False)
+
     def centre_on(self, index: int) -> None:
         """Put the cursor on a row without selecting it; out of view, it comes to a third of the height."""
-        height = self.scrollable_content_region.height
+        height = self.size.height
         if not self.scroll_offset.y <= index < self.scroll_offset.y + height:
             self.scroll_to(y=index - height // 3, animate=False)
         self.move_to(index, tell=False)
@@ -118,9 +157,7 @@ class LineView(ScrollView, can_focus=True):
         """Bring the first lit row into view, unless one is; a long document that is not read yet follows later."""
         if not self.lit:
             return
-        top = self.scroll_offset.y
-        inside = range(top, min(top + self.scrollable_content_region.height, len(self.document)))
-        found = next((i for i in inside if self._is_lit(self.document.row(i))), None)
+        found = next((i for i in self._inside if self._is_lit(self.document.row(i))), None)
         if found is None:
             found = self._links.first(self.lit)
         if found is not None:
@@ -137,7 +174,7 @@ class LineView(ScrollView, can_focus=True):
         self.move_to(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        page = max(1, self.scrollable_content_region.height - 1)
+        page = max(1, self.size.height - 1)
         self.scroll_to(y=self.scroll_offset.y + by * page, animate=False)
         self.move_to(self.cursor + by * page)
 
@@ -146,13 +183,8 @@ class LineView(ScrollView, can_focus=True):
         self.move_to(len(self.document) - 1 if end > 0 else 0)
 
     def action_sideways(self, by: int) -> None:
-        region = self.scrollable_content_region
-        top = self.scroll_offset.y
-        rows = range(top, min(top + region.height, len(self.document)))
-        widest = max(
-            (strip(self.document.row(i), palette(self.app.theme), Style()).cell_length for i in rows), default=0
-        )
-        self.column = max(0, min(self.column + by, widest - region.width + 1))
+        widest = max((cell_len(flat(self.document.row(i).text)) for i in self._inside), default=0)
+        self.column = max(0, min(self.column + by, widest - self.size.width + MARGIN))
 
     def action_enter(self) -> None:
         row = self.cursor_row
@@ -164,6 +196,9 @@ class LineView(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is None:
+            return
+        if offset.x == self.size.width - 1:
+            self.scroll_to(y=offset.y * len(self.document) // self.size.height, animate=False)
             return
         index = self.scroll_offset.y + offset.y
         if index < len(self.document):
@@ -190,6 +225,10 @@ class LineView(ScrollView, can_focus=True):
     def watch_lit(self) -> None:
         self.refresh()
 
+    def watch_faded(self) -> None:
+        self._ink = None
+        self.refresh()
+
     def watch_sought(self) -> None:
-        self._strips.clear()
+        self._forget()
         self.refresh()

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.palette import palette
-from tcexplore.ui.strips import strip
+from tcexplore.ui.strips import segments
 
 Line = Callable[[int], Row]
 """The row for a width in cells."""
@@ -67,7 +67,8 @@ class RowLine(Widget):
         base = self.rich_style
         if y >= len(self._lines):
             return Strip.blank(self.size.width, base)
-        return strip(self._lines[y], palette(self.app.theme), base).crop_extend(0, self.size.width, base)
+        whole = Strip(segments(self._lines[y], palette(self.app.theme), base))
+        return whole.crop_extend(0, self.size.width, base)
 
     def on_click(self, event: events.Click) -> None:
         if event.y < len(self._lines):

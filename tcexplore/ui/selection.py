@@ -34,7 +34,7 @@ class Selection:
     def light(self, panes: Iterable[Pane]) -> None:
         """Show the chain in these panes."""
         for pane in panes:
-            pane.lit = self.chain
+            pane.view.lit = self.chain
 
     def next_break(self, by: int, session: Session) -> bool:
         """Select the next graph break, round the end; returns whether there is one."""

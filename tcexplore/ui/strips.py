@@ -1,4 +1,4 @@
-"""Rows to textual's strips: styles looked up, tabs widened, matches of a search marked."""
+"""Rows to rich's segments: styles looked up, tabs widened, matches of a search marked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.strip import Strip
 
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.palette import Palette
@@ -42,14 +41,16 @@ def flat(text: str) -> str:
     return text.expandtabs(_TAB).translate(_ENDS_LINE) if not text.isprintable() else text
 
 
-def strip(row: Row, palette: Palette, base: Style, query: Query | None = None, current: bool = False) -> Strip:
+def segments(
+    row: Row, palette: Palette, base: Style, query: Query | None = None, *, current: bool = False
+) -> list[Segment]:
     """A row in full width, over a base style, matches of `query` marked; `current` marks them as the one in view."""
     spans: Iterable[Span] = (Span(flat(text), style) for text, style in row.spans)
     if query is not None:
         spans = list(spans)
         places = query.places("".join(span.text for span in spans))
         spans = _marked(spans, places, "match.current" if current else "match") if places else spans
-    return Strip([Segment(text, base + palette.style(style)) for text, style in spans if text])
+    return [Segment(text, base + palette.style(style)) for text, style in spans if text]
 
 
 def _marked(spans: Iterable[Span], places: list[tuple[int, int]], mark: str) -> Iterator[Span]:

@@ -46,5 +46,5 @@ OTHER = {
 
 
 def first_theme(color_system: str | None) -> str:
-    """The theme for a terminal: its own colours where it has just 16 (or fewer) of them."""
-    return "ansi-dark" if color_system in (None, "standard") else DARK.name
+    """The theme for a terminal, by rich's word for what it can show: its own colours where it has just 16 of them."""
+    return "ansi-dark" if color_system == "standard" else DARK.name

@@ -74,8 +74,8 @@ class Board(Container):
         self.set_class(single, "-single")
         for pane in came:
             pane.follow(self.session)
-            pane.call_after_refresh(pane.reveal)
-        self.pane.focus()
+            pane.call_after_refresh(pane.view.reveal)
+        self.pane.view.focus()
         self.post_message(self.Arranged(self.current, single))
 
     def on_mount(self) -> None:
@@ -92,5 +92,6 @@ class Board(Container):
             self.lay_out()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        if isinstance(event.widget, Pane):
-            self.current = event.widget.spec.id
+        pane = event.widget.parent
+        if isinstance(pane, Pane):
+            self.current = pane.spec.id

@@ -1,9 +1,11 @@
-"""The widget of a pane: a searchable view that follows the session."""
+"""The widget of a pane: a frame with a title around a view that follows the session."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from textual.app import ComposeResult
+from textual.containers import Container
 from textual.content import Content
 
 from tcexplore.session import Session, Snapshot
@@ -14,18 +16,22 @@ from tcexplore.ui.strips import flat
 from tcexplore.ui.text_document import message
 
 
-class Pane(SearchView):
+class Pane(Container):
     """Shows what `spec` says of the run in view."""
 
     def __init__(self, spec: PaneSpec) -> None:
         super().__init__(id=spec.id)
         self.spec = spec
+        self.view = SearchView()
         self.toggled: frozenset[str] = frozenset()
         self._made_of: tuple[object, ...] = ()
 
+    def compose(self) -> ComposeResult:
+        yield self.view
+
     def on_mount(self) -> None:
         if not self._made_of:
-            self.show(message("Waiting for the first run."))
+            self.view.show(message("Waiting for the first run."))
             self._entitle(None, old=False)
 
     def follow(self, session: Session) -> None:
@@ -38,7 +44,7 @@ class Pane(SearchView):
         if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
             return
         self._made_of = made_of
-        self.show(guarded(partial(self.spec.build, snapshot, self.toggled)))
+        self.view.show(guarded(partial(self.spec.build, snapshot, self.toggled)))
         self._entitle(snapshot, old=old)
 
     def toggle(self, fold: str) -> None:
@@ -46,9 +52,11 @@ class Pane(SearchView):
         self.toggled ^= {fold}
 
     def _entitle(self, snapshot: Snapshot | None, *, old: bool) -> None:
-        title = Content.assemble((str(self.spec.number), "bold"), f" {self.spec.title}")
-        if self.document.title:
-            title = Content.assemble(title, f" ─ {flat(self.document.title)}")
-        self.border_title = title  # Content: no markup is read in it
-        self.border_subtitle = f"old: run {snapshot.run}" if old and snapshot else None
+        told = f" ─ {flat(self.view.document.title)}" if self.view.document.title else ""
+        age = f" ─ old: run {snapshot.run}" if old and snapshot else ""
+        # Content: no markup is read in it.
+        title = Content.assemble((str(self.spec.number), "bold"), f" {self.spec.title}{told}{age}")
+        if title.markup != self.border_title:
+            self.border_title = title
+        self.view.faded = old
         self.set_class(old, "-old")

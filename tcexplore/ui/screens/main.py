@@ -116,41 +116,41 @@ class MainScreen(Screen[None]):
         self.selection.light(self.board.panes.values())
         for pane in self.board.shown:
             if everywhere or pane is not self.board.pane:
-                pane.reveal()
+                pane.view.reveal()
 
     # ---- search
 
     def action_search(self) -> None:
-        self._search_from = self.board.pane.cursor
+        self._search_from = self.board.pane.view.cursor
         self.search_bar.open()
 
     def on_search_bar_changed(self, message: SearchBar.Changed) -> None:
-        self.board.pane.search(message.text, self._search_from)
+        self.board.pane.view.search(message.text, self._search_from)
 
     def on_search_bar_closed(self, message: SearchBar.Closed) -> None:
-        pane = self.board.pane
+        view = self.board.pane.view
         self.search_bar.close()
         if not message.keep:
-            pane.search("", 0)
-            pane.move_to(self._search_from)
-        pane.focus()
+            view.search("", 0)
+            view.move_to(self._search_from)
+        view.focus()
 
     def on_search_counted(self, message: SearchCounted) -> None:
         self.search_bar.count(f"{message.at} of {message.count}{'' if message.done else '…'}")
 
     def action_next_match(self, by: int) -> None:
-        self.board.pane.next_match(by)
+        self.board.pane.view.next_match(by)
 
     def action_back(self) -> None:
-        if self.board.pane.sought is not None:
-            self.board.pane.search("", 0)
+        if self.board.pane.view.sought is not None:
+            self.board.pane.view.search("", 0)
         else:
             self.board.zoomed = False
 
     # ---- the row under the cursor, outside the screen
 
     def action_edit(self) -> None:
-        row = self.board.pane.cursor_row
+        row = self.board.pane.view.cursor_row
         place = place_of(row) if row else None
         if place is None:
             self.say("This row stands for no line of a file.")
@@ -158,7 +158,7 @@ class MainScreen(Screen[None]):
             self.say(trouble, "warning")
 
     def action_copy(self) -> None:
-        row = self.board.pane.cursor_row
+        row = self.board.pane.view.cursor_row
         if row is not None:
             self.say(clipboard.copy(self.app, text_of(row)))
 
@@ -166,7 +166,7 @@ class MainScreen(Screen[None]):
         self.run_worker(self._copy_all(self.board.pane), group="copy", exclusive=True, exit_on_error=False)
 
     async def _copy_all(self, pane: Pane) -> None:
-        self.say(clipboard.copy(self.app, await whole_text(pane.document)))
+        self.say(clipboard.copy(self.app, await whole_text(pane.view.document)))
 
     def say(self, text: str, severity: Literal["information", "warning"] = "information") -> None:
         """A word at the edge of the screen; never read as markup."""

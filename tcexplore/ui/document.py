@@ -60,7 +60,8 @@ class Builder(Protocol):
     """Makes the document of one pane out of a run.
 
     `toggled` names the fold groups (`Row.fold`) whose state the person changed from how the pane shows them at first;
-    a folded row and its opened form keep the same `fold`, so that enter works both ways.
+    a folded row and its opened form keep the same `fold`, so that enter works both ways. `width` is how many cells a
+    row has: prose is wrapped to it, plots and columns are fitted to it, code is not.
     """
 
-    def __call__(self, snapshot: Snapshot, toggled: frozenset[str]) -> Document: ...
+    def __call__(self, snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document: ...

@@ -29,8 +29,8 @@ def graph(nodes: int = 10_000, reach: int = 200) -> GraphCaptured:
         where = Location(FILE, 6 + n % 390, "forward")
         names = tuple(made[i].name for i in sorted(inputs))
         made.append(FxNode(
-            name=f"add_{n}", op="call_function", target="operator.add", args=", ".join(names), inputs=names,
-            shape=("8", "1024"), stride=("1024", "1"), dtype="torch.float32", device="cpu", location=where,
+            name=f"add_{n}", op="call_function", target="add", args=", ".join(names), inputs=names,
+            shape=("8", "1024"), stride=("1024", "1"), dtype="f32", device="cpu", location=where,
             stack=(where,), module=f"self.blocks.{n // 25}",
         ))  # fmt: skip
     return GraphCaptured(graph="0/0", ops=nodes, nodes=tuple(made), code="pass\n" * nodes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore.events import AtenGraph, FxNode, GraphCaptured, Location
 from tests.snapshots.mlp_source import at
 
-F32 = "torch.float32"
+F32 = "f32"
 WIDE = ("64", "1024")
 
 Shape = tuple[str, ...]
@@ -28,28 +28,28 @@ def tensor(name: str, op: str, target: str, shape: Shape, where: Location | None
     )  # fmt: skip
 
 
-def parameter(name: str, shape: Shape, where: Location) -> FxNode:
+def parameter(module: str, kind: str, shape: Shape) -> FxNode:
     """A placeholder for a module's parameter."""
-    return tensor(name, "placeholder", name.replace("l_", "L_", 1), shape, where)
+    return tensor(f"l_self_modules_{module}_parameters_{kind}_", "placeholder", f"self.{module}.{kind}", shape, None)
 
 
 def first_graph(graph: str = "0/0") -> GraphCaptured:
     """Everything before the print."""
     fc1, norm, scale = at("self.fc1(x)"), at("F.gelu"), at("h * 1.2")
     nodes = (
-        parameter("l_self_modules_fc1_parameters_weight_", ("1024", "512"), fc1),
-        parameter("l_self_modules_fc1_parameters_bias_", ("1024",), fc1),
-        tensor("l_x_", "placeholder", "L_x_", ("64", "512"), at("def forward")),
-        parameter("l_self_modules_norm_parameters_weight_", ("1024",), norm),
-        parameter("l_self_modules_norm_parameters_bias_", ("1024",), norm),
-        tensor("h", "call_function", "torch._C._nn.linear", WIDE, fc1, module="self.fc1",
+        parameter("fc1", "weight", ("1024", "512")),
+        parameter("fc1", "bias", ("1024",)),
+        tensor("l_x_", "placeholder", "x", ("64", "512"), None),
+        parameter("norm", "weight", ("1024",)),
+        parameter("norm", "bias", ("1024",)),
+        tensor("h", "call_function", "torch.nn.functional.linear", WIDE, fc1, module="self.fc1",
                args="l_x_, l_self_modules_fc1_parameters_weight_, l_self_modules_fc1_parameters_bias_",
                inputs=("l_x_", "l_self_modules_fc1_parameters_weight_", "l_self_modules_fc1_parameters_bias_")),
         tensor("layer_norm", "call_function", "torch.nn.functional.layer_norm", WIDE, norm, module="self.norm",
                args="h, (1024,), l_self_modules_norm_parameters_weight_, l_self_modules_norm_parameters_bias_, 1e-05",
                inputs=("h", "l_self_modules_norm_parameters_weight_", "l_self_modules_norm_parameters_bias_")),
-        tensor("h_1", "call_function", "torch._C._nn.gelu", WIDE, norm, args="layer_norm", inputs=("layer_norm",)),
-        tensor("h_2", "call_function", "operator.mul", WIDE, scale, args="h_1, 1.2", inputs=("h_1",)),
+        tensor("h_1", "call_function", "torch.nn.functional.gelu", WIDE, norm, args="layer_norm", inputs=("layer_norm",)),
+        tensor("h_2", "call_function", "mul", WIDE, scale, args="h_1, 1.2", inputs=("h_1",)),
         tensor("mean", "call_method", "mean", (), at("print("), args="h_2", inputs=("h_2",)),
         FxNode(name="output", op="output", target="output", args="(mean, h_2)", inputs=("mean", "h_2")),
     )  # fmt: skip
@@ -60,10 +60,10 @@ def second_graph(graph: str = "1/0") -> GraphCaptured:
     """Everything after the print."""
     fc2 = at("self.fc2(h)")
     nodes = (
-        parameter("l_self_modules_fc2_parameters_weight_", ("512", "1024"), fc2),
-        parameter("l_self_modules_fc2_parameters_bias_", ("512",), fc2),
-        tensor("l_h_", "placeholder", "L_h_", WIDE, fc2),
-        tensor("linear", "call_function", "torch._C._nn.linear", ("64", "512"), fc2, module="self.fc2",
+        parameter("fc2", "weight", ("512", "1024")),
+        parameter("fc2", "bias", ("512",)),
+        tensor("l_h_", "placeholder", "h", WIDE, None),
+        tensor("linear", "call_function", "torch.nn.functional.linear", ("64", "512"), fc2, module="self.fc2",
                args="l_h_, l_self_modules_fc2_parameters_weight_, l_self_modules_fc2_parameters_bias_",
                inputs=("l_h_", "l_self_modules_fc2_parameters_weight_", "l_self_modules_fc2_parameters_bias_")),
         tensor("relu", "call_method", "relu", ("64", "512"), fc2, args="linear", inputs=("linear",)),

@@ -1,0 +1,88 @@
+"""The generated code pane: the kernels, each with the ops fused into it and its source, and the wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tcexplore.events import Kernel, Wrapper
+from tcexplore.report.words import count
+from tcexplore.session import Snapshot
+from tcexplore.ui.document import Row
+from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.highlight import Highlighted, highlighted
+from tcexplore.ui.documents.kernel_lines import KernelLines
+from tcexplore.ui.documents.kernel_words import heading, summary
+from tcexplore.ui.documents.labels import Labels, labels
+from tcexplore.ui.documents.memo import by_identity
+from tcexplore.ui.documents.parts import Part, Parts, fixed
+from tcexplore.ui.documents.places import places
+from tcexplore.ui.documents.prose import BLANK, fold, row
+
+TEACHES = (
+    "Inductor's kernels will stand here: C++ for the CPU, Triton for a GPU, each with the ops that were fused into it, "
+    "every statement with its op. The wrapper that calls them comes last."
+)
+
+
+def code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    if not snapshot.kernels and not snapshot.wrappers:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    known = labels(snapshot)
+    parts = [_contents(snapshot, known, width)] if len(snapshot.kernels) > 1 else []
+    for kernel in snapshot.kernels:
+        parts += _kernel(snapshot, kernel, known, toggled, width)
+    for wrapper in snapshot.wrappers:
+        parts += _wrapper(wrapper, toggled)
+    return Parts(_title(snapshot), parts)
+
+
+def _title(snapshot: Snapshot) -> str:
+    extern = sum(kernel.language == "extern" for kernel in snapshot.kernels)
+    generated = count(len(snapshot.kernels) - extern, "kernel")
+    return f"{generated} + {extern} extern" if extern else generated
+
+
+def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
+    """All kernels in the order of their calls, a row each, and a blank one."""
+    kernels = snapshot.kernels
+    number = max((len(label.text) for label in known.kernel.values()), default=0)
+    where = places(snapshot.file)
+
+    def build(index: int) -> Row:
+        return summary(kernels[index], known, where, number, width) if index < len(kernels) else BLANK
+
+    return Part(len(kernels) + 1, build)
+
+
+def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:
+    """One kernel; an extern one, which has no source but its call, is folded at first."""
+    name = f"kernel {kernel.graph} {kernel.phase} {kernel.name}"
+    opened = (name in toggled) == (kernel.language == "extern")
+    yield fixed(heading(kernel, known, places(snapshot.file), name, opened, width))
+    if opened:
+        rows = _lines(kernel, known)
+        yield Part(len(rows), rows.row)
+        yield fixed([BLANK])
+
+
+@by_identity(512)
+def _lines(kernel: Kernel, known: Labels) -> KernelLines:
+    return KernelLines(kernel, known)
+
+
+def _wrapper(wrapper: Wrapper, toggled: frozenset[str]) -> Iterable[Part]:
+    """The module that calls the kernels, folded at first: it has their sources in it once more."""
+    name = f"wrapper {wrapper.graph} {wrapper.phase}"
+    opened = name in toggled
+    text = highlighted(wrapper.source, "python")
+    said = f"  graph {wrapper.graph} {wrapper.phase}, {count(len(text.lines), 'line')}  {wrapper.path}"
+    yield fixed([fold(name, opened, ("wrapper", "heading"), (said, "muted"), indent=0, copy=wrapper.path or None)])
+    if opened:
+        yield Part(len(text.lines), lambda index: _plain(text, index))
+
+
+def _plain(text: Highlighted, index: int) -> Row:
+    number = len(str(len(text.lines)))
+    spans = ((span.text, span.style) for span in text.spans(index))
+    return row((f" {index + 1:>{number}}  ", "dim"), *spans, copy=text.lines[index])

@@ -1,0 +1,60 @@
+"""What a pane says while it has nothing to show: why, what will be there, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tcexplore.session import Snapshot
+from tcexplore.session.links import line_link
+from tcexplore.ui.document import Row
+from tcexplore.ui.documents.parts import Part, fixed
+from tcexplore.ui.documents.places import places
+from tcexplore.ui.documents.prose import BLANK, row, wrapped
+
+PHASES = {
+    "": "starting",
+    "importing": "importing the file",
+    "eager": "running eagerly",
+    "dynamo": "Dynamo",
+    "aot": "AOTAutograd",
+    "inductor": "Inductor",
+    "compiler": "C++ or Triton compiler",
+    "backward": "backward pass",
+    "timing": "timing",
+}
+"""The phases of a run in words; `` is before the first one."""
+
+
+def phase(snapshot: Snapshot) -> str:
+    """The phase that a run is in, with the graph that it works on."""
+    words = PHASES.get(snapshot.phase, snapshot.phase)
+    return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
+
+
+def nothing(snapshot: Snapshot, width: int, teaches: str) -> Part:
+    """The rows of a pane whose run has nothing for it; `teaches` says what the pane is for."""
+    return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
+
+
+def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    if snapshot.failed is not None:
+        yield row((f" ✖ {snapshot.failed.type}", "error"), ("  the run ended before this was known", "muted"))
+        yield from wrapped(snapshot.failed.message, width, indent=3, location=snapshot.failed.location)
+        yield from wrapped("The output pane has the traceback.", width, "muted", indent=3)
+    elif snapshot.status == "running" and not snapshot.complete:
+        yield row((f" … {phase(snapshot)}", "running"))
+    elif not snapshot.compiled:
+        yield from nothing_compiled(snapshot, width)
+    else:
+        yield row((" none in this run", "muted"))
+
+
+def nothing_compiled(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Loud: the program ran, and torch.compile made no graph of it; with torch's reasons."""
+    yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
+    yield from wrapped("The program ran, but torch.compile captured no graph: all of it ran eagerly.", width)
+    words = places(snapshot.file).words
+    for skipped in snapshot.skipped:
+        where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
+        yield from wrapped(f"{where}{skipped.reason}", width, lead="· ", location=skipped.frame,
+                           links=(line_link(skipped.frame),))  # fmt: skip

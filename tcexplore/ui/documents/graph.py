@@ -1,0 +1,78 @@
+"""The FX graph pane: every Dynamo graph in the order of execution, op by op, with the breaks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tcexplore.events import GraphBreak, GraphCaptured
+from tcexplore.report.words import count
+from tcexplore.session import Snapshot
+from tcexplore.session.links import break_link, line_link
+from tcexplore.ui.document import Row
+from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.graph_items import is_parameter, lay_out
+from tcexplore.ui.documents.graph_rows import GraphRows
+from tcexplore.ui.documents.labels import Labels, labels
+from tcexplore.ui.documents.memo import by_identity
+from tcexplore.ui.documents.parts import Part, Parts, fixed
+from tcexplore.ui.documents.places import Places, places
+from tcexplore.ui.documents.prose import fold, row
+
+TEACHES = (
+    "Each op that Dynamo captured will stand here on a row of its own, with its value's dtype and shape, the line it "
+    "came from and the kernel it ended in; lines on the left show which op reads which."
+)
+
+
+def graph(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    if not snapshot.graphs:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    parts: list[Part] = []
+    for captured in snapshot.graphs:
+        parts += _graph(snapshot, captured, toggled, width)
+        parts.append(fixed(_breaks(snapshot.breaks, captured.graph, places(snapshot.file))))
+    return Parts(title(snapshot), parts)
+
+
+def title(snapshot: Snapshot) -> str:
+    """`2 graphs, 7 ops`."""
+    ops = count(sum(captured.ops for captured in snapshot.graphs), "op")
+    return f"{count(len(snapshot.graphs), 'graph')}, {ops}" if snapshot.graphs else ""
+
+
+def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str], width: int) -> Iterable[Part]:
+    opened = f"graph {captured.graph}" not in toggled
+    yield fixed([heading(snapshot, captured, opened)])
+    if opened:
+        rows = _rows(captured, labels(snapshot), toggled, places(snapshot.file), width)
+        yield fixed(rows.parameters(f"parameters {captured.graph}" in toggled))
+        yield rows.part()
+
+
+@by_identity(32)
+def _rows(captured: GraphCaptured, known: Labels, toggled: frozenset[str], places: Places, width: int) -> GraphRows:
+    laid = lay_out(captured, toggled, columns=max(4, min(12, width // 9)))
+    return GraphRows(captured, laid, known, places, width)
+
+
+def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
+    """The first row of a graph: its compile id, its ops, its frame, and why it was compiled again where it was."""
+    taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
+    facts = [count(captured.ops, "op"), count(len(taken), "input")]
+    frame = captured.frame
+    facts += [f"{frame.function or 'frame'}, {places(snapshot.file).words(frame)}"] if frame else []
+    again = next((found for found in snapshot.recompiles if found.graph == captured.graph), None)
+    why = f"  ↻ recompiled: {again.failed_guard or again.reason}" if again else ""
+    return fold(
+        f"graph {captured.graph}", opened, (captured.graph, "title"), (f"  {' · '.join(facts)}", "muted"),
+        (why, "recompile"), location=frame, links=(line_link(frame),) if frame else (), indent=0,
+    )  # fmt: skip
+
+
+def _breaks(breaks: Iterable[GraphBreak], graph_id: str, places: Places) -> Iterable[Row]:
+    for found in breaks:
+        if found.graph == graph_id:
+            where = places.words(found.location) or "a place torch does not name"
+            said = (f"✖ break at {where}", "break"), f": {found.code or found.reason}"
+            yield row(("──── ", "rule"), *said, (" ────", "rule"), location=found.location, links=(break_link(found),))

@@ -1,0 +1,158 @@
+"""The rows of one graph: gutter, op, kernel, value, line, name, call; what matters most comes first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tcexplore.events import FxNode, GraphCaptured
+from tcexplore.report.words import count
+from tcexplore.session.links import Link, line_link, node_link
+from tcexplore.ui.document import Row, Span
+from tcexplore.ui.documents.graph_items import Item, Laid
+from tcexplore.ui.documents.gutter import Drawn
+from tcexplore.ui.documents.labels import KernelLabel, Labels
+from tcexplore.ui.documents.parts import Part
+from tcexplore.ui.documents.places import Places
+from tcexplore.ui.documents.prose import fold, row, shortened
+from tcexplore.ui.documents.tensors import call, op, tensor
+
+HIDDEN = "↑"
+"""The row reads a value from further up than lines are drawn."""
+
+SHOWN_LABELS = 2
+
+SOURCES = ("placeholder", "get_attr")
+"""Nodes whose target is what the person calls the value: `x`, `self.fc1.weight`."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Columns(NamedTuple):
+    """Widths in cells, fitted to one graph and the pane."""
+
+    gutter: int
+    op: int
+    kernel: int
+    value: int
+    name: int
+
+    @classmethod
+    def of(cls, laid: Laid, labels: Sequence[int], width: int) -> Columns:
+        """The widths that these rows need, within what a pane of this width can spare."""
+        most = 12 if width < 60 else 20
+        nodes = [item.nodes[0] for item in laid.items if not item.module]
+        return cls(
+            gutter=_widest(drawn.text for drawn in laid.gutter),
+            op=min(_widest(map(op, nodes)), most),
+            kernel=max(labels, default=0),
+            value=min(_widest(tensor(node) for node in nodes if node.contiguous), most + 4),
+            name=min(_widest(node.name for node in nodes), most),
+        )
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
+
+
+class GraphRows:
+    """Builds the rows of one graph."""
+
+    def __init__(self, graph: GraphCaptured, laid: Laid, labels: Labels, places: Places, width: int) -> None:
+        self._graph = graph.graph
+        self._laid = laid
+        self._sources = {node.name: node.target for node in graph.nodes if node.op in SOURCES}
+        self._labels = labels
+        self._places = places
+        shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
+        self._columns = Columns.of(laid, shown, width)
+
+    def part(self) -> Part:
+        """The rows of everything but the parameters."""
+        return Part(len(self._laid.items), lambda index: self._row(self._laid.items[index], self._laid.gutter[index]))
+
+    def parameters(self, opened: bool) -> Iterable[Row]:
+        """How many parameters the graph takes, behind a fold, and when it is open each of them."""
+        taken = self._laid.parameters
+        if not taken:
+            return
+        names = ", ".join(node.target for node in taken[:8])
+        more = ", …" if len(taken) > 8 else ""
+        said = count(len(taken), "parameter") if len(taken) == 1 else f"{len(taken):,} parameters and buffers"
+        yield fold(
+            f"parameters {self._graph}", opened, (said, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken)
+        )
+        for node in taken if opened else ():
+            facts = (f"   {node.target}", "node"), (f"  {tensor(node)}", "shape"), (f"  {node.name}", "dim")
+            yield row(*facts, links=self._links([node]), copy=node.target)
+
+    def _row(self, item: Item, drawn: Drawn) -> Row:
+        return self._stretch(item, drawn) if item.module else self._node(item.nodes[0], drawn)
+
+    def _node(self, node: FxNode, drawn: Drawn) -> Row:
+        columns, kernels = self._columns, self._kernels((node,))
+        line = self._places.short(node.location)
+        spans = (
+            *self._gutter(drawn, kernels),
+            Span(f"{shortened(op(node), columns.op):<{columns.op}} ", "node"),
+            *_padded(kernels, columns.kernel),
+            Span(f" {tensor(node):<{columns.value}} ", "shape"),
+            Span(f"{line:>4}  ", "muted"),
+            Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
+            Span(f"{node.op} ", "dim"),
+            Span(_WORD.sub(self._source, call(node)), "target"),
+            Span(f"  {node.module}" if node.module else "", "dim"),
+        )
+        return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {call(node)}")
+
+    def _source(self, word: re.Match[str]) -> str:
+        """What the person calls an argument, where the graph has a name of its own for it."""
+        return self._sources.get(word[0], word[0])
+
+    def _stretch(self, item: Item, drawn: Drawn) -> Row:
+        kernels = self._kernels(item.nodes)
+        spans = (
+            *self._gutter(drawn, kernels),
+            Span("▾ " if item.opened else "▸ ", "key"),
+            Span(item.module or "", "heading"),
+            Span(f"  {count(len(item.nodes), 'node')}  ", "muted"),
+            *kernels,
+        )
+        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold)
+
+    def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
+        text = f" {drawn.text:<{self._columns.gutter}}"
+        mark = Span(HIDDEN if drawn.hidden else " ", "warn")
+        if drawn.node < 0:
+            return Span(text, "rule"), mark
+        at = drawn.node + 1
+        return (
+            Span(text[:at], "rule"),
+            Span(text[at], kernels[0].style if kernels else "node"),
+            Span(text[at + 1 :], "rule"),
+            mark,
+        )
+
+    def _kernels(self, nodes: Sequence[FxNode]) -> tuple[Span, ...]:
+        return kernel_spans(self._of(nodes))
+
+    def _of(self, nodes: Sequence[FxNode]) -> list[KernelLabel]:
+        return list(
+            dict.fromkeys(label for node in nodes for label in self._labels.of_node.get((self._graph, node.name), ()))
+        )
+
+    def _links(self, nodes: Sequence[FxNode]) -> tuple[Link, ...]:
+        own = (node_link(self._graph, node.name) for node in nodes)
+        lines = (line_link(node.location) for node in nodes if node.location)
+        return (*own, *(label.link for label in self._of(nodes)), *dict.fromkeys(lines))
+
+
+def kernel_spans(labels: Sequence[KernelLabel], most: int = SHOWN_LABELS) -> tuple[Span, ...]:
+    """The labels of some kernels, behind the first `most` only how many more there are."""
+    spans = [span for label in labels[:most] for span in label.spans]
+    return (*spans, Span(f"+{len(labels) - most}", "muted")) if len(labels) > most else tuple(spans)
+
+
+def _padded(spans: Sequence[Span], width: int) -> tuple[Span, ...]:
+    return (*spans, Span(" " * (width - sum(len(span.text) for span in spans))))

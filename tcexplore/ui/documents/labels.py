@@ -1,0 +1,135 @@
+"""One colour and one number for each kernel, one colour for each op, the same in every pane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, kernel_link
+from tcexplore.ui.document import Span
+from tcexplore.ui.documents.memo import by_identity
+
+EXTERN = "✕"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLabel:
+    """`number` counts generated and extern kernels each from 1, in the order of the calls."""
+
+    number: int
+    extern: bool
+    link: Link
+
+    @property
+    def text(self) -> str:
+        return f"{EXTERN}{self.number}" if self.extern else f"▐{self.number}▌"
+
+    @property
+    def style(self) -> str:
+        """The style of text that belongs to the kernel."""
+        return "extern" if self.extern else f"kernel.{self.number - 1}"
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        if self.extern:
+            return (Span(self.text, "extern"),)
+        return _pill(str(self.number), self.number - 1)
+
+    @property
+    def words(self) -> str:
+        """`kernel 1`, `extern 2`."""
+        return f"{'extern' if self.extern else 'kernel'} {self.number}"
+
+
+def _pill(text: str, colour: int) -> tuple[Span, ...]:
+    edge = f"kernel.{colour}"
+    return Span("▐", edge), Span(text, f"label.{colour}"), Span("▌", edge)
+
+
+@dataclass(frozen=True, slots=True)
+class OpLabel:
+    """An op as a pane names it (`layer_norm`), and its colour."""
+
+    text: str
+    colour: int
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return _pill(self.text, self.colour)
+
+    @property
+    def style(self) -> str:
+        return f"kernel.{self.colour}"
+
+
+def op_name(target: str) -> str:
+    """`gelu` of `torch.nn.functional.gelu`, `mul` of `aten.mul.Tensor` and of `operator.mul`."""
+    parts = target.split(".")
+    if parts[0] in ("aten", "prims", "inductor") and len(parts) > 1:
+        return parts[1].removeprefix("native_")
+    return parts[-1]
+
+
+class Labels:
+    """The labels of one run. `kernel` has them by kernel link, `of_node` and `of_line` the kernels of a Dynamo node
+    and of a line of the person's, `ops` the labels of a post-grad node: what the person wrote, where torch tells."""
+
+    def __init__(
+        self, graphs: tuple[ev.GraphCaptured, ...], aten: tuple[ev.AtenGraph, ...], kernels: tuple[ev.Kernel, ...]
+    ) -> None:
+        self.kernel: dict[Link, KernelLabel] = {}
+        self.of_node: dict[tuple[str, str], list[KernelLabel]] = {}
+        self.of_line: dict[tuple[str, int], list[KernelLabel]] = {}
+        self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.nodes}
+        self._aten = {(g.graph, g.phase, node.name): node for g in aten for node in g.nodes if node.op != "placeholder"}
+        self._colours: dict[str, int] = {}
+        for extern in (False, True):
+            ours = dict.fromkeys(kernel_link(k) for k in kernels if (k.language == "extern") == extern)
+            self.kernel |= {link: KernelLabel(n, extern, link) for n, link in enumerate(ours, 1)}
+        for kernel in kernels:
+            self._join(kernel)
+            self.fused(kernel)
+
+    def _join(self, kernel: ev.Kernel) -> None:
+        label = self.kernel[kernel_link(kernel)]
+        for location in kernel.source_lines:
+            _add(self.of_line.setdefault((location.file, location.line), []), label)
+        for name in kernel.nodes:
+            node = self._aten.get((kernel.graph, kernel.phase, name))
+            for origin in node.origins if node else ():
+                _add(self.of_node.setdefault((kernel.graph, origin), []), label)
+
+    def ops(self, graph: str, phase: str, names: Iterable[str]) -> tuple[OpLabel, ...]:
+        """The labels of these post-grad nodes, each once, in their order; what torch does not know has none."""
+        texts = (text for name in names for text in self._texts(graph, phase, name))
+        return tuple(self._op(text) for text in dict.fromkeys(texts))
+
+    def fused(self, kernel: ev.Kernel) -> tuple[OpLabel, ...]:
+        """The labels of all ops of a kernel; its ATen ops where their nodes are not known."""
+        known = self.ops(kernel.graph, kernel.phase, kernel.nodes)
+        return known or tuple(self._op(op_name(op)) for op in dict.fromkeys(kernel.ops))
+
+    def _texts(self, graph: str, phase: str, name: str) -> list[str]:
+        node = self._aten.get((graph, phase, name))
+        if node is None:
+            return []
+        written = [self._targets[graph, origin] for origin in node.origins if (graph, origin) in self._targets]
+        return written or [op_name(node.target)]
+
+    def _op(self, text: str) -> OpLabel:
+        return OpLabel(text, self._colours.setdefault(text, len(self._colours)))
+
+
+def _add(labels: list[KernelLabel], label: KernelLabel) -> None:
+    if label not in labels:
+        labels.append(label)
+
+
+_labels = by_identity(2)(Labels)
+
+
+def labels(snapshot: Snapshot) -> Labels:
+    """The labels of a run, made once for each state of its graphs and kernels."""
+    return _labels(snapshot.graphs, snapshot.aten_graphs, snapshot.kernels)

@@ -1,0 +1,44 @@
+"""A long graph cut into stretches of nodes that belong to one of the person's modules, so that each can be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from tcexplore.events import FxNode
+
+FROM = 200
+"""Nodes from which on a graph is cut; each stretch is folded at first."""
+
+SHORTEST = 4
+"""Nodes of a stretch that is worth a fold."""
+
+
+class Run(NamedTuple):
+    """Nodes from index `first` up to `last` (not included); `module` is None for those that are not folded together."""
+
+    module: str | None
+    first: int
+    last: int
+
+
+def runs(nodes: Sequence[FxNode]) -> list[Run]:
+    """The stretches of a graph's nodes, in order, all nodes covered."""
+    if len(nodes) < FROM:
+        return [Run(None, 0, len(nodes))]
+    found: list[Run] = []
+    for module, members in groupby(enumerate(nodes), key=lambda item: block(item[1].module)):
+        indices = [index for index, _ in members]
+        named = module if len(indices) >= SHORTEST else None
+        found.append(Run(named, indices[0], indices[-1] + 1))
+    return found
+
+
+def block(module: str | None) -> str | None:
+    """The part of a module's path that is worth a fold: up to its first number (`self.layers.3`), else two names."""
+    if not module:
+        return None
+    parts = module.split(".")
+    number = next((index for index, part in enumerate(parts) if part.isdigit()), None)
+    return ".".join(parts[: 2 if number is None else number + 1])

@@ -1,0 +1,44 @@
+"""Documents put together from parts, each a number of rows and the way to build one of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from tcexplore.ui.document import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`count` rows that `build` makes when they are asked for, by their index in the part."""
+
+    count: int
+    build: Callable[[int], Row]
+
+
+def fixed(rows: Iterable[Row]) -> Part:
+    """Rows that are few enough to be there from the start."""
+    kept: Sequence[Row] = tuple(rows)
+    return Part(len(kept), kept.__getitem__)
+
+
+class Parts:
+    """A document of parts, one below the other."""
+
+    def __init__(self, title: str, parts: Iterable[Part]) -> None:
+        self.title = title
+        self._parts = [part for part in parts if part.count]
+        self._ends = list(accumulate(part.count for part in self._parts))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def row(self, index: int) -> Row:
+        """The row at `index`. Raises IndexError outside the document."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        at = bisect_right(self._ends, index)
+        part = self._parts[at]
+        return part.build(index - self._ends[at] + part.count)

@@ -1,0 +1,113 @@
+"""The source pane: the person's file, with what became of each line beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from tcexplore.events import Location
+from tcexplore.report.words import count
+from tcexplore.session import Snapshot
+from tcexplore.session.links import line_link
+from tcexplore.ui.document import Row, Span
+from tcexplore.ui.documents.graph_rows import kernel_spans
+from tcexplore.ui.documents.highlight import Highlighted, highlighted
+from tcexplore.ui.documents.labels import KernelLabel
+from tcexplore.ui.documents.line_facts import LineFacts, line_facts
+from tcexplore.ui.documents.parts import Part, Parts, fixed
+from tcexplore.ui.documents.places import places
+from tcexplore.ui.documents.prose import fold, row
+
+BREAK, GUARD, NODES = "✖", "◆", "○"
+
+EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of each line will show here."
+
+
+def source(
+    snapshot: Snapshot,
+    toggled: frozenset[str] = frozenset(),
+    width: int = 78,  # noqa: ARG001 - code is not wrapped
+) -> Parts:
+    """The document of the pane."""
+    facts = line_facts(snapshot)
+    if not snapshot.source:
+        return Parts("", [fixed([row((f" {EMPTY}", "muted"))])])
+    text = highlighted(snapshot.source, "python")
+    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1))
+    own = Part(len(text.lines), lambda index: _row(text, index, gutter))
+    others = (file for file in facts.files() if file != snapshot.file)
+    elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled)) for file in others)
+    return Parts(os.path.basename(snapshot.file), [own, *elsewhere])
+
+
+class _Gutter:
+    """What stands before each line of one file: marks, its number, `3○` FX nodes, its kernels."""
+
+    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int]) -> None:
+        self.facts = facts
+        self.file = file
+        known = list(lines)
+        self._number = len(str(max(known, default=0)))
+        self._count = max((len(self._nodes(n)) for n in known), default=0)
+        self._kernels = max((_wide(kernel_spans(self.kernels(n))) for n in known), default=0)
+
+    def kernels(self, number: int) -> list[KernelLabel]:
+        return self.facts.kernels((self.file, number))
+
+    def _nodes(self, number: int) -> str:
+        found = self.facts.nodes.get((self.file, number), 0)
+        return f"{found}{NODES}" if found else ""
+
+    def spans(self, number: int) -> tuple[Span, ...]:
+        line = (self.file, number)
+        kernels = kernel_spans(self.kernels(number))
+        return (
+            Span(BREAK if line in self.facts.breaks else " ", "break"),
+            Span(GUARD if line in self.facts.guards else " ", "guard"),
+            Span(f"{number:>{self._number}} ", "break" if line in self.facts.breaks else "muted"),
+            Span(f"{self._nodes(number):>{self._count}} ", "muted"),
+            *kernels,
+            Span(" " * (self._kernels - _wide(kernels) + bool(self._kernels))),
+        )
+
+    def row(self, number: int, code: Iterable[Span], text: str) -> Row:
+        line, at = (self.file, number), Location(self.file, number)
+        spans = (*self.spans(number), *code, *self._ending(number))
+        return Row(spans, (line_link(at), *self.facts.links(line)), at, copy=text)
+
+    def _ending(self, number: int) -> Iterable[Span]:
+        """In words at the end of the line: the graph breaks, it became an extern call, its frame was skipped."""
+        line = (self.file, number)
+        if line in self.facts.breaks:
+            yield Span("  graph break", "break")
+        elif line in self.facts.skipped:
+            yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
+        elif self.kernels(number) and all(label.extern for label in self.kernels(number)):
+            yield Span("  extern", "extern")
+
+
+def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:
+    return gutter.row(index + 1, text.spans(index), text.lines[index])
+
+
+def _wide(spans: Iterable[Span]) -> int:
+    return sum(len(span.text) for span in spans)
+
+
+def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str]) -> Iterable[Row]:
+    """The lines of another of the person's files that became something, behind a fold."""
+    lines = facts.lines(file)
+    name = f"file {file}"
+    nodes = sum(facts.nodes.get((file, line), 0) for line in lines)
+    yield fold(name, name in toggled, (places(snapshot.file).path(file), "heading"),
+               (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
+    if name in toggled:
+        gutter, quoted = _Gutter(facts, file, lines), _quoted(snapshot, file)
+        yield from (gutter.row(n, highlighted(quoted.get(n, ""), "python").spans(0), quoted.get(n, "")) for n in lines)
+
+
+def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
+    """The text of lines that a break or a guard quotes."""
+    breaks = ((found.location, found.code) for found in snapshot.breaks)
+    guards = ((guard.location, guard.user_code) for installed in snapshot.guards for guard in installed.guards)
+    return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}

@@ -1,0 +1,32 @@
+"""What a node does and what its value is, in short texts."""
+
+from __future__ import annotations
+
+from tcexplore.events import FxNode
+from tcexplore.ui.documents.labels import op_name
+
+
+def tensor(node: FxNode) -> str:
+    """`f32[64, 512]`, with the stride where the tensor is not contiguous; empty for what is no tensor."""
+    if node.shape is None:
+        return ""
+    dtype = (node.dtype or "").removeprefix("torch.")
+    return f"{dtype}[{', '.join(node.shape)}]{_stride(node)}"
+
+
+def _stride(node: FxNode) -> str:
+    return "" if node.contiguous or node.stride is None else f" stride [{', '.join(node.stride)}]"
+
+
+def call(node: FxNode) -> str:
+    """What the node calls and with what: `torch.nn.functional.gelu(layer_norm)`."""
+    if node.op == "placeholder":
+        return node.target
+    if node.op == "output":
+        return node.args
+    return f"{node.target}({node.args})" if node.op.startswith("call_") else node.target
+
+
+def op(node: FxNode) -> str:
+    """The op by its last name (`gelu`), what the person calls an input, `output`."""
+    return op_name(node.target) if node.op.startswith("call_") else node.target

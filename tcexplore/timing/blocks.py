@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from tcexplore.timing.clock import Clock
 
-CPU_BLOCK_NS = 2_000_000
+CPU_BLOCK_NS = 3_000_000
 GPU_BLOCK_NS = 10_000_000
-"""Aimed at: twice what a block must last (1 ms on a CPU, 5 ms on a GPU), so that a lucky sizing stays above it."""
+"""Aimed at: well above what a block must last (1 ms on a CPU, 5 ms on a GPU), so that a lucky sizing stays above it.
+
+Longer ones would even out more jitter, but on a shared processor nearly all of them would lose a time slice."""
 
 RESOLUTIONS = 2_000
 

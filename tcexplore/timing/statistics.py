@@ -1,4 +1,4 @@
-"""The figures drawn from samples: medians, spread, outliers, drift, and a bootstrap interval. No torch, no clock."""
+"""The figures drawn from samples: medians, spread, outliers, drift, an interval of the median. No torch, no clock."""
 
 from __future__ import annotations
 
@@ -76,6 +76,17 @@ def outliers(values: Sequence[float]) -> Outliers:
     return Outliers(beyond(1.5) - severe, severe)
 
 
+def median_interval(values: Sequence[float]) -> Interval:
+    """The 95 % interval of the median: by bootstrap, and no narrower than the order statistics allow.
+
+    The bootstrap alone is too narrow for few samples (15 of them: it holds the true median in 88 % of cases); the
+    order statistics hold it in 95 % or more whatever the distribution. Fewer than six samples: their range, which
+    holds it less often than that. Raises `ValueError` when empty.
+    """
+    bootstrap, exact = bootstrap_median(values), _order_interval(values)
+    return Interval(min(bootstrap.low, exact.low), max(bootstrap.high, exact.high))
+
+
 def bootstrap_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The percentile bootstrap interval of the median, from `RESAMPLES` seeded resamples: same samples, same interval.
 
@@ -88,6 +99,24 @@ def bootstrap_median(values: Sequence[float], confidence: float = CONFIDENCE) ->
     medians = [(ordered[low] + ordered[high]) / 2 for low, high in _resampled_middles(len(ordered))]
     tail = (1 - confidence) / 2
     return Interval(percentile(medians, tail), percentile(medians, 1 - tail))
+
+
+def _order_interval(values: Sequence[float]) -> Interval:
+    ordered = sorted(values)
+    rank = _lowest_rank(len(ordered))
+    return Interval(ordered[rank], ordered[-1 - rank])
+
+
+@lru_cache(maxsize=1024)
+def _lowest_rank(count: int) -> int:
+    """The highest rank (from 0) that the true median lies below in at most half of what `CONFIDENCE` leaves over."""
+    one_in = round(2 / (1 - CONFIDENCE))
+    all_outcomes, outcomes, of_this_rank, rank = 2**count, 0, 1, 0
+    while (outcomes + of_this_rank) * one_in <= all_outcomes:
+        outcomes += of_this_rank
+        of_this_rank = of_this_rank * (count - rank) // (rank + 1)
+        rank += 1
+    return max(0, rank - 1)
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tcexplore.timing.statistics import Interval, bootstrap_median, mad, median
+from tcexplore.timing.statistics import Interval, mad, median, median_interval
 
 SMALLEST_DIFFERENCE = 0.01
 """A difference below this is never called one, however narrow the interval."""
@@ -17,7 +17,7 @@ FLOOR_MADS = 3
 FEWEST_CONTROLS = 5
 FEWEST_PAIRS = 15
 FEWEST_SLOW_PAIRS = 6
-"""Pairs below which no 95 % interval of a median exists (the range of five covers 93.75 %); enough for slow calls."""
+"""Below this no 95 % interval of a median exists (the range of five samples covers 93.75 %); for slow calls."""
 
 
 class Ratio(NamedTuple):
@@ -28,12 +28,12 @@ class Ratio(NamedTuple):
 
 
 def speedup(eager: Sequence[float], compiled: Sequence[float]) -> Ratio:
-    """The median of the per-pair ratios and its bootstrap interval, both taken on logarithms.
+    """The median of the per-pair ratios and its 95 % interval, both taken on logarithms.
 
     Blocks at the same index are one pair. Raises `ValueError` when there is none.
     """
     logs = log_ratios(eager, compiled)
-    low, high = bootstrap_median(logs)
+    low, high = median_interval(logs)
     return Ratio(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)))
 
 

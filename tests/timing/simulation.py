@@ -1,0 +1,134 @@
+"""A machine that only exists on paper: its clock moves when work is done on it, with the noise of real ones."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from tcexplore.events import Event, PairsMeasured, TimingEstimate, TimingSkipped
+from tcexplore.timing.blocks import BlockTimer
+from tcexplore.timing.machine import Machine
+from tcexplore.timing.measure import measure_on
+from tcexplore.timing.workload import Workload
+
+Noise = Callable[["SimulatedClock", float], float]
+"""Nanoseconds that work of so many nanoseconds takes on this clock, now."""
+
+
+@dataclass
+class SimulatedClock:
+    """Moves by what is done on it; `slept` adds up the rests."""
+
+    noise: Noise
+    rng: random.Random
+    resolution_ns: int = 100
+    now: float = 0.0
+    slept: float = 0.0
+
+    def now_ns(self) -> int:
+        return int(self.now)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds * 1e9
+        self.slept += seconds
+
+    def work(self, nanoseconds: float) -> None:
+        self.now += self.noise(self, nanoseconds)
+
+
+def quiet(_: SimulatedClock, nanoseconds: float) -> float:
+    return nanoseconds
+
+
+def heavy_tails(clock: SimulatedClock, nanoseconds: float) -> float:
+    """2 % of jitter, and one call in fifty interrupted for a time without an upper bound."""
+    interrupted = clock.rng.paretovariate(1.3) * 0.2 * nanoseconds if clock.rng.random() < 0.02 else 0.0
+    return nanoseconds * math.exp(clock.rng.gauss(0, 0.02)) + interrupted
+
+
+def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
+    """A processor that loses a fifth of its speed in the first second and then swings by 5 %, with jitter."""
+    seconds = clock.now / 1e9
+    slower = 1 + 0.25 * min(seconds, 1.0) + 0.05 * math.sin(seconds * 9)
+    return heavy_tails(clock, nanoseconds * slower)
+
+
+@dataclass
+class BusyNeighbour:
+    """Another process that comes and goes: while it runs, caches are worse and slices of 1 to 4 ms are lost to it."""
+
+    until: float = 0.0
+    running: bool = False
+
+    def __call__(self, clock: SimulatedClock, nanoseconds: float) -> float:
+        while clock.now >= self.until:
+            self.running = not self.running
+            self.until = max(self.until, clock.now) + clock.rng.expovariate(1 / 0.15e9)
+        if not self.running:
+            return heavy_tails(clock, nanoseconds)
+        lost = clock.rng.uniform(1e6, 4e6) if clock.rng.random() < min(1.0, nanoseconds / 8e6) else 0.0
+        return heavy_tails(clock, nanoseconds * clock.rng.uniform(1.05, 1.2)) + lost
+
+
+@dataclass
+class Recorder:
+    """Keeps what was emitted."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def estimates(self) -> list[TimingEstimate]:
+        return [e for e in self.events if isinstance(e, TimingEstimate)]
+
+    @property
+    def last(self) -> TimingEstimate:
+        return self.estimates[-1]
+
+    @property
+    def pairs(self) -> list[PairsMeasured]:
+        return [e for e in self.events if isinstance(e, PairsMeasured)]
+
+    @property
+    def skipped(self) -> list[TimingSkipped]:
+        return [e for e in self.events if isinstance(e, TimingSkipped)]
+
+
+def simulated_clock(noise: Noise = quiet, seed: int = 0) -> SimulatedClock:
+    return SimulatedClock(noise, random.Random(seed))
+
+
+def simulated_machine(clock: SimulatedClock, *, reset: Callable[[], None] | None = None, **changed: object) -> Machine:
+    """One core of its own, one thread, nobody else there, nothing ever compiled; `changed` sets fields otherwise."""
+    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=reset, shortest_ns=3_000_000)
+    fields: dict[str, object] = {
+        "clock": clock,
+        "timer": timer,
+        "compiles": lambda: 0,
+        "device": "cpu",
+        "threads": 1,
+        "cores": 2,
+        "busy_cores": lambda: 0.0,
+    }
+    return Machine(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def workload(eager: Callable[[], object], compiled: Callable[[], object], **changed: object) -> Workload:
+    fields: dict[str, object] = {"calls": 1, "train": False, "device": torch.device("cpu")}
+    return Workload(eager=eager, compiled=compiled, **{**fields, **changed})  # type: ignore[arg-type]
+
+
+def simulate(
+    ratio: float, noise: Noise = quiet, *, seed: int = 0, seconds: float = 0.4, unit_ns: float = 3.2e6
+) -> Recorder:
+    """One whole measurement of an eager side that takes `ratio` times as long as the compiled one."""
+    clock, recorder = simulated_clock(noise, seed), Recorder()
+    timed = workload(lambda: clock.work(unit_ns * ratio), lambda: clock.work(unit_ns))
+    measure_on(simulated_machine(clock), timed, recorder, seconds)
+    return recorder

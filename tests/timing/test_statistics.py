@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+import random
+import statistics as stdlib
+
+import pytest
+
+from tcexplore.timing.statistics import (
+    RESAMPLES,
+    Interval,
+    Outliers,
+    _resampled_middles,
+    bootstrap_median,
+    halves,
+    mad,
+    median,
+    median_interval,
+    outliers,
+    percentile,
+)
+
+
+@pytest.mark.parametrize("values", [[3.0], [1.0, 4.0], [5.0, 1.0, 3.0], [2.0, 9.0, 4.0, 1.0]])
+def test_median_is_the_textbook_one(values: list[float]):
+    assert median(values) == stdlib.median(values)
+
+
+def test_percentile_interpolates():
+    values = [10.0, 20.0, 30.0, 40.0, 50.0]
+    assert percentile(values, 0.1) == pytest.approx(14)
+    assert percentile(values, 0.9) == pytest.approx(46)
+    assert (percentile(values, 0), percentile(values, 1)) == (10, 50)
+
+
+def test_nothing_has_no_median():
+    for figure in (median, mad, bootstrap_median, median_interval):
+        with pytest.raises(ValueError, match="no samples"):
+            figure([])
+
+
+def test_mad_ignores_how_far_out_an_outlier_is():
+    assert mad([1.0, 2.0, 3.0, 4.0, 1e9]) == 1
+
+
+def test_halves_follow_the_order_of_measurement():
+    assert halves([1.0, 1.0, 2.0, 2.0]) == (1, 2)
+
+
+def test_outliers_are_told_mild_from_severe():
+    body = [10.0, 11.0, 12.0, 13.0, 14.0] * 4
+    assert outliers(body) == Outliers(0, 0)
+    assert outliers([*body, 18.5, -100.0, 50.0]) == Outliers(mild=1, severe=2)
+
+
+def test_few_samples_have_no_outliers():
+    assert outliers([1.0, 1.0, 100.0]).total == 0
+
+
+def test_the_same_samples_give_the_same_interval():
+    values = [random.Random(1).gauss(0, 1) for _ in range(40)]
+    assert median_interval(values) == median_interval(list(reversed(values)))
+
+
+@pytest.mark.parametrize("count", [7, 12, 41])
+def test_resampled_middles_are_what_drawing_with_replacement_gives(count: int):
+    rng = random.Random(3)
+    drawn = []
+    for _ in range(RESAMPLES):
+        ranks = sorted(rng.randrange(count) for _ in range(count))
+        drawn.append((ranks[(count - 1) // 2] + ranks[count // 2]) / 2)
+    direct = [(low + high) / 2 for low, high in _resampled_middles(count)]
+    tolerance = 4 * stdlib.stdev(drawn) * math.sqrt(2 / RESAMPLES)
+    assert stdlib.mean(direct) == pytest.approx(stdlib.mean(drawn), abs=tolerance)
+    assert stdlib.stdev(direct) == pytest.approx(stdlib.stdev(drawn), rel=0.1)
+
+
+@pytest.mark.parametrize("count", [6, 7, 15, 16, 60])
+def test_the_interval_holds_the_true_median_in_95_of_100_cases(count: int):
+    rng = random.Random(count)
+    held = sum(not median_interval([rng.gauss(0, 1) for _ in range(count)]).excludes(0) for _ in range(400))
+    assert held >= 0.94 * 400
+
+
+def test_many_samples_give_a_narrow_interval():
+    rng = random.Random(2)
+    low, high = median_interval([rng.gauss(0, 1) for _ in range(2_000)])
+    assert -0.12 < low < 0 < high < 0.12
+
+
+def test_an_interval_holds_its_ends():
+    assert not Interval(1.0, 2.0).excludes(1.0)
+    assert Interval(1.0, 2.0).excludes(2.1)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.timing.statistics import Interval
+from tcexplore.timing.verdict import Ratio, noise_floor, speedup, verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "floor", "expected"),
+    [
+        (1.5, 1.4, 1.6, 0.02, "faster"),
+        (0.7, 0.6, 0.8, 0.02, "slower"),
+        (1.5, 0.9, 2.0, 0.02, "no difference"),
+        (1.05, 1.04, 1.06, 0.08, "no difference"),
+        (1.009, 1.008, 1.0095, 0.0, "no difference"),
+        (0.995, 0.994, 0.996, 0.0, "no difference"),
+        (1.0, 1.0, 1.0, 0.0, "no difference"),
+    ],
+    ids=["faster", "slower", "interval holds 1", "below the floor", "below 1 %", "1 % slower", "equal"],
+)
+def test_a_difference_must_pass_interval_floor_and_one_percent(
+    value: float, low: float, high: float, floor: float, expected: str
+):
+    assert verdict(Ratio(value, Interval(low, high)), floor, enough=True) == expected
+
+
+def test_too_few_pairs_have_no_verdict():
+    assert verdict(Ratio(3.0, Interval(2.9, 3.1)), 0.0, enough=False) == "measuring"
+
+
+def test_the_floor_is_as_far_down_as_up():
+    ratio = Ratio(1 / 1.05, Interval(0.951, 0.954))
+    assert verdict(ratio, 0.06, enough=True) == "no difference"
+    assert verdict(ratio, 0.04, enough=True) == "slower"
+
+
+def test_speedup_is_taken_pair_by_pair():
+    eager, compiled = [2.0, 20.0, 200.0], [1.0, 10.0, 100.0]
+    assert speedup(eager, compiled) == Ratio(pytest.approx(2), Interval(pytest.approx(2), pytest.approx(2)))
+
+
+def test_noise_floor_is_three_deviations_of_the_control():
+    first, second = [1.01, 0.99, 1.0, 1.02, 0.98], [1.0] * 5
+    assert noise_floor(first, second) == pytest.approx(0.0302, abs=1e-3)
+    assert noise_floor([], []) == 0

@@ -1,0 +1,153 @@
+"""Saves of every kind are one change each; what is no change of content is none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tcexplore.watch import Change, Watch
+
+
+class Saves:
+    """A watch on `model.py`, `helper.py` beside it, and the changes it yields."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model = folder / "model.py"
+        self.helper = folder / "helper.py"
+        self.model.write_text("first")
+        self.helper.write_text("help")
+        self.watch = Watch(str(self.model))
+        self._changes: AsyncIterator[Change] = self.watch.changes()
+
+    async def next(self) -> Change:
+        async with asyncio.timeout(10):
+            return await anext(self._changes)
+
+    async def text(self) -> str | None:
+        return (await self.next()).text
+
+
+@pytest.fixture
+def saves(tmp_path: Path) -> Saves:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Saves(folder)
+
+
+def in_place(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def atomic_rename(file: Path, text: str) -> None:
+    new = file.with_suffix(".tmp")
+    new.write_text(text)
+    new.replace(file)
+
+
+def vim_backup(file: Path, text: str) -> None:
+    backup = file.with_name(file.name + "~")
+    file.rename(backup)
+    file.write_text(text)
+    backup.unlink()
+
+
+def removed_and_written(file: Path, text: str) -> None:
+    file.unlink()
+    file.write_text(text)
+
+
+def folder_replaced(file: Path, text: str) -> None:
+    shutil.rmtree(file.parent)
+    file.parent.mkdir()
+    file.write_text(text)
+
+
+WAYS = [in_place, atomic_rename, vim_backup, removed_and_written, folder_replaced]
+
+
+@pytest.mark.parametrize("save", WAYS)
+async def test_each_save_is_seen_whatever_the_editor_does(saves: Saves, save: Callable[[Path, str], None]) -> None:
+    for text in ("second", "third", "fourth"):
+        save(saves.model, text)
+        assert await saves.text() == text
+
+
+async def test_saving_the_same_content_is_no_change(saves: Saves) -> None:
+    atomic_rename(saves.model, "first")
+    os.utime(saves.model)
+    saves.model.write_text("second")
+    assert await saves.text() == "second"
+
+
+async def test_other_files_of_the_folder_do_not_matter(saves: Saves) -> None:
+    saves.helper.write_text("other")
+    saves.model.write_text("second")
+    assert (await saves.next()).path == str(saves.model)
+
+
+async def test_imported_modules_are_followed_also_in_other_folders(saves: Saves, tmp_path: Path) -> None:
+    far = tmp_path / "far" / "away.py"
+    far.parent.mkdir()
+    far.write_text("far")
+    saves.watch.follow([str(saves.helper), str(far)])
+    saves.helper.write_text("changed")
+    assert await saves.next() == Change(str(saves.helper), "changed")
+    far.write_text("changed too")
+    assert await saves.next() == Change(str(far), "changed too")
+    saves.watch.follow([])
+    saves.helper.write_text("nobody looks")
+    saves.model.write_text("second")
+    assert await saves.text() == "second"
+
+
+async def test_following_more_files_while_waiting_for_a_change(saves: Saves, tmp_path: Path) -> None:
+    far = tmp_path / "far" / "away.py"
+    far.parent.mkdir()
+    far.write_text("far")
+    waiting = asyncio.ensure_future(saves.next())
+    await asyncio.sleep(0)
+    saves.watch.follow([str(far)])
+    far.write_text("changed")
+    assert (await waiting).text == "changed"
+
+
+async def test_a_file_that_goes_and_comes_back(saves: Saves) -> None:
+    saves.model.unlink()
+    gone = await saves.next()
+    assert gone.text is None
+    assert "does not exist" in gone.problem
+    saves.model.write_text("first")
+    assert await saves.text() == "first"
+
+
+async def test_a_file_that_cannot_be_read_says_why(saves: Saves) -> None:
+    saves.model.write_bytes(b"x = 1\ny = '\xff'\n")
+    broken = await saves.next()
+    assert broken.text is None
+    assert "line 2: not UTF-8" in broken.problem
+    saves.model.unlink()
+    saves.model.mkdir()
+    assert "is a directory" in (await saves.next()).problem
+
+
+async def test_a_text_written_in_pieces_is_seen_whole_in_the_end(saves: Saves) -> None:
+    pieces = [f"line {n}\n" for n in range(200)]
+    with saves.model.open("w") as file:
+        for piece in pieces:
+            file.write(piece)
+            file.flush()
+    while (text := await saves.text()) != "".join(pieces):
+        assert text
+
+
+async def test_a_file_system_that_reports_nothing_is_polled(saves: Saves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
+    saves.model.write_text("second")
+    assert await saves.text() == "second"
+    saves.model.write_text("third")
+    assert await saves.text() == "third"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from tcexplore.capture.compile_id import current_compile_id
+from tcexplore.capture.guard_places import remember
 from tcexplore.capture.guard_plumbing import is_plumbing
 from tcexplore.capture.guard_text import Check, split_check, summary
 from tcexplore.capture.guard_tree import LeafGuard, leaf_guards
@@ -50,6 +51,7 @@ class _Guards:
     def built(self, manager: Any, builder: Any) -> None:
         made = _Origins(builder, self._project)
         guards = tuple(self._read(leaf, made) for leaf in leaf_guards(manager.root))
+        remember(manager, guards)
         installed = GuardsInstalled(graph=current_compile_id() or "", guards=guards)
         if self.timed:
             self._untimed = installed

@@ -26,7 +26,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class ExplorerApp(App[int]):
-    """`engine` watches and runs the file; the app starts it after the first frame and closes it at the end."""
+    """`engine` watches and runs the file; the app starts it after the first frame. Closing it is the caller's."""
 
     TITLE = "tcexplore"
     CSS_PATH = "screens/main.tcss"  # textual does not load the style sheet of a default screen by itself
@@ -64,14 +64,17 @@ class ExplorerApp(App[int]):
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
-        gc.freeze()
         await self.engine.start(self._inbox.put)
+        self.call_after_refresh(self._settle)
+
+    def _settle(self) -> None:
+        """What the first document needs, while the first run is not there yet."""
+        import tcexplore.ui.documents.source  # noqa: F401
+
+        gc.freeze()
 
     async def action_quit(self) -> None:
         self.exit(0)
-
-    async def on_unmount(self) -> None:
-        await self.engine.close()
 
     # ---- news of runs
 

@@ -20,8 +20,7 @@ def verdict_line(session: Session) -> Callable[[int], Row]:
     """What the compiler made of the file, in one line."""
     from tcexplore.ui.documents.verdict import verdict
 
-    row = verdict(session)
-    return lambda _: row
+    return lambda width: verdict(session, width)
 
 
 def history_line(session: Session) -> Callable[[int], Row]:

@@ -62,6 +62,11 @@ class LineView(ScrollView, can_focus=True):
         """The row under the cursor; None in an empty document."""
         return self.document.row(self.cursor) if len(self.document) else None
 
+    @property
+    def text_width(self) -> int:
+        """Cells that a row has before it goes on out of view."""
+        return max(1, self.size.width - MARGIN)
+
     # ---- drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -154,19 +159,29 @@ class LineView(ScrollView, can_focus=True):
         self.move_to(index, tell=False)
 
     def reveal(self) -> None:
-        """Bring the first lit row into view, unless one is; a long document that is not read yet follows later."""
+        """Bring what is lit into view, unless it is: the statements of a kernel rather than its heading.
+
+        In a long document that is not read yet that happens later.
+        """
         if not self.lit:
             return
-        found = next((i for i in self._inside if self._is_lit(self.document.row(i))), None)
-        if found is None:
-            found = self._links.first(self.lit)
+        exact = frozenset(link for link in self.lit if link.kind != "kernel")
+        known = self._known(exact)
+        if known is None and not self._links.complete:
+            self.run_worker(self._reveal_later(exact, self._links), group="reveal", exclusive=True, exit_on_error=False)
+        found = known if known is not None else self._known(self.lit)
         if found is not None:
             self.centre_on(found)
-        else:
-            self.run_worker(self._reveal_later(self._links), group="reveal", exclusive=True, exit_on_error=False)
 
-    async def _reveal_later(self, links: LinkIndex) -> None:
-        found = await links.find(self.lit)
+    def _known(self, links: frozenset[Link]) -> int | None:
+        """A row that stands for one of the links: in view, or read already."""
+        rows = (i for i in self._inside if not links.isdisjoint(own_links(self.document.row(i))))
+        return next(rows, self._links.first(links))
+
+    async def _reveal_later(self, exact: frozenset[Link], links: LinkIndex) -> None:
+        found = await links.find(exact)
+        if found is None:
+            found = links.first(self.lit)
         if found is not None and links is self._links:
             self.centre_on(found)
 

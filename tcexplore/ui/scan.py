@@ -31,6 +31,11 @@ class LinkIndex:
         self._first: dict[Link, int] = {}
         self._read = 0
 
+    @property
+    def complete(self) -> bool:
+        """Whether all rows have been read."""
+        return self._read >= len(self._document)
+
     def first(self, links: Iterable[Link]) -> int | None:
         """The first row read so far that stands for one of the links."""
         return min((self._first[link] for link in links if link in self._first), default=None)
@@ -38,7 +43,7 @@ class LinkIndex:
     async def find(self, links: frozenset[Link]) -> int | None:
         """The first row that stands for one of the links, reading on until there is one."""
         found = self.first(links)
-        if found is None and self._read < len(self._document):
+        if found is None and not self.complete:
             await scan(self._document, range(self._read, len(self._document)), lambda i, row: self._add(i, row, links))
             found = self.first(links)
         return found

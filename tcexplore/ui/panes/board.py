@@ -55,7 +55,7 @@ class Board(Container):
     def follow(self, session: Session) -> None:
         """Show the session in the panes in view; the others catch up when they come into view."""
         self.session = session
-        for pane in self.shown:
+        for pane in self.panes.values():
             pane.follow(session)
 
     def next_pane(self, by: int) -> None:
@@ -67,14 +67,10 @@ class Board(Container):
         """Bring the panes into view that the size, the zoom and the current pane ask for."""
         size = self.app.size
         names = layout.visible(size, self.current, self._shared, self.zoomed)
-        came = [self.panes[name] for name in names if not self.panes[name].display]
         for name, pane in self.panes.items():
             pane.display = name in names
         single = self.zoomed or not layout.fits_all(size)
         self.set_class(single, "-single")
-        for pane in came:
-            pane.follow(self.session)
-            pane.call_after_refresh(pane.view.reveal)
         self.pane.view.focus()
         self.post_message(self.Arranged(self.current, single))
 

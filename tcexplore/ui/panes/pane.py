@@ -24,6 +24,7 @@ class Pane(Container):
         self.spec = spec
         self.view = SearchView()
         self.toggled: frozenset[str] = frozenset()
+        self._session = Session()
         self._made_of: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -35,21 +36,37 @@ class Pane(Container):
             self._entitle(None, old=False)
 
     def follow(self, session: Session) -> None:
-        """Show the session's run in view; the document is built again only if what it is made of changed."""
+        """Show the session's run in view; out of view, catch up when the pane comes into view again.
+
+        The document is built again only if what it is made of changed.
+        """
+        self._session = session
         snapshot = session.view(self.spec.has)
-        if snapshot is None:
+        if snapshot is None or not self.display or not self.view.size:
             return
         old = snapshot is not session.shown
-        made_of = (snapshot.run, old, self.toggled, *self.spec.about(snapshot))
+        width = self.view.text_width
+        made_of = (snapshot.run, old, self.toggled, width, *self.spec.about(snapshot))
         if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
             return
         self._made_of = made_of
-        self.view.show(guarded(partial(self.spec.build, snapshot, self.toggled)))
+        self.view.show(guarded(partial(self.spec.build, snapshot, self.toggled, width)))
         self._entitle(snapshot, old=old)
 
+    def on_show(self) -> None:
+        self._catch_up()
+
+    def on_resize(self) -> None:
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        self.follow(self._session)
+        self.view.reveal()
+
     def toggle(self, fold: str) -> None:
-        """Open or close a fold group; takes effect with the next `follow`."""
+        """Open or close a fold group."""
         self.toggled ^= {fold}
+        self.follow(self._session)
 
     def _entitle(self, snapshot: Snapshot | None, *, old: bool) -> None:
         told = f" ─ {flat(self.view.document.title)}" if self.view.document.title else ""

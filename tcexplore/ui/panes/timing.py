@@ -7,10 +7,10 @@ from tcexplore.ui.document import Document
 from tcexplore.ui.panes.spec import PaneSpec
 
 
-def _build(snapshot: Snapshot, toggled: frozenset[str]) -> Document:
+def _build(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.timing import timing
 
-    return timing(snapshot, toggled)
+    return timing(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:

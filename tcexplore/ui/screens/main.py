@@ -99,7 +99,6 @@ class MainScreen(Screen[None]):
         row, pane = message.row, self.board.pane
         if row.fold is not None:
             pane.toggle(row.fold)
-            pane.follow(self.session)
         elif row.links:
             self.selection.select(row.links, self.session)
             self._light(everywhere=False)

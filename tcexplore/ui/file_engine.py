@@ -1,0 +1,73 @@
+"""The person's file, watched, and run in a worker on every save."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from tcexplore.events import Config, Event, Failed, Job, ModulesImported
+from tcexplore.supervisor import Supervisor
+from tcexplore.ui.engine import Deliver
+from tcexplore.watch import Watch, look
+
+
+class FileEngine:
+    """Runs `file` (`name` in it, if given) with `config`; `argv` is what a script finds in `sys.argv[1:]`."""
+
+    def __init__(self, file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None) -> None:
+        self._file = os.path.abspath(file)
+        self._config = config
+        self._argv = argv
+        self._name = name
+        self._run = 0
+        self._due = False
+        self._watching: asyncio.Task[None] | None = None
+        self._supervisor = Supervisor(self._heard)
+
+    async def start(self, deliver: Deliver) -> None:
+        """Begin with a first run; from then on every save begins one."""
+        self._deliver = deliver
+        self._watch = Watch(self._file)
+        await self._supervisor.start()
+        self.rerun()
+        self._watching = asyncio.create_task(self._follow())
+
+    def rerun(self) -> None:
+        """Run the file as it is now; one that cannot be read becomes a run that failed."""
+        self._due = False
+        self._run += 1
+        now = look(self._file)
+        job = Job(
+            run=self._run, file=self._file, source=now.text or "", name=self._name, argv=self._argv, config=self._config
+        )
+        self._deliver(job)
+        if now.text is not None:
+            self._supervisor.submit(job)
+            return
+        self._supervisor.stop_run()
+        self._deliver(
+            Failed(run=self._run, stage="file", blame="person", type="unreadable", message=now.problem, hint=now.hint)
+        )
+
+    def stop_run(self) -> None:
+        """End the run that is under way."""
+        self._supervisor.stop_run()
+
+    async def close(self) -> None:
+        """Stop watching, end every process."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        await self._supervisor.close()
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, ModulesImported) and event.run == self._run:
+            self._watch.follow(event.files)
+        self._deliver(event)
+
+    async def _follow(self) -> None:
+        async for _ in self._watch.changes():
+            # Files that changed together (a checkout) make one run.
+            if not self._due:
+                self._due = True
+                asyncio.get_running_loop().call_soon(self.rerun)

@@ -9,7 +9,7 @@ import sys
 
 from tcexplore import events as ev
 from tcexplore.cli.limits import exceeded, status
-from tcexplore.cli.progress import Progress
+from tcexplore.cli.progress import Line
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, Outcome, run_once
 from tcexplore.cli.target import BadFileError, read, split
@@ -25,8 +25,8 @@ def check(request: Request) -> int:
     except BadFileError as error:
         return _refuse(request, error)
     try:
-        with Progress(sys.stderr) as progress:
-            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, progress.show))
+        with Line(sys.stderr) as line:
+            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line.show))
     except EndedBySignalError as interrupted:
         return interrupted.status
     _print(request, outcome)

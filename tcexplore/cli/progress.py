@@ -1,33 +1,21 @@
-"""One line on a terminal that says how far a run has come."""
+"""One line on a terminal that says how far things have come."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from typing import TextIO
+from typing import Self, TextIO
 
-from tcexplore.session import Snapshot
-from tcexplore.session.summary import summarise
+from tcexplore.report.words import PHASES
+from tcexplore.session import Snapshot, summarise
 
 ERASE = "\r\x1b[2K"
 
-WORDS = {
-    "": "starting the worker",
-    "importing": "importing the file",
-    "eager": "running eagerly",
-    "dynamo": "Dynamo",
-    "aot": "AOTAutograd",
-    "inductor": "Inductor",
-    "compiler": "C++ or Triton compiler",
-    "backward": "backward",
-    "timing": "timing",
-}
 
+class Line:
+    """A line that is rewritten in place and in the end erased; nothing where no one looks.
 
-class Progress:
-    """Shows the phase of a run in one line that is rewritten and in the end erased; nothing where no one looks.
-
-    It is written only when what it says changes, so that it never disturbs the timing.
+    It is written only when what it says changes, so that it never disturbs a timing.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -36,8 +24,7 @@ class Progress:
         self._said = ""
         self._start = time.monotonic()
 
-    def __enter__(self) -> Progress:
-        self._write(WORDS[""])
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,18 +32,18 @@ class Progress:
             self._stream.write(ERASE)
             self._stream.flush()
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Say where the run is now."""
-        if self._live:
-            summary = summarise(snapshot)
-            graph = f" {snapshot.phase_graph}" if snapshot.phase_graph else ""
-            found = f"{summary.graphs} graphs, {summary.breaks} breaks, {summary.kernels} kernels"
-            self._write(f"{WORDS.get(snapshot.phase, snapshot.phase)}{graph} · {found}")
-
-    def _write(self, text: str) -> None:
+    def write(self, text: str) -> None:
+        """Say this instead of what the line says now."""
         if not self._live or text == self._said:
             return
         self._said = text
         line = f"tcexplore · {time.monotonic() - self._start:.1f} s · {text}"
         self._stream.write(ERASE + line[: shutil.get_terminal_size().columns - 1])
         self._stream.flush()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Say where a run is now."""
+        summary = summarise(snapshot)
+        graph = f" {snapshot.phase_graph}" if snapshot.phase_graph else ""
+        found = f"{summary.graphs} graphs, {summary.breaks} breaks, {summary.kernels} kernels"
+        self.write(f"{PHASES.get(snapshot.phase, snapshot.phase)}{graph} · {found}")

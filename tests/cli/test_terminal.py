@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tcexplore.cli.progress import Progress
+from tcexplore.cli.progress import Line
 from tcexplore.cli.terminal import why_no_screen
 from tests import fakes
 
@@ -45,7 +45,7 @@ def test_a_dumb_terminal_is_none(monkeypatch: pytest.MonkeyPatch):
 
 def test_progress_is_one_line_written_when_it_changes_and_erased():
     stream = Terminal()
-    with Progress(stream) as progress:
+    with Line(stream) as progress:
         for _ in range(3):
             progress.show(fakes.running())
         written = stream.getvalue()
@@ -56,7 +56,7 @@ def test_progress_is_one_line_written_when_it_changes_and_erased():
 
 def test_progress_is_silent_in_a_pipe():
     stream = io.StringIO()
-    with Progress(stream) as progress:
+    with Line(stream) as progress:
         progress.show(fakes.running())
     assert stream.getvalue() == ""
 

@@ -9,9 +9,12 @@ from rich.text import Text
 
 from tcexplore.report.paths import at
 from tcexplore.report.text.layout import columns, indented, labelled
+from tcexplore.report.words import PHASES
 from tcexplore.session import Snapshot
 
-BLAME = {"person": "in your file or arguments", "compiler": "in torch or the worker, not in your file"}
+BLAME = {"person": "your code", "compiler": "torch or the worker, not your code"}
+
+STAGES = PHASES | {"file": "the file", "arguments": "the arguments", "worker": "the worker process"}
 
 
 def error(snapshot: Snapshot) -> Iterable[RenderableType]:
@@ -19,11 +22,15 @@ def error(snapshot: Snapshot) -> Iterable[RenderableType]:
     if failed is None:
         return
     where = at(failed.location, snapshot.file)
-    yield indented(Text.assemble((where or failed.stage, "bold"), f"  {BLAME.get(failed.blame, failed.blame)}"))
+    asked = failed.stage in {"file", "arguments"}
+    title = Text(STAGES.get(failed.stage, failed.stage), "bold")
+    title.append(f", {where}" if where else "", "bold")
+    title.append("" if asked else f": {BLAME.get(failed.blame, failed.blame)}")
+    yield indented(title)
     yield indented(Text(f"{failed.type}: {failed.message}", "red"))
     if failed.hint:
         yield labelled("try", failed.hint, "green")
-    if failed.traceback:
+    if failed.traceback and not (asked and failed.location is None):
         yield indented(failed.traceback.rstrip("\n"), "dim", by=4)
 
 

@@ -30,7 +30,7 @@ def guards(snapshot: Snapshot) -> Iterable[RenderableType]:
 def _row(guard: ev.Guard, file: str) -> list[str | Text]:
     checked = guard.summary or " and ".join(guard.code) or guard.kind
     source = guard.source or guard.kind
-    return [source if len(source) <= 30 else f"{source[:29]}…", Text(at(guard.location, file), "dim"), checked]
+    return [source if len(source) <= 32 else f"…{source[-31:]}", Text(at(guard.location, file), "dim"), checked]
 
 
 def recompiles(snapshot: Snapshot) -> Iterable[RenderableType]:

@@ -25,7 +25,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Guards", guards.guards),
     ("Kernels", kernels.kernels),
     ("Timing", timing.timing),
-    ("Printed by the program", output.output),
+    ("Output", output.output),
     ("Not known", errors.missing),
 )
 

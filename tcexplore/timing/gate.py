@@ -14,6 +14,9 @@ QUIET_CALLS = 3
 MOST_CALLS = 40
 """Beyond torch's recompile limit several times over: what still compiles then will not stop."""
 
+MOST_RESTARTS = 5
+"""Times that the warm-up begins again because of a late compile."""
+
 FLAT_ROUNDS = 3
 FLAT_WITHIN = 0.03
 FLAT_SECONDS = 0.3
@@ -43,17 +46,20 @@ def settle(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], 
     Raises `NeverSteadyError` when it compiles without end.
     """
     unit_ns = _until_quiet(timer, run, compiles)
-    compiled = compiles()
+    compiled, restarts = compiles(), 0
     units = timer.units(unit_ns)
     deadline = timer.clock.now_ns() + int(FLAT_SECONDS * 1e9)
     rounds: list[float] = []
     while len(rounds) < FLAT_ROUNDS or (_spread(rounds) > FLAT_WITHIN and timer.clock.now_ns() < deadline):
         blocks = 1 if units * unit_ns > LONG_BLOCK_NS else ROUND_BLOCKS
         rounds.append(median([timer.time(run, units) for _ in range(blocks)]))
-        if compiles() != compiled:
-            _until_quiet(timer, run, compiles)
-            compiled = compiles()
-            rounds.clear()
+        if compiles() == compiled:
+            continue
+        if restarts == MOST_RESTARTS:
+            raise NeverSteadyError(f"compiled again {MOST_RESTARTS} times while warming up: there is no steady state")
+        _until_quiet(timer, run, compiles)
+        compiled, restarts = compiles(), restarts + 1
+        rounds.clear()
     return Steady(rounds[-1], _spread(rounds))
 
 

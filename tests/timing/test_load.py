@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tcexplore.timing import load
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Wall and own processor time, set by hand."""
+    times = {"wall": 0.0, "own": 0.0}
+    monkeypatch.setattr(load.time, "monotonic", lambda: times["wall"])
+    monkeypatch.setattr(load.time, "process_time", lambda: times["own"])
+    return times
+
+
+def write(stat: Path, busy_s: float) -> None:
+    user = int(busy_s * TICKS)
+    stat.write_text(f"cpu  {user} 0 0 123456 0 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+
+
+def test_others_are_what_the_machine_did_less_what_we_did(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 100)
+    neighbours = load.Neighbours(stat)
+    assert neighbours.busy_cores() is None, "too soon to say"
+    clocks.update(wall=10, own=8)
+    write(stat, 100 + 8 + 15)
+    assert neighbours.busy_cores() == pytest.approx(1.5, abs=0.01)
+
+
+def test_only_the_last_minute_counts(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 0)
+    neighbours = load.Neighbours(stat)
+    clocks.update(wall=100)
+    write(stat, 200)
+    assert neighbours.busy_cores() == pytest.approx(2, abs=0.01)
+    clocks.update(wall=110)
+    assert neighbours.busy_cores() == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("content", ["", "cpu x y z\n", "intr 1 2 3 4 5 6 7 8 9\n"])
+def test_without_a_readable_stat_the_load_average_must_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+):
+    stat = tmp_path / "stat"
+    stat.write_text(content)
+    monkeypatch.setattr(load.os, "getloadavg", lambda: (3.5, 0, 0))
+    assert load.Neighbours(stat).busy_cores() == 2.5
+
+
+def test_a_governor_is_read_or_unknown(tmp_path: Path):
+    path = tmp_path / "scaling_governor"
+    assert load.governor(path) == ""
+    path.write_text("powersave\n")
+    assert load.governor(path) == "powersave"

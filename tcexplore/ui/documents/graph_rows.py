@@ -36,10 +36,11 @@ class Columns(NamedTuple):
     op: int
     kernel: int
     value: int
+    line: int
     name: int
 
     @classmethod
-    def of(cls, laid: Laid, labels: Sequence[int], width: int) -> Columns:
+    def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int) -> Columns:
         """The widths that these rows need, within what a pane of this width can spare."""
         most = 12 if width < 60 else 20
         nodes = [item.nodes[0] for item in laid.items if not item.module]
@@ -48,6 +49,7 @@ class Columns(NamedTuple):
             op=min(_widest(map(op, nodes)), most),
             kernel=max(labels, default=0),
             value=min(_widest(tensor(node) for node in nodes if node.contiguous), most + 4),
+            line=_widest(places.short(node.location) for node in nodes),
             name=min(_widest(node.name for node in nodes), most),
         )
 
@@ -66,7 +68,7 @@ class GraphRows:
         self._labels = labels
         self._places = places
         shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
-        self._columns = Columns.of(laid, shown, width)
+        self._columns = Columns.of(laid, shown, places, width)
 
     def part(self) -> Part:
         """The rows of everything but the parameters."""
@@ -98,7 +100,7 @@ class GraphRows:
             Span(f"{shortened(op(node), columns.op):<{columns.op}} ", "node"),
             *_padded(kernels, columns.kernel),
             Span(f" {tensor(node):<{columns.value}} ", "shape"),
-            Span(f"{line:>4}  ", "muted"),
+            Span(f"{line:>{columns.line}}  ", "muted"),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
             Span(f"{node.op} ", "dim"),
             Span(_WORD.sub(self._source, call(node)), "target"),
@@ -122,11 +124,11 @@ class GraphRows:
         return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold)
 
     def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
-        text = f" {drawn.text:<{self._columns.gutter}}"
+        text = f"{drawn.text:<{self._columns.gutter}}"
         mark = Span(HIDDEN if drawn.hidden else " ", "warn")
         if drawn.node < 0:
             return Span(text, "rule"), mark
-        at = drawn.node + 1
+        at = drawn.node
         return (
             Span(text[:at], "rule"),
             Span(text[at], kernels[0].style if kernels else "node"),

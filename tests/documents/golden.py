@@ -1,0 +1,29 @@
+"""Rows as text, compared with a file beside the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tcexplore.ui.document import Document, Row
+
+FOLDER = Path(__file__).parent / "goldens"
+
+
+def text(document: Document) -> str:
+    """All rows of a document under its title, one a line, without trailing blanks."""
+    rows = (document.row(index).text.rstrip() for index in range(len(document)))
+    return "\n".join([f"[{document.title}]", *rows]) + "\n"
+
+
+def lines(*rows: Row) -> str:
+    """Single rows, one a line."""
+    return "\n".join(row.text.rstrip() for row in rows) + "\n"
+
+
+def check(name: str, found: str) -> None:
+    """Compare with `goldens/NAME.txt`; with TCEXPLORE_GOLDENS=write in the environment, write it instead."""
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("TCEXPLORE_GOLDENS") == "write":
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8"), f"{path.name} differs"

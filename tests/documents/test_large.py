@@ -1,0 +1,58 @@
+"""Size costs nothing: a row of a large run is built in microseconds, and only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import pytest
+
+from tcexplore.session import Snapshot
+from tcexplore.ui.document import Document
+from tests import fakes
+from tests.documents.panes import BUILDERS
+
+
+@pytest.fixture(scope="module")
+def run() -> Snapshot:
+    return fakes.large.snapshot()
+
+
+def best(timed: Callable[[], object], times: int = 7) -> float:
+    """Seconds of the quickest of some tries: what it costs when nothing else uses the machine."""
+    tries = []
+    for _ in range(times):
+        start = perf_counter()
+        timed()
+        tries.append(perf_counter() - start)
+    return min(tries)
+
+
+def all_open(run: Snapshot, pane: str) -> Document:
+    closed = BUILDERS[pane](run, frozenset(), 78)
+    folds = (closed.row(index).fold for index in range(len(closed)))
+    return BUILDERS[pane](run, frozenset(fold for fold in folds if fold and fold.startswith("module")), 78)
+
+
+def test_a_row_of_ten_thousand_nodes_takes_under_50_microseconds(run: Snapshot):
+    document = all_open(run, "graph")
+    assert len(document) > 10_000
+    sample = range(4000, 4500)
+    assert best(lambda: [document.row(index) for index in sample]) / len(sample) < 50e-6
+
+
+def test_a_large_graph_opens_with_its_modules_folded(run: Snapshot):
+    assert len(BUILDERS["graph"](run, frozenset(), 78)) < 1000
+
+
+@pytest.mark.parametrize("pane", ["graph", "code", "guards", "source"])
+def test_a_large_document_is_there_at_once(run: Snapshot, pane: str):
+    BUILDERS[pane](run, frozenset(), 78)
+    assert best(lambda: BUILDERS[pane](run, frozenset(), 78)) < 0.05
+
+
+def test_any_page_of_fifty_thousand_lines(run: Snapshot):
+    document = BUILDERS["code"](run, frozenset(), 78)
+    assert len(document) > 50_000
+    pages = iter(range(1000, 50_000, 5000))
+    assert best(lambda: [document.row(index + step) for index in [next(pages)] for step in range(50)]) < 0.05

@@ -1,0 +1,80 @@
+"""The small parts: labels, fitting, the window of the history, the plot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore.session import Session
+from tcexplore.session.links import kernel_link
+from tcexplore.ui.documents.fitted import fitted, piece
+from tcexplore.ui.documents.history import history
+from tcexplore.ui.documents.labels import labels, op_name
+from tcexplore.ui.documents.plot import axis, bars, beyond
+from tcexplore.ui.documents.tensors import tensor
+from tests import fakes
+
+
+def test_a_kernel_has_one_number_and_colour_everywhere():
+    run = fakes.complete()
+    known = labels(run)
+    assert [known.kernel[kernel_link(kernel)].text for kernel in run.kernels] == ["✕1", "▐1▌", "✕2", "▐2▌"]
+    assert [label.text for label in known.of_node["0/0", "layer_norm"]] == ["▐1▌"]
+    assert labels(replace(run, timing=None)) is known, "timing changes no label"
+
+
+def test_labels_name_what_the_person_wrote():
+    run = fakes.complete()
+    fused = labels(run).fused(run.kernels[1])
+    assert [label.text for label in fused] == ["layer_norm", "gelu", "mul", "mean"]
+    assert len({label.colour for label in fused}) == 4
+
+
+def test_labels_fall_back_to_aten_ops():
+    run = replace(fakes.complete(), aten_graphs=())
+    assert [label.text for label in labels(run).fused(run.kernels[1])] == ["layer_norm", "gelu", "mul", "mean"]
+
+
+def test_names_of_ops():
+    assert op_name("aten.mul.Tensor") == "mul"
+    assert op_name("aten.native_layer_norm.default") == "layer_norm"
+    assert op_name("torch.nn.functional.gelu") == "gelu"
+    assert op_name("relu") == "relu"
+
+
+def test_a_stride_is_said_only_where_it_matters():
+    node = fakes.complete().graphs[0].nodes[5]
+    assert tensor(node) == "f32[64, 1024]"
+    assert tensor(replace(node, contiguous=False, stride=("1", "64"))) == "f32[64, 1024] stride [1, 64]"
+
+
+def test_what_matters_least_goes_first():
+    pieces = [piece("breaks"), piece("graphs", rank=2), piece("since", rank=3)]
+    assert fitted(pieces, 22).text == "breaks  graphs  since"
+    assert fitted(pieces, 20).text == "breaks  graphs"
+    assert fitted(pieces, 8).text == "breaks"
+    assert fitted(pieces, 4).text == "bre…"
+    assert fitted([piece("left")], 12, [piece("right")]).text == "left   right"
+
+
+def test_the_history_always_has_the_run_in_view():
+    runs = tuple(fakes.complete(run) for run in range(1, 31))
+    for pinned in (1, 2, 15, 29, 30):
+        row = history(Session(runs=runs, pinned=pinned), 60)
+        assert f"[{pinned} " in row.text
+        assert len(row.text) <= 60
+
+
+def test_the_plot_leaves_one_outlier_out():
+    values = [*(100.0 + n % 10 for n in range(100)), 9000.0]
+    on = axis([values], 10)
+    assert on is not None
+    assert on.high < 120
+    assert beyond(values, on) == 1
+    drawn = bars(values, on)
+    assert len(drawn) == 10
+    assert set(drawn) <= set(" ▁▂▃▄▅▆▇█")
+    assert max(drawn) == "█"
+
+
+def test_nothing_measured_has_no_axis():
+    assert axis([[], []], 10) is None

@@ -1,0 +1,41 @@
+"""What holds for every row of every pane of every run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tcexplore.ui.palette import NAMES
+from tests import fakes
+from tests.documents.panes import BUILDERS
+
+RUNS = (fakes.complete, fakes.one_graph, fakes.recompiled, fakes.running, fakes.failed, fakes.nothing_compiled)
+
+
+@pytest.mark.parametrize("pane", BUILDERS)
+def test_rows_are_lines_in_known_styles_and_always_the_same(pane: str):
+    for run in RUNS:
+        document = BUILDERS[pane](run(), frozenset(), 60)
+        assert len(document)
+        for index in range(len(document)):
+            row = document.row(index)
+            assert "\n" not in row.text
+            assert row == document.row(index)
+            styles = {name for span in row.spans for name in span.style.split()}
+            assert {name for name in styles if not name.startswith(("kernel.", "label."))} <= NAMES
+        with pytest.raises(IndexError):
+            document.row(len(document))
+
+
+@pytest.mark.parametrize("pane", [name for name in BUILDERS if name not in ("source", "graph_code", "code", "graph")])
+def test_prose_fits_the_pane(pane: str):
+    document = BUILDERS[pane](fakes.nothing_compiled(), frozenset(), 38)
+    assert all(len(document.row(index).text) < 38 for index in range(len(document)))
+
+
+def test_documents_need_neither_textual_nor_torch():
+    code = "import sys, tests.documents.panes; print([m for m in ('textual', 'torch', 'rich') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

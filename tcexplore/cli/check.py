@@ -49,8 +49,7 @@ def make_job(request: Request) -> ev.Job:
 
 def _refuse(request: Request, error: BadFileError) -> int:
     """A file that cannot be run: one message on stderr, and for a program that reads us the same as JSON."""
-    hint = f" ({error.failure.hint})" if error.failure.hint else ""
-    sys.stderr.write(f"tcexplore: {error}{hint}\n")
+    sys.stderr.write(f"tcexplore: {error.sentence}\n")
     if request.json:
         empty = Snapshot(run=1, file=request.target, source="", config=request.config)
         _print(request, Outcome(empty.apply(error.failure)))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-import stat
 
 from tcexplore.events.run import Failed
 
 
 class BadFileError(Exception):
-    """The person's file cannot be run; `failure` says why, in the words of a report."""
+    """The person's file cannot be run. `failure` says why, as a report does; `sentence` in one line."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.failure = Failed(run=1, stage="file", blame="person", type="file", message=message, hint=hint)
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.failure.message} {self.failure.hint}".strip()
 
 
 def split(target: str) -> tuple[str, str | None]:
@@ -28,32 +31,31 @@ def split(target: str) -> tuple[str, str | None]:
         return path, name
     if colon and os.path.isfile(path):
         raise BadFileError(
-            f"{name!r} is no Python name",
-            f"write {path}:model, with the name of a module, a class or a function in {path}",
+            f"{name!r} is no Python name.",
+            f"Write {path}:model, with the name of a module, a class or a function in {path}.",
         )
     return target, None
 
 
+def refuse(path: str) -> None:
+    """Raises `BadFileError` where there is no file that could be run, now or after an edit."""
+    if "\0" in path or not os.path.exists(path):
+        raise BadFileError(f"{path!r} does not exist." if "\0" in path else f"{path} does not exist.")
+    if os.path.isdir(path):
+        raise BadFileError(f"{path} is a directory.", "Name the Python file in it that defines the model.")
+    if not os.path.isfile(path):
+        raise BadFileError(f"{path} is not a regular file.")
+
+
 def read(path: str) -> str:
     """The text of the person's file. Raises `BadFileError` with one clear sentence where there is none to run."""
+    from tcexplore.watch import UnreadableError, read_source
+
+    refuse(path)
     try:
-        mode = os.stat(path).st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            raise BadFileError(f"{path} is not a regular file")
-        with open(path, "rb") as file:
-            raw = file.read()
-    except FileNotFoundError:
-        raise BadFileError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise BadFileError(f"{path} is a directory", "name the Python file in it that defines the model") from None
-    except PermissionError:
-        raise BadFileError(f"{path}: not allowed to read it", f"chmod u+r {path}") from None
-    except (OSError, ValueError) as error:
-        raise BadFileError(f"{path}: cannot be read: {error}") from None
-    if not raw.strip():
-        raise BadFileError(f"{path} is empty", "it needs a model and its inputs; samples/ has examples")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise BadFileError(f"{path}, line {line}: not UTF-8 text ({error.reason})", "save it as UTF-8") from None
+        text = read_source(path)
+    except UnreadableError as error:
+        raise BadFileError(error.message, error.hint) from None
+    if not text.strip():
+        raise BadFileError(f"{path} is empty.", "It needs a model and its inputs: samples/ has examples.")
+    return text

@@ -117,7 +117,7 @@ def test_a_signal_ends_the_workers_first(check: Check, monkeypatch: pytest.Monke
 def test_a_file_that_cannot_be_run_starts_no_worker(check: Check, capsys: pytest.CaptureFixture[str]):
     assert check(arguments=("gone.py",)) == 2
     out, err = capsys.readouterr()
-    assert (out, err) == ("", "tcexplore: gone.py: there is no such file\n")
+    assert (out, err) == ("", "tcexplore: gone.py does not exist.\n")
     assert Playback.jobs == []
 
 
@@ -135,3 +135,22 @@ def test_without_a_terminal_the_app_says_so_and_prints_the_report(check: Check, 
     assert err.count("\n") == 1
     assert "not a terminal" in err
     assert "0 graph breaks" in out
+
+
+def test_the_app_refuses_a_file_that_is_not_there_before_it_takes_the_screen(
+    check: Check, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    del check
+    monkeypatch.setattr("tcexplore.cli.terminal.why_no_screen", lambda: None)
+    for target in ("gone.py", ".", "model.py:1"):
+        assert main([target]) == 2
+        assert capsys.readouterr().err.startswith("tcexplore: ")
+
+
+def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: pytest.MonkeyPatch):
+    del check
+    asked = []
+    monkeypatch.setattr("tcexplore.cli.terminal.why_no_screen", lambda: None)
+    monkeypatch.setattr("tcexplore.ui.run.run_app", lambda *arguments: asked.append(arguments) or 0)
+    assert main(["model.py:Net", "--train", "--", "-v"]) == 0
+    assert asked == [("model.py", ev.Config(train=True), ("-v",), "Net")]

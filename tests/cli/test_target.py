@@ -69,17 +69,17 @@ def test_no_file_a_directory_a_device_and_a_forbidden_file(tmp_path: Path, monke
     def said(path: str) -> str:
         with pytest.raises(BadFileError) as refused:
             read(path)
-        return str(refused.value)
+        return refused.value.sentence
 
-    assert "no such file" in said(str(tmp_path / "gone.py"))
+    assert "does not exist" in said(str(tmp_path / "gone.py"))
     assert "is a directory" in said(str(tmp_path))
     assert "not a regular file" in said(os.devnull)
-    assert "cannot be read" in said("nul\0byte.py")
+    assert "does not exist" in said("nul\0byte.py")
     forbidden = tmp_path / "secret.py"
     forbidden.write_text("x = 1")
 
-    def refuse(*_: object) -> None:
+    def forbid(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr("builtins.open", refuse)
-    assert "not allowed" in said(str(forbidden))
+    monkeypatch.setattr("builtins.open", forbid)
+    assert "may not be read" in said(str(forbidden))

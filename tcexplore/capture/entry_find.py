@@ -144,9 +144,10 @@ def _uses_gpu(target: Callable[..., Any], calls: tuple[Call, ...]) -> bool:
 
 def _parted(target: Any) -> tuple[Any, Callable[..., Any] | None]:
     """A target that the file compiled itself, as what it was before and what it is now."""
-    original = getattr(target, "_orig_mod", None) or getattr(target, "_torchdynamo_orig_callable", None)
-    if original is not None:
-        return original, target
+    for attribute in ("_orig_mod", "_torchdynamo_orig_callable"):
+        original = getattr(target, attribute, None)
+        if original is not None:
+            return original, target
     if getattr(target, "_compiled_call_impl", None) is not None:
         return target, target
     return target, None

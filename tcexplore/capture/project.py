@@ -33,6 +33,10 @@ class Project:
         torch = sys.modules.get("torch")
         if torch is not None and torch.__file__:
             roots.add(os.path.dirname(torch.__file__))
+        # Set by Inductor itself once it has compiled anything: where it keeps the code it generates.
+        generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+        if generated:
+            roots.add(generated)
         return tuple(os.path.realpath(r) + os.sep for r in roots)
 
     def owns(self, file: str) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
 from tcexplore.events import Event, Failed, Finished, Job, Location, clean
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(Current thread|Thread) ", re.MULTILINE)
+_TCEXPLORE = str(Path(__file__).resolve().parents[1])
 _LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
 _BAD_POINTER = "Native code (ctypes, an extension, a kernel) touched memory that is not there."
 _SIGNALS = {
@@ -54,15 +56,28 @@ def _failed(
     location = next((frame for frame in _stack(crash) if frame.file == job.file), None)
     return Failed(
         run=job.run, stage=stage, blame=blame, type=kind, message=message,
-        hint=hint, location=location, traceback=clean(crash),
+        hint=hint, location=location, traceback=_traceback(crash),
     )  # fmt: skip
+
+
+def _traceback(crash: str) -> str:
+    """The stack of the thread that was struck, without tcexplore's own frames below the person's."""
+    lines = [
+        line for line in clean(_struck(crash)).splitlines()
+        if (match := _FRAME.match(line)) is None or not match["file"].startswith((_TCEXPLORE, "<"))
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _struck(crash: str) -> str:
+    title, found, rest = crash.partition("Current thread ")
+    fatal = title.partition("\n")[0] if title.startswith("Fatal") else ""
+    return f"{fatal}\n{found}{_THREAD.split(rest)[0]}".strip() if found else crash
 
 
 def _stack(crash: str) -> list[Location]:
     """The frames of the thread that was struck, innermost first."""
-    _, found, rest = crash.partition("Current thread ")
-    text = _THREAD.split(rest)[0] if found else crash
-    return [Location(m["file"], int(m["line"]), m["function"]) for m in _FRAME.finditer(text)]
+    return [Location(m["file"], int(m["line"]), m["function"]) for m in _FRAME.finditer(_struck(crash))]
 
 
 def _in_torch(stack: list[Location], job: Job) -> bool:

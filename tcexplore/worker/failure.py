@@ -13,6 +13,7 @@ from tcexplore.worker.torch_errors import judge
 
 LONGEST_MESSAGE = 4_000
 LONGEST_TRACEBACK = 60_000
+_TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def failed(error: BaseException, phase: str, project: Project, *, eager_done: bool) -> Failed:
@@ -21,7 +22,7 @@ def failed(error: BaseException, phase: str, project: Project, *, eager_done: bo
     `eager_done` tells that the same calls ran without the compiler before.
     """
     if isinstance(error, EntryError):
-        return Failed(stage=error.stage, blame="person", type="no entry", message=error.message,
+        return Failed(stage=error.stage, blame="person", type="no entry" if error.stage == "file" else "argument", message=error.message,
                       hint=error.hint, location=error.location)  # fmt: skip
     verdict = judge(error, phase, project, eager_done=eager_done)
     return Failed(
@@ -41,6 +42,11 @@ def _message(error: BaseException, stage: str) -> str:
         return f"The file called sys.exit({error.code!r}) {where}."
     if isinstance(error, SyntaxError):
         return error.msg or "invalid syntax"
+    inner = getattr(error, "inner_exception", None)
+    if inner is not None:
+        return f"{type(inner).__name__}: {inner}"
+    if isinstance(getattr(error, "msg", None), str):
+        return str(error.msg)  # type: ignore[attr-defined]  # without what torch appends for its own developers
     try:
         return str(error).strip() or type(error).__name__
     except Exception:  # the person's own __str__ is at work here
@@ -71,11 +77,12 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def traceback_text(error: BaseException, project: Project) -> str:
-    """The traceback with the person's frames only; all frames where none is theirs."""
+    """The traceback with the person's frames only; where none is theirs, with all but those of tcexplore."""
     whole = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = whole
     while link is not None:
         own = [frame for frame in link.stack if project.owns(frame.filename)]
-        link.stack = traceback.StackSummary.from_list(own or list(link.stack))
+        other = [frame for frame in link.stack if not frame.filename.startswith(_TCEXPLORE)]
+        link.stack = traceback.StackSummary.from_list([] if isinstance(error, SyntaxError) else own or other)
         link = link.__cause__ or link.__context__
     return "".join(whole.format())[-LONGEST_TRACEBACK:]

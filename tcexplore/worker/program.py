@@ -10,16 +10,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.capture.entry import Call, Entry
+from tcexplore.capture.entry import Call, Entry, EntryError
 from tcexplore.capture.entry_inputs import tensors_of
 from tcexplore.events import Config
 from tcexplore.timing.workload import Workload
 
 Function = Callable[..., Any]
-
-
-class NothingToDifferentiateError(Exception):
-    """`--train` was asked for, and no output depends on anything that requires a gradient."""
 
 
 class Program:
@@ -100,10 +96,14 @@ def _compile(target: Function, config: Config) -> Function:
 def mean_of_floats(output: Any) -> torch.Tensor:
     """The loss where the file has none: the sum of the means of the floating-point outputs that have a gradient.
 
-    Raises `NothingToDifferentiateError`.
+    Raises `EntryError` where there is none.
     """
     leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     floats = [leaf.float().mean() for leaf in leaves if leaf.is_floating_point()]
     if not floats:
-        raise NothingToDifferentiateError("no floating-point output requires a gradient")
+        raise EntryError(
+            "--train needs a floating-point output that depends on something that requires a gradient; there is none.",
+            "Give the model parameters, an input requires_grad=True, or the file a loss(output).",
+            "arguments",
+        )
     return sum(floats[1:], start=floats[0])

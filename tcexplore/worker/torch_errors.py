@@ -11,6 +11,7 @@ from tcexplore.capture.project import Project
 BEFORE_COMPILE = ("file", "importing", "arguments", "eager")
 """Phases in which no compiler has run yet: what is raised there is the person's."""
 
+_LAYERS = frozenset({"_dynamo", "_inductor", "_functorch", "_subclasses"})
 PERSON, COMPILER = "person", "compiler"
 
 
@@ -76,13 +77,11 @@ _EVERYDAY: dict[type[BaseException], str] = {
 
 def judge(error: BaseException, phase: str, project: Project, *, eager_done: bool) -> Verdict:
     """Whose `error` is, and the layer it came from."""
-    if phase in BEFORE_COMPILE:
-        return Verdict(error, phase, PERSON, _everyday(error))
     inner, rule = _ruled(error)
     if rule is not None:
         blame = rule.blame if eager_done or rule.stage != "dynamo" else PERSON
         return Verdict(inner, rule.stage or phase, blame, rule.hint)
-    if _raised_by_compiler(error, project):
+    if phase not in BEFORE_COMPILE and _raised_by_compiler(error, project):
         return Verdict(error, phase, COMPILER, _REPORT)
     return Verdict(error, phase, PERSON, _everyday(error))
 
@@ -109,8 +108,9 @@ def _raised_by_compiler(error: BaseException, project: Project) -> bool:
 
 
 def _is_compiler(file: str) -> bool:
-    folders = file.split(os.sep)
-    return "torch" in folders and bool({"_dynamo", "_inductor", "_functorch", "_subclasses"} & set(folders))
+    """`eval_frame.py` is none: it calls the person's function and the compiled code alike."""
+    *folders, name = file.split(os.sep)
+    return "torch" in folders and name != "eval_frame.py" and not _LAYERS.isdisjoint(folders)
 
 
 def _everyday(error: BaseException) -> str:

@@ -47,7 +47,6 @@ class ExplorerApp(App[int]):
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
         self.theme = theme.first_theme(self.console.color_system)
-        self._clock = self.set_interval(0.1, self._tick, pause=True)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
@@ -58,6 +57,7 @@ class ExplorerApp(App[int]):
     # ---- begin and end
 
     def on_mount(self) -> None:
+        self._clock = self.set_interval(0.1, self._tick, pause=True)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
@@ -98,8 +98,8 @@ class ExplorerApp(App[int]):
     def watch_session(self, session: Session) -> None:
         newest = session.newest
         under_way = newest is not None and newest.status == "running" and not newest.complete
-        (self._clock.resume if under_way else self._clock.pause)()
         if self.main.is_mounted:
+            (self._clock.resume if under_way else self._clock.pause)()
             self.main.follow(session, self.standby, self._elapsed)
 
     @property

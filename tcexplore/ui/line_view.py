@@ -47,8 +47,9 @@ class LineView(ScrollView, can_focus=True):
     # ---- what is shown
 
     def show(self, document: Document) -> None:
-        """Show another document; cursor and scroll position stay with what they were on, else where they were."""
-        kept = same_row(self.document, self.cursor, document)
+        """Show another document; cursor and scroll position stay with what they were on, else where they were;
+        at the top they stay at the top."""
+        kept = same_row(self.document, self.cursor, document) if self.cursor else 0
         above = self.cursor - self.scroll_offset.y
         self.document, self._links = document, LinkIndex(document)
         self._forget()

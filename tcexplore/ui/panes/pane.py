@@ -46,7 +46,8 @@ class Pane(Container):
             return
         old = snapshot is not session.shown
         width = self.view.text_width
-        made_of = (snapshot.run, old, self.toggled, width, *self.spec.about(snapshot))
+        waiting = () if self.spec.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
+        made_of = (snapshot.run, old, self.toggled, width, *waiting, *self.spec.about(snapshot))
         if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
             return
         self._made_of = made_of

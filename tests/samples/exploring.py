@@ -1,0 +1,92 @@
+"""Running files in a real worker, one after another, from tests that are not asynchronous themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.supervisor import Supervisor
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+PATIENCE_S = 100.0
+
+Edit = tuple[str, str]
+
+
+def edited(name: str, *edits: Edit) -> str:
+    """A sample's text after these edits, each of which must find its place exactly once."""
+    text = (SAMPLES / name).read_text()
+    for old, new in edits:
+        assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
+        text = text.replace(old, new)
+    return text
+
+
+class Explorer:
+    """One supervisor for many runs: only the first one waits for torch to be imported."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._supervisor: Supervisor | None = None
+        self._snapshot: Snapshot | None = None
+        self._over = asyncio.Event()
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._supervisor is not None:
+            self._runner.run(self._supervisor.close())
+        self._runner.close()
+
+    def explore(self, name: str, *edits: Edit, entry: str | None = None, **config: Any) -> Snapshot:
+        """The finished run of a sample, after edits; without timing."""
+        self._number += 1
+        job = ev.Job(
+            run=self._number, file=str(SAMPLES / name), source=edited(name, *edits), name=entry,
+            config=ev.Config(**config), time_for=0.0,
+        )  # fmt: skip
+        return self._runner.run(self._run(job))
+
+    async def _run(self, job: ev.Job) -> Snapshot:
+        if self._supervisor is None:
+            self._supervisor = Supervisor(self._take)
+            await self._supervisor.start()
+        self._snapshot = Snapshot(run=job.run, file=job.file, source=job.source, config=job.config)
+        self._over = asyncio.Event()
+        self._supervisor.submit(job)
+        async with asyncio.timeout(PATIENCE_S):
+            await self._over.wait()
+        return self._snapshot
+
+    def _take(self, event: ev.Event) -> None:
+        if self._snapshot is not None and event.run == self._snapshot.run:
+            self._snapshot = self._snapshot.apply(event)
+            if isinstance(event, ev.Finished | ev.Failed):
+                self._over.set()
+
+
+def lines(snapshot: Snapshot, mark: str) -> list[int]:
+    """The 1-based lines of the file that contain `mark`."""
+    return [number for number, line in enumerate(snapshot.source.splitlines(), 1) if mark in line]
+
+
+def generated(snapshot: Snapshot, having: Callable[[ev.Kernel], bool] = lambda _: True) -> list[ev.Kernel]:
+    """The kernels that Inductor wrote itself."""
+    return [kernel for kernel in snapshot.kernels if kernel.language != "extern" and having(kernel)]
+
+
+def extern(snapshot: Snapshot) -> list[ev.Kernel]:
+    """The kernels of libraries."""
+    return [kernel for kernel in snapshot.kernels if kernel.language == "extern"]
+
+
+def fuses(*ops: str) -> Callable[[ev.Kernel], bool]:
+    """Whether a kernel contains all of these ops, each a part of an ATen name."""
+    return lambda kernel: all(any(op in name for name in kernel.ops) for op in ops)

@@ -12,6 +12,7 @@ from tcexplore.capture.guard_text import Check, split_check, summary
 from tcexplore.capture.guard_tree import LeafGuard, leaf_guards
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
+from tcexplore.capture.source_names import readable_source
 from tcexplore.capture.tensors import TensorFacts, tensor_facts
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import Guard, GuardsInstalled, Location
@@ -76,6 +77,7 @@ class _Guards:
             plumbing=is_plumbing(leaf),
             location=location,
             user_code=self._project.line(location),
+            name=readable_source(leaf.source),
         )
 
 

@@ -102,8 +102,9 @@ class Guard:
     """A condition under which the compiled graph may be used again.
 
     `kind` is torch's guard type (`TENSOR_MATCH`); `source` what is looked at (`L['x']`); `code` the expressions
-    that check it; `summary` the same readable (`f32[64, 512] cpu`); `plumbing` is set for identity checks on modules
-    and torch internals that nobody edits; `location` and `user_code` the person's line that made it necessary.
+    that check it; `name` and `summary` the same readable (`x`, `f32[64, 512] cpu`); `plumbing` is set for identity
+    checks on modules and torch internals that nobody edits; `location` and `user_code` the person's line that made it
+    necessary.
     """
 
     kind: str
@@ -113,6 +114,7 @@ class Guard:
     plumbing: bool = False
     location: Location | None = None
     user_code: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,28 +43,36 @@ def guards(graph: str = "0/0", batch: str = "64") -> GuardsInstalled:
     fc1, norm = at("self.fc1(x)"), at("F.gelu")
     size = f"[{'None' if batch.startswith('s') else batch}, 512]"
     x = Guard(
-        kind="TENSOR_MATCH", source="x", summary=f"f32[{batch}, 512] cpu", location=fc1,
+        kind="TENSOR_MATCH", source="L['x']", name="x", summary=f"f32[{batch}, 512] cpu", location=fc1,
         code=(f"check_tensor(L['x'], Tensor, torch.float32, device=None, size={size}, stride=[512, 1])",),
         user_code="h = self.fc1(x)",
     )  # fmt: skip
     eps = Guard(
-        kind="EQUALS_MATCH", source="self.norm.eps", summary="== 1e-05", location=norm,
+        kind="EQUALS_MATCH", source="L['self']._modules['norm'].eps", name="self.norm.eps", summary="== 1e-05",
+        location=norm,
         code=("L['self']._modules['norm'].eps == 1e-05",), user_code="h = F.gelu(self.norm(h))",
     )  # fmt: skip
     shape = Guard(
-        kind="EQUALS_MATCH", source="self.norm.normalized_shape", summary="== (1024,)", location=norm,
+        kind="EQUALS_MATCH", source="L['self']._modules['norm'].normalized_shape", name="self.norm.normalized_shape",
+        summary="== (1024,)", location=norm,
         code=("L['self']._modules['norm'].normalized_shape == (1024,)",), user_code="h = F.gelu(self.norm(h))",
     )  # fmt: skip
+    bias = Guard(
+        kind="TENSOR_MATCH", source="L['self']._modules['norm']._parameters['bias']", name="self.norm.bias",
+        location=norm,
+        code=("check_tensor(L['self']._modules['norm']._parameters['bias'], Parameter, torch.float32, size=[1024])",),
+        summary="f32[1024] cpu", user_code="h = F.gelu(self.norm(h))",
+    )  # fmt: skip
     state = Guard(kind="GLOBAL_STATE", source="", code=("___check_global_state()",), summary="grad_mode off")
-    return GuardsInstalled(graph=graph, guards=(x, eps, shape, state, *_plumbing(59)), latency_us=80.7)
+    return GuardsInstalled(graph=graph, guards=(x, eps, bias, shape, state, *_plumbing(59)), latency_us=80.7)
 
 
 def _plumbing(count: int) -> tuple[Guard, ...]:
     where = at("self.fc1(x)")
     return tuple(
         Guard(
-            kind=("TYPE_MATCH", "ID_MATCH", "DICT_CONTAINS")[n % 3], source=f"self.fc{n}",
-            plumbing=True,
+            kind=("TYPE_MATCH", "ID_MATCH", "DICT_CONTAINS")[n % 3], source=f"L['self']._modules['fc{n}']",
+            name=f"self.fc{n}", plumbing=True,
             code=(f"___check_type_id(L['self']._modules['fc{n}'], {94_153_210_285_408 + n})",), location=where,
         )
         for n in range(count)

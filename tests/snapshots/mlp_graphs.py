@@ -48,7 +48,8 @@ def first_graph(graph: str = "0/0") -> GraphCaptured:
         tensor("layer_norm", "call_function", "torch.nn.functional.layer_norm", WIDE, norm, module="self.norm",
                args="h, (1024,), l_self_modules_norm_parameters_weight_, l_self_modules_norm_parameters_bias_, 1e-05",
                inputs=("h", "l_self_modules_norm_parameters_weight_", "l_self_modules_norm_parameters_bias_")),
-        tensor("h_1", "call_function", "torch.nn.functional.gelu", WIDE, norm, args="layer_norm", inputs=("layer_norm",)),
+        tensor("h_1", "call_function", "torch.nn.functional.gelu", WIDE, norm, args="layer_norm",
+               inputs=("layer_norm",)),
         tensor("h_2", "call_function", "mul", WIDE, scale, args="h_1, 1.2", inputs=("h_1",)),
         tensor("mean", "call_method", "mean", (), at("print("), args="h_2", inputs=("h_2",)),
         FxNode(name="output", op="output", target="output", args="(mean, h_2)", inputs=("mean", "h_2")),
@@ -69,7 +70,7 @@ def second_graph(graph: str = "1/0") -> GraphCaptured:
         tensor("relu", "call_method", "relu", ("64", "512"), fc2, args="linear", inputs=("linear",)),
         FxNode(name="output", op="output", target="output", args="(relu,)", inputs=("relu",)),
     )  # fmt: skip
-    frame = Location(fc2.file, fc2.line, "torch_dynamo_resume_in_forward_at_25")
+    frame = Location(fc2.file, at("print(").line, "forward")
     return GraphCaptured(graph=graph, ops=2, nodes=nodes, code=_SECOND_CODE, frame=frame)
 
 

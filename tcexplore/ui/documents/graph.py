@@ -9,6 +9,7 @@ from tcexplore.report.words import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, line_link
 from tcexplore.ui.document import Row
+from tcexplore.ui.documents.break_order import between
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.graph_items import is_parameter, lay_out
 from tcexplore.ui.documents.graph_rows import GraphRows
@@ -28,11 +29,14 @@ def graph(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int 
     """The document of the pane."""
     if not snapshot.graphs:
         return Parts("", [nothing(snapshot, width, TEACHES)])
+    where = places(snapshot.file)
+    order = between(snapshot.graphs, snapshot.breaks)
     parts: list[Part] = []
-    for captured in snapshot.graphs:
+    for index, captured in enumerate(snapshot.graphs):
+        parts.append(fixed(_breaks(order.before.get(index, ()), where)))
         parts += _graph(snapshot, captured, toggled, width)
-        parts.append(fixed(_breaks(snapshot.breaks, captured.graph, places(snapshot.file))))
-    return Parts(title(snapshot), parts)
+        parts.append(fixed(_breaks(order.after.get(index, ()), where)))
+    return Parts(title(snapshot), [*parts, fixed(_breaks(order.rest, where))])
 
 
 def title(snapshot: Snapshot) -> str:
@@ -70,9 +74,8 @@ def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     )  # fmt: skip
 
 
-def _breaks(breaks: Iterable[GraphBreak], graph_id: str, places: Places) -> Iterable[Row]:
+def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
     for found in breaks:
-        if found.graph == graph_id:
-            where = places.words(found.location) or "a place torch does not name"
-            said = (f"✖ break at {where}", "break"), f": {found.code or found.reason}"
-            yield row(("──── ", "rule"), *said, (" ────", "rule"), location=found.location, links=(break_link(found),))
+        place = where.words(found.location) or "a place torch does not name"
+        said = (f"✖ break at {place}", "break"), f": {found.code or found.reason}"
+        yield row(("──── ", "rule"), *said, (" ────", "rule"), location=found.location, links=(break_link(found),))

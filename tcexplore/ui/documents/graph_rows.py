@@ -16,7 +16,7 @@ from tcexplore.ui.documents.labels import KernelLabel, Labels
 from tcexplore.ui.documents.parts import Part
 from tcexplore.ui.documents.places import Places
 from tcexplore.ui.documents.prose import fold, row, shortened
-from tcexplore.ui.documents.tensors import call, op, tensor
+from tcexplore.ui.documents.tensors import call, op, stride, tensor
 
 HIDDEN = "↑"
 """The row reads a value from further up than lines are drawn."""
@@ -48,7 +48,7 @@ class Columns(NamedTuple):
             gutter=_widest(drawn.text for drawn in laid.gutter),
             op=min(_widest(map(op, nodes)), most),
             kernel=max(labels, default=0),
-            value=min(_widest(tensor(node) for node in nodes if node.contiguous), most + 4),
+            value=min(_widest(tensor(node) for node in nodes), most + 4),
             line=_widest(places.short(node.location) for node in nodes),
             name=min(_widest(node.name for node in nodes), most),
         )
@@ -102,6 +102,7 @@ class GraphRows:
             Span(f" {tensor(node):<{columns.value}} ", "shape"),
             Span(f"{line:>{columns.line}}  ", "muted"),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
+            Span(f"{stride(node)}  " if stride(node) else "", "warn"),
             Span(f"{node.op} ", "dim"),
             Span(_WORD.sub(self._source, call(node)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),

@@ -68,7 +68,7 @@ def _recompile(found: Recompiled, where: Places, width: int) -> Iterator[Row]:
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
     name = f"guards {installed.graph}"
     readable = [guard for guard in installed.guards if not guard.plumbing]
-    plumbing = [guard for guard in installed.guards if guard.plumbing]
+    parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  one check {installed.latency_us:.0f} µs"
     yield fixed(
@@ -84,14 +84,22 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     )
     if not opened:
         return
-    yield _rows(installed.graph, readable, where, width)
-    if plumbing:
-        fold_name = f"plumbing {installed.graph}"
-        shown = fold_name in toggled
-        said = f"{count(len(plumbing), 'identity check')} on modules and torch itself"
-        yield fixed([fold(fold_name, shown, (said, "muted"))])
-        if shown:
-            yield _rows(installed.graph, plumbing, where, width, style="dim")
+    yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
+    folded = (
+        ("parameters", parameters, "check", "of the shape and dtype of parameters and buffers"),
+        ("plumbing", [g for g in installed.guards if g.plumbing], "identity check", "on modules and torch itself"),
+    )
+    for kind, found, noun, on in folded:
+        fold_name = f"{kind} of guards {installed.graph}"
+        if found:
+            yield fixed([fold(fold_name, fold_name in toggled, (f"{count(len(found), noun)} {on}", "muted"))])
+        if found and fold_name in toggled:
+            yield _rows(installed.graph, found, where, width, style="dim")
+
+
+def is_parameter(guard: Guard) -> bool:
+    """Whether a guard checks a tensor that a module owns: it changes with the model, not with the call."""
+    return guard.kind == "TENSOR_MATCH" and ("._parameters[" in guard.source or "._buffers[" in guard.source)
 
 
 def _rows(graph: str, found: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
@@ -133,7 +141,7 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
 
 
 def _source(guard: Guard) -> str:
-    return guard.source or guard.kind
+    return guard.name or guard.source or guard.kind
 
 
 def _tail(text: str, room: int) -> str:

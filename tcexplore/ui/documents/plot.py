@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 BARS = " ▁▂▃▄▅▆▇█"
 
-TAIL = 0.02
-"""Share of the samples at each end that may lie beyond the axis, so that one outlier does not squeeze all others."""
+REACH = 1.5
+"""How many times the middle half's width the axis goes beyond it at each end: outliers must not squeeze all others."""
 
 MOST = 4096
 """Newest samples that are drawn."""
@@ -28,10 +28,18 @@ def axis(series: Sequence[Sequence[float]], bins: int) -> Axis | None:
     kept = [sorted(values[-MOST:]) for values in series if values]
     if not kept or bins < 1:
         return None
-    low = min(values[int(TAIL * (len(values) - 1))] for values in kept)
-    high = max(values[-1 - int(TAIL * (len(values) - 1))] for values in kept)
-    margin = (high - low) * 0.02 or abs(low) * 0.01 or 1.0
-    return Axis(low - margin, high + margin, bins)
+    fences = [_fences(values) for values in kept]
+    low, high = min(low for low, _ in fences), max(high for _, high in fences)
+    if high == low:
+        low, high = low - (abs(low) * 0.01 or 1.0), high + (abs(high) * 0.01 or 1.0)
+    return Axis(low, high, bins)
+
+
+def _fences(values: Sequence[float]) -> tuple[float, float]:
+    """The smallest and the largest of sorted values that are no outliers."""
+    lower, upper = values[len(values) // 4], values[-1 - len(values) // 4]
+    reach = REACH * (upper - lower)
+    return min(v for v in values if v >= lower - reach), max(v for v in values if v <= upper + reach)
 
 
 def bars(values: Sequence[float], on: Axis) -> str:

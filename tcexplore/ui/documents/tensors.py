@@ -7,15 +7,16 @@ from tcexplore.ui.documents.labels import op_name
 
 
 def tensor(node: FxNode) -> str:
-    """`f32[64, 512]`, with the stride where the tensor is not contiguous; empty for what is no tensor."""
+    """`f32[64, 512]`; empty for what is no tensor."""
     if node.shape is None:
         return ""
     dtype = (node.dtype or "").removeprefix("torch.")
-    return f"{dtype}[{', '.join(node.shape)}]{_stride(node)}"
+    return f"{dtype}[{', '.join(node.shape)}]"
 
 
-def _stride(node: FxNode) -> str:
-    return "" if node.contiguous or node.stride is None else f" stride [{', '.join(node.stride)}]"
+def stride(node: FxNode) -> str:
+    """`stride [1, 64]` where a tensor is not contiguous, empty where it is."""
+    return "" if node.contiguous or node.stride is None else f"stride [{', '.join(node.stride)}]"
 
 
 def call(node: FxNode) -> str:

@@ -33,6 +33,8 @@ class Machine:
     busy_cores: Callable[[], float | None]
     governor: str = ""
     device_time: Callable[[Callable[[], object], float], float] | None = None
+    seed: int = 0
+    """Of the order of the pairs."""
 
 
 def this_machine(workload: Workload, emit: Emit) -> Machine:

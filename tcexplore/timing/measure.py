@@ -52,7 +52,7 @@ class _Measurement:
         self._emit = emit
         self._time_for = time_for
         self._started = machine.clock.now_ns()
-        self._sampler = Sampler(workload, machine.timer, machine.compiles)
+        self._sampler = Sampler(workload, machine.timer, machine.compiles, machine.seed)
         self._device = DeviceShare(machine, workload)
         self._worked = 0.0
 

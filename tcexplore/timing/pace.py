@@ -26,5 +26,5 @@ def at_full_speed(elapsed: float, *, answered: bool, full: bool) -> bool:
 
 
 def rest_after(worked: float, elapsed: float) -> float:
-    """Seconds to rest after a burst that took `worked`: `DUTY` at most, and never more reports than are due."""
-    return max(worked * (1 / DUTY - 1), report_after(elapsed) - worked)
+    """Seconds to rest after a burst that took `worked`: `DUTY` at most, and no sooner than a report is due."""
+    return max(worked * (1 / DUTY - 1), report_after(elapsed))

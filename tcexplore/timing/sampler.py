@@ -20,12 +20,12 @@ class Sampler:
     The blocks of both sides last about as long as each other, so that a disturbance hits either as often.
     """
 
-    def __init__(self, workload: Workload, timer: BlockTimer, compiles: Callable[[], int]) -> None:
+    def __init__(self, workload: Workload, timer: BlockTimer, compiles: Callable[[], int], seed: int = 0) -> None:
         self.samples = Samples()
         self._workload = workload
         self._timer = timer
         self._compiles = compiles
-        self._turns = turns()
+        self._turns = turns(seed)
         self._discarded_in_a_row = 0
         self.settle()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from tcexplore.timing.verdict import FEWEST_CONTROLS, FEWEST_SLOW_PAIRS
@@ -19,17 +20,17 @@ class Turn(NamedTuple):
 def turns(seed: int = 0) -> Iterator[Turn]:
     """Turns without end.
 
-    The first ones hold as many control and measured pairs as a first verdict needs; from then on one in ten is a
-    control. Of each four pairs of a kind two are swapped. The same seed gives the same turns.
+    The first eleven hold as many control and measured pairs as a first verdict needs, of the next twenty one in four
+    is a control, after that one in ten. Of each four pairs of a kind two are swapped. The same seed gives the same
+    turns.
     """
     rng = random.Random(seed)
     swaps = {control: _balanced(rng) for control in (True, False)}
-    batch = [True] * FEWEST_CONTROLS + [False] * FEWEST_SLOW_PAIRS
-    while True:
+    for controls, measured in chain([(FEWEST_CONTROLS, FEWEST_SLOW_PAIRS), (5, 15)], repeat((1, 9))):
+        batch = [True] * controls + [False] * measured
         rng.shuffle(batch)
         for control in batch:
             yield Turn(control, next(swaps[control]))
-        batch = [True] + [False] * 9
 
 
 def _balanced(rng: random.Random) -> Iterator[bool]:

@@ -106,7 +106,7 @@ def simulated_clock(noise: Noise = quiet, seed: int = 0) -> SimulatedClock:
 
 def simulated_machine(clock: SimulatedClock, *, reset: Callable[[], None] | None = None, **changed: object) -> Machine:
     """One core of its own, one thread, nobody else there, nothing ever compiled; `changed` sets fields otherwise."""
-    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=reset, shortest_ns=3_000_000)
+    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=reset, shortest_ns=2_000_000)
     fields: dict[str, object] = {
         "clock": clock,
         "timer": timer,
@@ -125,7 +125,7 @@ def workload(eager: Callable[[], object], compiled: Callable[[], object], **chan
 
 
 def simulate(
-    ratio: float, noise: Noise = quiet, *, seed: int = 0, seconds: float = 0.4, unit_ns: float = 3.2e6
+    ratio: float, noise: Noise = quiet, *, seed: int = 0, seconds: float = 0.4, unit_ns: float = 2.2e6
 ) -> Recorder:
     """One whole measurement of an eager side that takes `ratio` times as long as the compiled one."""
     clock, recorder = simulated_clock(noise, seed), Recorder()

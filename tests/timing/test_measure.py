@@ -68,8 +68,8 @@ def test_at_most_four_estimates_a_second_and_fewer_later():
     times = [at for at, _ in refine(2e6, 700.0).estimates]
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert min(gaps) >= 0.25
-    assert all(gap >= 0.95 * 5 for at, gap in zip(times, gaps, strict=False) if at > FULL_SPEED_S + 5)
-    assert gaps[-1] >= 0.95 * 30
+    assert all(gap >= 5 for at, gap in zip(times, gaps, strict=False) if at > FULL_SPEED_S + 5)
+    assert gaps[-1] >= 30
 
 
 def test_later_the_machine_is_left_to_the_person():
@@ -116,12 +116,12 @@ def test_slow_calls_refined_without_end_are_answered_before_any_rest():
 
 def test_times_are_per_call():
     clock, recorder = simulated_clock(), Recorder()
-    timed = workload(lambda: clock.work(4e6), lambda: clock.work(2e6), calls=4, train=True)
+    timed = workload(lambda: clock.work(4e6), lambda: clock.work(1e6), calls=4, train=True)
     measure_on(simulated_machine(clock), timed, recorder, 1.0)
     last = recorder.last
-    assert (last.eager_us, last.compiled_us, last.calls, last.train) == (1000, 500, 4, True)
-    assert (last.eager_p10_us, last.compiled_p90_us) == (1000, 500)
-    assert (last.eager_halves_us, last.compiled_halves_us) == ((1000, 1000), (500, 500))
+    assert (last.eager_us, last.compiled_us, last.calls, last.train) == (1000, 250, 4, True)
+    assert (last.eager_p10_us, last.compiled_p90_us) == (1000, 250)
+    assert (last.eager_halves_us, last.compiled_halves_us) == ((1000, 1000), (250, 250))
     assert (last.block, last.block_compiled) == (1, 2), "blocks last about as long on both sides"
 
 

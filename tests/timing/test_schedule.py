@@ -23,6 +23,7 @@ def test_the_first_turns_are_enough_for_a_first_verdict():
     assert sum(turn.control for turn in first) == 5
 
 
-def test_one_turn_in_ten_goes_on_as_a_control():
-    later = list(islice(turns(), 11, 1_011))
+def test_controls_go_on_at_one_turn_in_four_then_in_ten():
+    assert sum(turn.control for turn in islice(turns(), 11, 31)) == 5
+    later = list(islice(turns(), 31, 1_031))
     assert sum(turn.control for turn in later) == 100

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcexplore.capture.fxnode import fx_node
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import compile_id
-from tcexplore.capture.origins import with_origins
+from tcexplore.capture.origins import aten_node
 from tcexplore.capture.project import Project
 from tcexplore.capture.saved import partition
 from tcexplore.capture.trace import StructuredTrace
@@ -42,7 +41,7 @@ class AotGraphs:
         self._hooks.emit(partition(compile_id(), forward.graph, backward.graph, self._project))
 
     def _emit(self, stage: str, phase: str, module: Any) -> None:
-        nodes = tuple(with_origins(fx_node(node, self._project), node) for node in module.graph.nodes)
+        nodes = tuple(aten_node(node, self._project) for node in module.graph.nodes)
         self._hooks.emit(AtenGraph(graph=compile_id(), stage=stage, phase=phase, nodes=nodes))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tcexplore.capture.fxnode import fx_node
+from tcexplore.capture import replaced
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.origins import with_origins
+from tcexplore.capture.origins import aten_node
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import AtenGraph
@@ -46,7 +46,8 @@ def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # 
         if root(lowering) is not lowering or getattr(lowering, "is_const_graph", False):
             return
         graph, phase = compilation(lowering)
-        nodes = tuple(with_origins(fx_node(node, project), node) for node in lowering.graph.nodes)
+        nodes = tuple(aten_node(node, project) for node in lowering.graph.nodes)
         hooks.emit(AtenGraph(graph=graph, stage="post_grad", phase=phase, nodes=nodes))
 
+    replaced.install(hooks)
     hooks.watch("post-grad graph", "torch._inductor.graph:GraphLowering.run", before=lowering_begins)

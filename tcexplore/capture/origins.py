@@ -1,17 +1,39 @@
-"""From a node of an AOT or post-grad graph back to the Dynamo nodes that it came from."""
+"""From a node of an AOT or post-grad graph back to the Dynamo nodes and to the lines that it came from."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from tcexplore.events import FxNode
+from tcexplore.capture.fxnode import fx_node
+from tcexplore.capture.project import Project
+from tcexplore.capture.replaced import sources
+from tcexplore.events import FxNode, Location
 
 
-def with_origins(record: FxNode, node: Any) -> FxNode:
-    """The record with its `origins`. A node of the backward has none of its own: torch keeps with it the source
-    functions of the forward node whose gradient it computes, each under the name of its Dynamo node."""
-    if record.origins or node.op == "placeholder":
+def aten_node(node: Any, project: Project) -> FxNode:
+    """The record of a node below Dynamo's, with its `origins`. `location` is None for a node that replaced several of
+    different lines."""
+    record = fx_node(node, project)
+    if node.op == "placeholder":
         return record
-    sources = node.meta.get("source_fn_stack") or node.meta.get("fwd_source_fn_stack")
-    return replace(record, origins=(str(sources[-1][0]),)) if sources else record
+    found = lines(node, project)
+    return replace(
+        record,
+        origins=tuple(dict.fromkeys(name for source in sources(node) for name in _origins(source, project))),
+        location=record.location or (found[0] if len(found) == 1 else None),
+    )
+
+
+def lines(node: Any, project: Project) -> tuple[Location, ...]:
+    """The person's innermost line of a node, or the lines of those that it replaced."""
+    stacks = (project.frames_of_text(source.stack_trace) for source in sources(node))
+    return tuple(dict.fromkeys(frames[-1] for frames in stacks if frames))
+
+
+def _origins(node: Any, project: Project) -> tuple[str, ...]:
+    """A node of the backward has none of its own: torch keeps with it the source functions of the forward node whose
+    gradient it computes, each under the name of its Dynamo node."""
+    named = fx_node(node, project).origins
+    functions = node.meta.get("source_fn_stack") or node.meta.get("fwd_source_fn_stack")
+    return named or ((str(functions[-1][0]),) if functions else ())

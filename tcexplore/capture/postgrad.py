@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from tcexplore.capture.origins import lines
 from tcexplore.capture.project import Project
 from tcexplore.events import Location
 
@@ -16,7 +17,7 @@ class PostGrad:
     def __init__(self, graph: Any, project: Project) -> None:
         self._nodes = {node.name: node for node in graph.nodes}
         self._project = project
-        self._places: dict[str, Location | None] = {}
+        self._places: dict[str, tuple[Location, ...]] = {}
 
     @cached_property
     def _order(self) -> dict[str, int]:
@@ -37,13 +38,11 @@ class PostGrad:
 
     def source(self, names: Iterable[str]) -> tuple[Location, ...]:
         """The person's innermost lines, each once."""
-        places = (self._place(name) for name in self.sort(names))
-        return tuple(dict.fromkeys(place for place in places if place is not None))
+        return tuple(dict.fromkeys(place for name in self.sort(names) for place in self._lines(name)))
 
-    def _place(self, name: str) -> Location | None:
+    def _lines(self, name: str) -> tuple[Location, ...]:
         if name not in self._places:
-            frames = self._project.frames_of_text(self._nodes[name].stack_trace)
-            self._places[name] = frames[-1] if frames else None
+            self._places[name] = lines(self._nodes[name], self._project)
         return self._places[name]
 
 

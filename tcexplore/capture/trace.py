@@ -46,6 +46,10 @@ class StructuredTrace(logging.Handler):
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
 
+    def remove(self) -> None:
+        """Listen no more."""
+        logging.getLogger("torch.__trace").removeHandler(self)
+
     def handle(self, record: logging.LogRecord) -> bool:
         metadata: Mapping[str, Any] = getattr(record, "metadata", {})
         if "str" in metadata:

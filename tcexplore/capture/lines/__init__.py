@@ -6,6 +6,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.lines.bodies import LoopBodies
 from tcexplore.capture.lines.folded import FoldedValues
 from tcexplore.capture.lines.handover import Handover
+from tcexplore.capture.lines.helpers import HelperFunctions
 from tcexplore.capture.lines.marks import Marks
 from tcexplore.capture.lines.reductions import Reductions
 from tcexplore.capture.lines.running import Running
@@ -21,6 +22,8 @@ def install(hooks: Hooks) -> Handover:
     marks, running = Marks(), Running()
     handover = Handover(marks)
     if handover.install(hooks):
-        for part in (running, FoldedValues(running), LoopBodies(running), Writing(marks), Reductions(marks)):
+        for part in (running, FoldedValues(running), LoopBodies(running)):
             part.install(hooks)
+        for writer in (Writing(marks), Reductions(marks), HelperFunctions(marks)):
+            writer.install(hooks)
     return handover

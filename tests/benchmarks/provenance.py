@@ -1,0 +1,128 @@
+"""How much of the generated code is linked to the person's lines, what that costs, and that it changes nothing.
+
+    python -m tests.benchmarks.provenance [--models NAME,…] [--no-gpu] [--show-unlinked]
+
+One row for each model, phase and language: kernels with their source lines, statements with an op and a line. Then, for
+each model, whether wrapper and kernels are the same text with and without the hooks, and the ratio of compile times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+import torch._dynamo
+
+from tcexplore.events import Event, FactMissing, Kernel
+from tests.benchmarks.provenance_models import Model, models
+from tests.capture.compiling import captured, compiled, generated, watching
+from tests.capture.statements import linked
+
+ROW = "{:24} {:9} {:7} {:>9} {:>9} {:>12} {:>8}"
+
+
+class Counts(NamedTuple):
+    """Kernels, those with source lines, statements, those that are linked."""
+
+    kernels: int
+    sourced: int
+    statements: int
+    linked: int
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="", help="only those whose name contains one of these")
+    parser.add_argument("--no-gpu", action="store_true", help="leave Triton out")
+    parser.add_argument("--no-cost", action="store_true", help="leave identity and cost out")
+    parser.add_argument("--show-unlinked", action="store_true", help="print each statement without a link")
+    options = parser.parse_args()
+    wanted = [name for name in options.models.split(",") if name]
+    chosen = [m for m in models() if not wanted or any(name in m.name for name in wanted)]
+    coverage(chosen, gpu=not options.no_gpu, show=options.show_unlinked)
+    if not options.no_cost:
+        cost(chosen)
+
+
+def coverage(chosen: Iterable[Model], *, gpu: bool, show: bool) -> None:
+    """Linked kernels and statements, model by model and in all."""
+    print(ROW.format("model", "phase", "code", "kernels", "sourced", "statements", "linked"))
+    totals: dict[tuple[str, str], list[Counts]] = collections.defaultdict(list)
+    for model in chosen:
+        for train, on_gpu in [(False, False), (True, False)] + ([(False, True), (True, True)] if gpu else []):
+            torch.manual_seed(0)
+            module, inputs = model.make()
+            try:
+                events = captured(module, inputs, model.file, train=train, gpu=on_gpu)
+            except Exception as error:
+                print(f"{model.name:24} {'train' if train else 'forward':9} could not be compiled: {error!s:.90}")
+                continue
+            for key, counts in _counted(events, train=train, show=show).items():
+                totals[key].append(counts)
+                _row(model.name, *key, counts)
+    for (phase, language), several in sorted(totals.items()):
+        _row("all", phase, language, Counts(*(sum(column) for column in zip(*several, strict=True))))
+
+
+def _counted(events: list[Event], *, train: bool, show: bool) -> dict[tuple[str, str], Counts]:
+    found: dict[tuple[str, str], list[Counts]] = collections.defaultdict(list)
+    for event in events:
+        if isinstance(event, FactMissing):
+            print("  missing:", event.fact, event.symbol, event.reason)
+        if not isinstance(event, Kernel):
+            continue
+        phase = f"{event.phase}{'' if event.phase == 'backward' or not train else ' (t)'}"
+        if event.language == "extern":
+            found[phase, "extern"].append(Counts(1, bool(event.source_lines), 0, 0))
+            continue
+        good, bad = linked(event)
+        if show:
+            _show(event, bad)
+        found[phase, event.language].append(Counts(1, bool(event.source_lines), len(good) + len(bad), len(good)))
+    return {key: Counts(*(sum(column) for column in zip(*several, strict=True))) for key, several in found.items()}
+
+
+def _show(kernel: Kernel, unlinked: set[int]) -> None:
+    lines, known = kernel.source.split("\n"), {line.n: line for line in kernel.lines}
+    for n in sorted(unlinked):
+        nodes = ",".join(known[n].nodes) if n in known else "-"
+        print(f"    {kernel.name[:40]:40} {n:4} [{nodes}] {lines[n - 1].strip()[:130]}")
+
+
+def _row(name: str, phase: str, language: str, counts: Counts) -> None:
+    share = f"{100 * counts.linked / counts.statements:.1f} %" if counts.statements else "-"
+    print(ROW.format(name, phase, language, counts.kernels, counts.sourced, counts.statements, share))
+
+
+def cost(chosen: Iterable[Model], repeats: int = 5) -> None:
+    """The same code with the hooks and without, and the time of a compile with everything on disk already."""
+    print(f"\n{'model':24} {'same code':10} {'without':>9} {'with':>9} {'ratio':>6}")
+    for model in chosen:
+        module, inputs = model.make()
+        plain: list[float] = []
+        hooked: list[float] = []
+        texts: dict[bool, list[str]] = {}
+        for _ in range(repeats + 1):
+            texts[False] = generated(lambda: plain.append(_timed(compiled, module, inputs)))
+            with watching(model.file):
+                texts[True] = generated(lambda: hooked.append(_timed(compiled, module, inputs)))
+        without, with_hooks = statistics.median(plain[1:]), statistics.median(hooked[1:])
+        same = "yes" if texts[False] == texts[True] else "NO"
+        print(f"{model.name:24} {same:10} {without:8.2f}s {with_hooks:8.2f}s {with_hooks / without:6.2f}")
+
+
+def _timed(compile_: Callable[..., None], module: Any, inputs: tuple[Any, ...]) -> float:
+    torch.manual_seed(0)
+    start = time.perf_counter()
+    compile_(module, inputs, train=True)
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

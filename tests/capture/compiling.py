@@ -1,0 +1,79 @@
+"""Compile a model in this process with the capture's hooks on, and take them off again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._dynamo
+import torch._functorch.config
+import torch._inductor.config
+from torch._inductor.graph import GraphLowering
+
+from tcexplore.capture import aot, caches, fusion, inductor, kernels, wrapper
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+from tcexplore.events import Event
+from tests.capture import no_gpu
+
+_ROOMS = (aot, inductor, kernels, wrapper, fusion, caches)
+
+
+@contextlib.contextmanager
+def watching(file: str) -> Iterator[list[Event]]:
+    """Everything below Dynamo is watched while inside; what is made known of the person's `file` goes into the list."""
+    import torch._inductor.codegen.cpp
+    import torch._inductor.codegen.triton
+    import torch._inductor.compile_fx  # noqa: F401
+
+    events: list[Event] = []
+    hooks = Hooks(events.append)
+    trace = StructuredTrace(hooks)
+    for room in _ROOMS:
+        room.install(hooks, trace, Project(file))
+    trace.install()
+    try:
+        yield events
+    finally:
+        trace.remove()
+        hooks.remove()
+
+
+def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: bool = False) -> None:
+    """Compile and run a model, forward and, to `train`, backward; for a `gpu` nothing but generate the code."""
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(fx_graph_cache=False), torch._functorch.config.patch(enable_autograd_cache=False):
+        program = torch.compile(model, backend=no_gpu.backend if gpu else "inductor")
+        with contextlib.nullcontext() if train else torch.no_grad():
+            output = program(*inputs)
+            total = loss(output) if train else None
+            if isinstance(total, torch.Tensor):
+                total.backward()
+
+
+def generated(action: Callable[[], Any]) -> list[str]:
+    """The text of every module that Inductor writes during `action`: wrapper and kernels."""
+    texts: list[str] = []
+    with mock.patch.object(GraphLowering, "save_output_code", texts.append):
+        action()
+    return texts
+
+
+def loss(output: Any) -> torch.Tensor:
+    """The mean of every floating-point tensor of an output."""
+    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+    return sum(leaf.float().mean() for leaf in leaves if leaf.is_floating_point() and leaf.requires_grad)
+
+
+def captured(model: Any, inputs: tuple[Any, ...], file: str, *, train: bool = False, gpu: bool = False) -> list[Event]:
+    """The events of one compile."""
+    with contextlib.ExitStack() as stack:
+        if gpu:
+            stack.enter_context(no_gpu.stopping())
+        events = stack.enter_context(watching(file))
+        compiled(model, inputs, train=train, gpu=gpu)
+    return events

@@ -1,0 +1,37 @@
+"""Which lines of a kernel's source are statements: assignments of temporaries and accumulators, loads, stores."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tcexplore.events import Kernel
+
+_VALUE = re.compile(r"\b_?tmp\w*\b|\b(?:in|out|in_out)_ptr\d+\b|\btl\.(?:load|store|atomic_\w+)\(")
+_CONTROL = ("for", "if", "else", "while", "with", "#", "@", "def ", "{", "}", "//")
+_ALIAS = re.compile(r"auto \w*ptr\d+ = \w*ptr\d+;$")
+
+
+def statements(kernel: Kernel) -> list[int]:
+    """Line numbers, from 1, of the statements in a generated kernel's body."""
+    lines = kernel.source.split("\n")
+    bodies = _triton_bodies(kernel.source) if kernel.language == "triton" else range(lines.index("{") + 1, len(lines))
+    return [n + 1 for n in bodies if _is_statement(lines[n].strip(), kernel.language)]
+
+
+def _triton_bodies(source: str) -> list[int]:
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    return [n for function in functions for n in range(function.body[0].lineno - 1, function.end_lineno)]
+
+
+def _is_statement(line: str, language: str) -> bool:
+    if line.startswith(_CONTROL) or _ALIAS.match(line) or not _VALUE.search(line):
+        return False
+    return language == "triton" or line.endswith((";", "="))
+
+
+def linked(kernel: Kernel) -> tuple[set[int], set[int]]:
+    """The statements that have an op and a line of the person's, and those that have not."""
+    known = {line.n for line in kernel.lines if line.nodes and line.source}
+    found = set(statements(kernel))
+    return found & known, found - known

@@ -1,0 +1,58 @@
+"""`python -m tests.pictures.make`: the README's picture, taken of the real app on a real sample.
+
+The break that `samples/mlp.py` ends with is in it, so the picture shows every pane at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from tcexplore.events import Config
+from tcexplore.session import Snapshot
+from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.file_engine import FileEngine
+
+HERE = Path(__file__).parent
+SAMPLE = HERE.parents[1] / "samples" / "mlp.py"
+SIZE = (172, 50)
+PAIRS = 40
+"""Interleaved pairs to wait for, so that the timing has settled."""
+
+PATIENCE_S = 180.0
+
+
+def enough(snapshot: Snapshot | None) -> bool:
+    """Whether all is on the screen that the picture should show."""
+    if snapshot is not None and snapshot.failed is not None:
+        raise SystemExit(f"{snapshot.failed.type}: {snapshot.failed.message}")
+    return snapshot is not None and snapshot.timing is not None and snapshot.timing.pairs >= PAIRS
+
+
+async def take() -> str:
+    """The screen of the app as SVG, some time after its first run."""
+    engine = FileEngine(str(SAMPLE), Config())
+    app = ExplorerApp(engine)
+    async with app.run_test(size=SIZE) as pilot, asyncio.timeout(PATIENCE_S):
+        while not enough(app.session.newest):
+            await pilot.pause(0.25)
+        await pilot.press("b")
+        await pilot.pause()
+        return app.export_screenshot(title="tcexplore samples/mlp.py")
+
+
+def tidy(svg: str) -> str:
+    """Without fonts to fetch, with the same names in every picture, and no spaces at line ends."""
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"terminal-\d+", "terminal", svg)
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
+
+
+def main() -> None:
+    """Write the picture beside this file."""
+    (HERE / "mlp.svg").write_text(tidy(asyncio.run(take())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Which room may import what, held in fresh interpreters."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import tcexplore
+
+FRONT = ("cli", "doctor", "events", "report", "session", "supervisor", "ui", "watch")
+"""The rooms of the front end's process: torch would cost it more than a second before the first frame."""
+
+PURE = ("events", "session", "report")
+"""What holds, folds and prints events needs no terminal app."""
+
+MAY_IMPORT = {
+    "events": {"events"},
+    "session": {"events", "session"},
+    "watch": {"watch"},
+    "report": {"events", "session", "report"},
+    "supervisor": {"events", "supervisor"},
+    "capture": {"capture", "events"},
+    "timing": {"timing", "events", "capture"},
+}
+"""tcexplore's own rooms that a room may import: the one-way street."""
+
+
+def modules(room: str) -> list[str]:
+    """Every module of a room, but for those that are programs."""
+    found = [f"tcexplore.{room}"]
+    package = __import__(found[0], fromlist=["_"])
+    found += [info.name for info in pkgutil.walk_packages(getattr(package, "__path__", ()), f"tcexplore.{room}.")]
+    return [name for name in found if not name.endswith("__main__")]
+
+
+def loaded_by(names: list[str]) -> set[str]:
+    """What is in `sys.modules` after importing these in a fresh interpreter."""
+    code = "import sys, importlib\nfor name in sys.argv[1:]: importlib.import_module(name)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("room", FRONT)
+def test_the_front_end_never_imports_torch(room: str):
+    assert not loaded_by(modules(room)) & {"torch", "triton"}
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_what_is_pure_never_imports_textual(room: str):
+    assert "textual" not in loaded_by(modules(room))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("room", ["worker", "capture", "timing"])
+def test_the_workers_side_never_imports_textual(room: str):
+    loaded = loaded_by(modules(room))
+    assert "textual" not in loaded
+    assert not {name for name in loaded if name.startswith(("tcexplore.ui", "tcexplore.cli", "tcexplore.report"))}
+
+
+@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if room not in ("capture", "timing")])
+def test_rooms_import_only_what_stands_on_their_left(room: str):
+    assert rooms_loaded(room) <= MAY_IMPORT[room] | {""}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("room", ["capture", "timing"])
+def test_capture_and_timing_import_only_what_stands_on_their_left(room: str):
+    assert rooms_loaded(room) <= MAY_IMPORT[room] | {""}
+
+
+def rooms_loaded(room: str) -> set[str]:
+    """tcexplore's own rooms among what a room loads; empty for the package itself."""
+    own = {name for name in loaded_by(modules(room)) if name.partition(".")[0] == tcexplore.__name__}
+    return {([*name.split("."), ""])[1] for name in own}
+
+
+def test_asking_for_the_version_loads_next_to_nothing():
+    code = (
+        "import sys\nfrom tcexplore.cli import main\ntry: main(['--version'])\nexcept SystemExit: print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"torch", "textual", "rich", "asyncio", "watchfiles"}

@@ -67,7 +67,7 @@ def cause_of_values(values: Compared, code: str) -> Cause:
     """The cause where a guard's code compared values."""
     what, old, new = values
     if old == ONE_OBJECT:
-        return Cause(what, old, new, f"`{what}` are {new}; it was compiled for {old}.")
+        return Cause(what, old, new, f"`{what.replace(" and ", "` and `")}` are {new}; it was compiled for {old}.")
     if new and old and old != code:
         return Cause(what, old, new, f"`{what}` is {new}; it was compiled for {old}.")
     if new and old:

@@ -84,13 +84,13 @@ def _marking(graph: Callable[..., Any]) -> Callable[..., Any]:
     from torch.compiler import disable
     from torch.profiler import record_function
 
-    @disable
     @wraps(graph, updated=())
     def marked(*args: Any, **kwargs: Any) -> Any:
         with record_function(_MARK):
             return graph(*args, **kwargs)
 
-    return marked
+    undisturbed: Callable[..., Any] = disable(marked)
+    return undisturbed
 
 
 @contextmanager

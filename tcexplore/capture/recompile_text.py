@@ -67,7 +67,8 @@ def cause_of_values(values: Compared, code: str) -> Cause:
     """The cause where a guard's code compared values."""
     what, old, new = values
     if old == ONE_OBJECT:
-        return Cause(what, old, new, f"`{what.replace(" and ", "` and `")}` are {new}; it was compiled for {old}.")
+        both = what.replace(" and ", "` and `")
+        return Cause(what, old, new, f"`{both}` are {new}; it was compiled for {old}.")
     if new and old and old != code:
         return Cause(what, old, new, f"`{what}` is {new}; it was compiled for {old}.")
     if new and old:

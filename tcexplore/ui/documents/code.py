@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.report.words import count
@@ -44,15 +45,21 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
-    """All kernels in the order of their calls, a row each, and a blank one."""
-    kernels = snapshot.kernels
+    """All kernels in the order of their calls, a row each, those of several graphs or phases under a heading each."""
     number = max((len(label.text) for label in known.kernel.values()), default=0)
     where = places(snapshot.file)
+    groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
+    entries: list[Kernel | Row] = []
+    for (graph, phase), group in groups:
+        entries += [row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []
+        entries += group
+    entries.append(BLANK)
 
     def build(index: int) -> Row:
-        return summary(kernels[index], known, where, number, width) if index < len(kernels) else BLANK
+        entry = entries[index]
+        return entry if isinstance(entry, Row) else summary(entry, known, where, number, width)
 
-    return Part(len(kernels) + 1, build)
+    return Part(len(entries), build)
 
 
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:

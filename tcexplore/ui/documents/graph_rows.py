@@ -94,7 +94,7 @@ class GraphRows:
 
     def _node(self, node: FxNode, drawn: Drawn) -> Row:
         columns, kernels = self._columns, self._kernels((node,))
-        line = self._places.short(node.location)
+        line, steps = self._places.short(node.location), stride(node)
         spans = (
             *self._gutter(drawn, kernels),
             Span(f"{shortened(op(node), columns.op):<{columns.op}} ", "node"),
@@ -102,9 +102,9 @@ class GraphRows:
             Span(f" {tensor(node):<{columns.value}} ", "shape"),
             Span(f"{line:>{columns.line}}  ", "muted"),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
-            Span(f"{stride(node)}  " if stride(node) else "", "warn"),
+            Span(f"{steps}  " if steps else "", "warn"),
             Span(f"{node.op} ", "dim"),
-            Span(_WORD.sub(self._source, call(node)), "target"),
+            Span(call(node, _WORD.sub(self._source, node.args)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),
         )
         return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {call(node)}")

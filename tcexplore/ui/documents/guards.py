@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from tcexplore.events import Guard, GuardsInstalled, Recompiled
+from tcexplore.events import Guard, GuardsInstalled
 from tcexplore.report.words import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, guard_link, line_link
@@ -12,7 +12,8 @@ from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import Places, places
-from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.ui.documents.prose import fold
+from tcexplore.ui.documents.recompiles import recompiles
 
 TEACHES = (
     "Each compiled graph holds only under conditions: the sizes and dtypes of its inputs, the values of what your code "
@@ -24,7 +25,7 @@ def guards(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     """The document of the pane."""
     if not snapshot.guards and not snapshot.recompiles:
         return Parts("", [nothing(snapshot, width, TEACHES)])
-    parts = [fixed(_recompiles(snapshot, width))]
+    parts = [fixed(recompiles(snapshot, width))]
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)
@@ -37,37 +38,9 @@ def _title(snapshot: Snapshot) -> str:
     return f"{shown:,} of {len(every):,}{again}"
 
 
-def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    for found in snapshot.recompiles:
-        links = (line_link(found.location),) if found.location else ()
-        yield from (Row(r.spans, links, found.location) for r in _recompile(found, places(snapshot.file), width))
-        yield BLANK
-
-
-def _recompile(found: Recompiled, where: Places, width: int) -> Iterator[Row]:
-    used = f"  {found.entries} of {found.limit}" if found.entries and found.limit else ""
-    yield row((f"↻ {found.of} → {found.graph}", "recompile"), (used, "warn" if found.limit_hit else "muted"),
-              (f"  {where.words(found.location)}", "muted"))  # fmt: skip
-    if found.old or found.new:
-        yield row(
-            "   ",
-            (found.old or "?", "removed"),
-            (" → ", "muted"),
-            (found.new or "?", "added"),
-            f"  {found.failed_guard}",
-        )
-    elif found.failed_guard:
-        yield from wrapped(found.failed_guard, width, indent=3)
-    if found.reason and found.reason != found.failed_guard:
-        yield from wrapped(found.reason, width, "muted", indent=3)
-    if found.limit_hit:
-        said = "the limit is reached: from now on this frame runs eagerly, uncompiled"
-        yield from wrapped(said, width, "break", indent=3, lead="✖ ")
-
-
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
     name = f"guards {installed.graph}"
-    readable = [guard for guard in installed.guards if not guard.plumbing]
+    readable = sorted((guard for guard in installed.guards if not guard.plumbing), key=lambda guard: not guard.source)
     parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  one check {installed.latency_us:.0f} µs"

@@ -54,7 +54,7 @@ def _figures(save: Summary) -> tuple[Span, ...]:
     kernels = Span(f" {save.kernels}k", "muted") if save.kernels else Span("")
     speed = (
         Span(f" {save.speedup:.2f}×", save.verdict if save.verdict in ("faster", "slower") else "")
-        if save.speedup
+        if save.speedup and save.verdict != "measuring"
         else Span("")
     )
     return broken, graphs, kernels, speed

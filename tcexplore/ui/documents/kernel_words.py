@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tcexplore.events import Kernel
 from tcexplore.report.words import size
@@ -10,7 +11,10 @@ from tcexplore.session.links import Link, kernel_link, line_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.labels import Labels
 from tcexplore.ui.documents.places import Places
-from tcexplore.ui.documents.prose import fold, row, wrapped
+from tcexplore.ui.documents.prose import fold, row, shortened, wrapped
+
+LONGEST = 20
+"""Characters of an op's name in a list of ops."""
 
 LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
 
@@ -65,7 +69,8 @@ def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
     """The labels of the ops, behind the first `most` only how many more there are."""
     fused = known.fused(kernel)
     shown = fused if most is None else fused[:most]
-    spans = [span for label in shown for span in (*label.spans, Span(" "))][:-1]
+    short = (replace(label, text=shortened(label.text, LONGEST)) for label in shown)
+    spans = [span for label in short for span in (*label.spans, Span(" "))][:-1]
     return (*spans, Span(f" +{len(fused) - len(shown)}", "muted")) if len(fused) > len(shown) else tuple(spans)
 
 

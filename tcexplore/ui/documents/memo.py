@@ -9,19 +9,21 @@ from typing import TypeVar, TypeVarTuple
 Made = TypeVar("Made")
 From = TypeVarTuple("From")
 
+_SMALL = (int, str, frozenset)
+"""Compared by value."""
+
 
 def by_identity(kept: int) -> Callable[[Callable[[*From], Made]], Callable[[*From], Made]]:
-    """Remember the newest `kept` results of a function of immutable arguments, compared by identity.
+    """Remember the newest `kept` results of a function of immutable arguments, records compared by identity.
 
-    Comparing the arguments themselves would cost as much as making most results again: they are tuples of
-    thousands of records.
+    Comparing the records themselves would cost as much as making most results again: they are thousands.
     """
 
     def decorate(make: Callable[[*From], Made]) -> Callable[[*From], Made]:
-        known: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], Made]] = OrderedDict()
+        known: OrderedDict[tuple[object, ...], tuple[tuple[object, ...], Made]] = OrderedDict()
 
         def remembered(*given: *From) -> Made:
-            key = tuple(map(id, given))
+            key = tuple(value if isinstance(value, _SMALL) else id(value) for value in given)
             if key not in known:
                 known[key] = (given, make(*given))
             known.move_to_end(key)

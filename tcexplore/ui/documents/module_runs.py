@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ def runs(nodes: Sequence[FxNode]) -> list[Run]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def block(module: str | None) -> str | None:
     """The part of a module's path that is worth a fold: up to its first number (`self.layers.3`), else two names."""
     if not module:

@@ -19,13 +19,12 @@ def stride(node: FxNode) -> str:
     return "" if node.contiguous or node.stride is None else f"stride [{', '.join(node.stride)}]"
 
 
-def call(node: FxNode) -> str:
-    """What the node calls and with what: `torch.nn.functional.gelu(layer_norm)`."""
-    if node.op == "placeholder":
-        return node.target
+def call(node: FxNode, args: str | None = None) -> str:
+    """What the node calls and with what: `torch.nn.functional.gelu(layer_norm)`; `args` stands for its own."""
+    args = node.args if args is None else args
     if node.op == "output":
-        return node.args
-    return f"{node.target}({node.args})" if node.op.startswith("call_") else node.target
+        return args
+    return f"{node.target}({args})" if node.op.startswith("call_") else node.target
 
 
 def op(node: FxNode) -> str:

@@ -62,6 +62,10 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     word, style, means = VERDICTS.get(estimate.verdict, (estimate.verdict, "strong", ""))
+    if estimate.verdict == "measuring":
+        yield row((f" {word}", style), (f"  {estimate.speedup:.2f}× so far", "muted"))
+        yield from wrapped(means, width, "muted")
+        return
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
     yield row((f" {word}", style), (f"  {estimate.speedup:.2f}×", style), (interval, "interval"),
               (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip

@@ -9,7 +9,7 @@ from tcexplore.session import Session, Snapshot, changes, summarise
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.fitted import Piece, fitted, piece
 
-STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "measuring": "running"}
+STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
 
 
 def verdict(session: Session, width: int = 160) -> Row:
@@ -63,7 +63,9 @@ def _breaks(shown: Snapshot) -> Piece:
 
 def _speed(shown: Snapshot) -> Iterator[Piece]:
     timing = shown.timing
-    if timing is not None:
+    if timing is not None and timing.verdict == "measuring":
+        yield piece(f"timing, {count(timing.pairs, 'pair')} so far", "running", 1)
+    elif timing is not None:
         style = STYLES.get(timing.verdict, "")
         yield piece(f"{timing.speedup:.2f}× {timing.verdict}", style)
         yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tcexplore.timing import device as devices
+from tcexplore.timing.measure import measure
+from tests.timing.simulation import Recorder, workload
+
+CPU = torch.device("cpu")
+
+
+def test_a_cpu_has_a_name_and_no_time_of_its_own():
+    assert devices.name(CPU) == "cpu"
+    assert devices.device_timer(CPU, None) is None
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_many_small_launches_are_launch_bound_and_one_long_kernel_is_not():
+    cuda = torch.device("cuda")
+    small, large = torch.ones(16, device=cuda), torch.ones(4096, 4096, device=cuda)
+
+    def launches() -> None:
+        for _ in range(50):
+            small.add_(1)
+
+    def product() -> None:
+        torch.mm(large, large)
+
+    recorder = Recorder()
+    measure(workload(product, launches, device=cuda), recorder, 1.0)
+    last = recorder.last
+    assert last.device_eager_us == pytest.approx(last.eager_us, rel=0.3)
+    assert last.device_compiled_us is not None
+    assert last.device_compiled_us < 0.7 * last.compiled_us
+    assert last.notes[0].startswith("launch-bound")
+    assert last.device.startswith("cuda: ")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_synchronising_waits_for_the_work():
+    cuda = torch.device("cuda")
+    large = torch.ones(8192, 8192, device=cuda)
+    done = torch.cuda.Event()
+    torch.mm(large, large)
+    done.record()
+    devices.synchroniser(cuda)()
+    assert done.query()

@@ -5,11 +5,21 @@ from __future__ import annotations
 from tcexplore.session import Session, Snapshot
 from tests.snapshots import large
 from tests.snapshots.mlp_source import FILE, FOLDER, SOURCE
-from tests.snapshots.runs import complete, facts_missing, failed, grow, nothing_compiled, one_graph, recompiled, running
+from tests.snapshots.runs import (
+    complete,
+    facts_missing,
+    failed,
+    grow,
+    nothing_compiled,
+    one_graph,
+    recompiled,
+    running,
+    two_files,
+)
 
 __all__ = [
     "FILE", "FOLDER", "SOURCE", "complete", "facts_missing", "failed", "grow", "large", "nothing_compiled", "one_graph",
-    "recompiled", "running", "session", "sitting",
+    "recompiled", "running", "session", "sitting", "two_files",
 ]  # fmt: skip
 
 

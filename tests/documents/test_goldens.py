@@ -44,6 +44,12 @@ def test_other_runs(pane: str, run: str):
     golden.check(f"{pane}-{run}", golden.text(BUILDERS[pane](RUNS[run](), frozenset(), WIDE)))
 
 
+def test_lines_of_another_module():
+    run = fakes.two_files()
+    source = BUILDERS["source"](run, frozenset({f"file {fakes.FOLDER}/samples/layers.py"}), WIDE)
+    golden.check("two_files", golden.text(source) + golden.text(BUILDERS["graph"](run, frozenset(), WIDE)))
+
+
 def test_folds_opened():
     found = []
     for pane, build in BUILDERS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tcexplore.events import (
     Config,
@@ -11,6 +12,7 @@ from tcexplore.events import (
     FactMissing,
     Failed,
     Finished,
+    Location,
     ModulesImported,
     Output,
     PhaseStarted,
@@ -59,6 +61,21 @@ def _compiled(*, lines: bool = True, triton: bool = False) -> tuple[Event, ...]:
         mlp_kernels.wrappers()[1], mlp_dynamo.guards("1/0"), *mlp_timing.PHASES, mlp_dynamo.OUTSIDE,
         Output(stream="stderr", text="UserWarning: lr_scheduler[0] was [/b] not stepped\n"),
     )  # fmt: skip
+
+
+def two_files(run: int = 3) -> Snapshot:
+    """Two of the nodes, and a guard, come from another module of the person's; one tensor is not contiguous."""
+    layers = f"{FOLDER}/samples/layers.py"
+    graph = mlp_graphs.first_graph()
+    moved = {"layer_norm": Location(layers, 12, "forward"), "h_1": Location(layers, 14, "forward")}
+    nodes = (
+        replace(node, location=moved[node.name], stack=(*node.stack, moved[node.name])) if node.name in moved else node
+        for node in graph.nodes
+    )
+    turned = (replace(node, contiguous=False, stride=("1", "64")) if node.name == "h_2" else node for node in nodes)
+    guard = replace(mlp_dynamo.guards().guards[1], location=moved["layer_norm"], user_code="return self.norm(x)")
+    guards = replace(mlp_dynamo.guards(), guards=(guard,))
+    return grow(run, (ENTRY, replace(graph, nodes=tuple(turned)), guards, Finished()))
 
 
 def one_graph(run: int = 8) -> Snapshot:

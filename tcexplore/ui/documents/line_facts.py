@@ -15,7 +15,8 @@ Line = tuple[str, int]
 
 
 class LineFacts:
-    """By line: how many `nodes` of the Dynamo graphs came from it, its `breaks`, `guards` and skipped frames."""
+    """By line: how many `nodes` of the Dynamo graphs came from it, how many from what it calls in the person's files
+    (`below`), its `breaks`, `guards` and skipped frames."""
 
     def __init__(
         self,
@@ -25,7 +26,9 @@ class LineFacts:
         skipped: tuple[ev.FrameSkipped, ...],
         known: Labels,
     ) -> None:
-        self.nodes = Counter(_line(n.location) for g in graphs for n in g.nodes if n.location and _computes(n))
+        ops = [node for graph in graphs for node in graph.nodes if _computes(node)]
+        self.nodes = Counter(_line(node.location) for node in ops if node.location)
+        self.below = Counter(line for node in ops for line in set(map(_line, node.stack[:-1])))
         self.breaks: dict[Line, list[ev.GraphBreak]] = {}
         self.guards: dict[Line, list[Link]] = {}
         self.skipped: dict[Line, ev.FrameSkipped] = {_line(s.frame): s for s in skipped}
@@ -49,7 +52,7 @@ class LineFacts:
 
     def lines(self, file: str) -> list[int]:
         """The lines of a file that anything is known of, in order."""
-        known = {*self.nodes, *self.breaks, *self.guards, *self.skipped, *self._labels.of_line}
+        known = {*self.nodes, *self.below, *self.breaks, *self.guards, *self.skipped, *self._labels.of_line}
         return sorted(line for name, line in known if name == file)
 
     def files(self) -> list[str]:

@@ -18,7 +18,10 @@ from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import fold, row
 
-BREAK, GUARD, NODES = "✖", "◆", "○"
+BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
+
+UNKNOWN = "…"
+"""Stands for the text of another file's line, where no event quotes it."""
 
 EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of each line will show here."
 
@@ -41,7 +44,7 @@ def source(
 
 
 class _Gutter:
-    """What stands before each line of one file: marks, its number, `3○` FX nodes, its kernels."""
+    """What stands before each line of one file: marks, its number, `3○` FX nodes or `3↓` in what it calls, its kernels."""
 
     def __init__(self, facts: LineFacts, file: str, lines: Iterable[int]) -> None:
         self.facts = facts
@@ -55,8 +58,9 @@ class _Gutter:
         return self.facts.kernels((self.file, number))
 
     def _nodes(self, number: int) -> str:
-        found = self.facts.nodes.get((self.file, number), 0)
-        return f"{found}{NODES}" if found else ""
+        line = (self.file, number)
+        own, below = self.facts.nodes.get(line, 0), self.facts.below.get(line, 0)
+        return f"{own}{NODES}" if own else f"{below}{BELOW}" if below else ""
 
     def spans(self, number: int) -> tuple[Span, ...]:
         line = (self.file, number)
@@ -103,7 +107,9 @@ def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozens
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
     if name in toggled:
         gutter, quoted = _Gutter(facts, file, lines), _quoted(snapshot, file)
-        yield from (gutter.row(n, highlighted(quoted.get(n, ""), "python").spans(0), quoted.get(n, "")) for n in lines)
+        yield from (
+            gutter.row(n, highlighted(quoted.get(n, UNKNOWN), "python").spans(0), quoted.get(n, "")) for n in lines
+        )
 
 
 def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:

@@ -44,7 +44,7 @@ def source(
 
 
 class _Gutter:
-    """What stands before each line of one file: marks, its number, `3○` FX nodes or `3↓` in what it calls, its kernels."""
+    """What stands before each line of a file: marks, its number, `3○` FX nodes or `3↓` in what it calls, kernels."""
 
     def __init__(self, facts: LineFacts, file: str, lines: Iterable[int]) -> None:
         self.facts = facts

@@ -47,6 +47,7 @@ class Host:
         self._numbers = 0
         self._log: list[str] = []
         self._process: Process | None = None
+        self._said_why = False
         self._up = asyncio.Event()
         self._sock, self._theirs = socket.socketpair()
         self._sock.setblocking(False)
@@ -124,7 +125,7 @@ class Host:
             while body := await _receive(self._sock):
                 self._take(decode_report(body))
         code = await self._process.wait()
-        if self.standby is None and self.failure is None:
+        if self.standby is None and not self._said_why:
             self.failure = self._never_ready(f"ended with status {code}")
         self._over(code)
 
@@ -148,7 +149,7 @@ class Host:
                 seat.exited(code)
                 self.spare = None if self.spare is seat else self.spare
             case Failed():
-                self.failure, self.spare = report, None
+                self.failure, self.spare, self._said_why = report, None, True
         self._changed(self)
 
     def _keep_log(self, text: str) -> None:

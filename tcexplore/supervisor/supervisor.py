@@ -59,6 +59,7 @@ class Supervisor:
     async def close(self) -> None:
         """End every process; returns when none is left."""
         self._closing = True
+        self._waiting = None
         self._end_current()
         await asyncio.gather(*(host.close() for host in self._hosts))
         await asyncio.gather(*self._tasks)
@@ -68,6 +69,8 @@ class Supervisor:
         self._hosts.append(Host(self._started, self._changed, single=self._single))
 
     def _changed(self, host: Host) -> None:
+        if self._closing:
+            return
         if host.standby is not None and host.number not in self._greeted:
             self._greeted.add(host.number)
             self._emit(host.standby)
@@ -80,8 +83,6 @@ class Supervisor:
 
     def _serve(self) -> None:
         """Give the waiting job to a spare seat, and keep spares coming."""
-        if self._closing:
-            return
         for host in self._hosts:
             if self._waiting is not None and host.spare is not None and host.spare.ready:
                 self._seat(host, host.spare, self._waiting)

@@ -22,8 +22,14 @@ def failed(error: BaseException, phase: str, project: Project, *, eager_done: bo
     `eager_done` tells that the same calls ran without the compiler before.
     """
     if isinstance(error, EntryError):
-        return Failed(stage=error.stage, blame="person", type="no entry" if error.stage == "file" else "argument", message=error.message,
-                      hint=error.hint, location=error.location)  # fmt: skip
+        return Failed(
+            stage=error.stage,
+            blame="person",
+            type="no entry" if error.stage == "file" else "argument",
+            message=error.message,
+            hint=error.hint,
+            location=error.location,
+        )
     verdict = judge(error, phase, project, eager_done=eager_done)
     return Failed(
         stage=verdict.stage,

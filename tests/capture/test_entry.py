@@ -1,0 +1,163 @@
+"""The file contract: which rule finds what, and how inputs are written."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tcexplore.capture.entry import Call, Entry, EntryError
+from tcexplore.capture.entry_find import find
+from tcexplore.capture.entry_inputs import calls_from, describe, moved
+from tcexplore.capture.entry_script import compiles_itself, module_names
+from tcexplore.capture.entry_spec import call_from
+from tcexplore.capture.project import Project
+from tcexplore.events import Config, Job, Location
+from tcexplore.worker.execute import Source
+
+pytestmark = pytest.mark.torch
+
+SCRIPTS = [
+    "import torch\n@torch.compile\ndef f(x): return x",
+    "import torch\n@torch.compile(dynamic=True)\ndef f(x): return x",
+    "import torch as t\ng = t.compile(print)",
+    "from torch import compile as c\ng = c(print)",
+    "import torch._dynamo\ng = torch._dynamo.optimize('eager')(print)",
+    "net = make()\nnet.compile()",
+    "class A:\n  def go(self):\n    self.net.inner.compile(mode='x')",
+]
+NO_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", ""]
+
+
+@pytest.mark.parametrize("source", SCRIPTS)
+def test_a_file_that_compiles_something_is_a_script(source: str) -> None:
+    assert compiles_itself(ast.parse(source))
+
+
+@pytest.mark.parametrize("source", NO_SCRIPTS)
+def test_other_things_named_compile_are_none(source: str) -> None:
+    assert not compiles_itself(ast.parse(source))
+
+
+def test_names_bound_at_module_level_are_found_wherever_they_stand_but_not_in_main() -> None:
+    source = """
+import a.b, c as d
+from e import f
+if d: g, (h, *i) = 1, (2, 3)
+else: j: int = 1
+try: k = 1
+except E: l = 1
+with open() as m: pass
+for n in []: pass
+def inputs(): o = 1
+if __name__ == "__main__": model = 1
+(p := 1)
+"""
+    assert module_names(ast.parse(source)) == set("adfghijklmnp") | {"inputs"}
+
+
+@pytest.fixture
+def entry_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Entry]]:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(sys, "argv", sys.argv[:])
+    file = tmp_path / "my_model.py"
+
+    def entry_of(source: str, name: str | None = None, **config: Any) -> Entry:
+        sys.modules.pop("my_model", None)
+        file.write_text(source)
+        job = Job(run=1, file=str(file), source=source, name=name, config=Config(**config))
+        return find(Source(job).as_module(), job, Project(str(file)))
+
+    yield entry_of
+    sys.modules.pop("my_model", None)
+
+
+NET = """\
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+def helper(x):
+    return x
+def loss(output):
+    return output.sum()
+x = torch.ones(2)
+"""
+CASES = {
+    "model and inputs": (NET + "model, inputs = Net(), (x,)", {}, "model", "module", "module-level `model`"),
+    "model and --input": (NET + "model = Net()", {"inputs": ("f32[2]",)}, "model", "module", "--input"),
+    "a named function": (NET + "inputs = (x,)", {"name": "helper"}, "helper", "function", "named"),
+    "a named class": (NET + "inputs = (x,)", {"name": "Net"}, "Net", "module", "named"),
+    "the only class": (NET, {"inputs": ("f32[2]",)}, "Net", "module", "the only nn.Module class"),
+    "the only function": ("def go(x): return x\ninputs = (1,)", {}, "go", "function", "the only function"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_rule_finds_its_entry_and_says_which_it_was(entry_of: Callable[..., Entry], case: str) -> None:
+    source, options, name, kind, rule = CASES[case]
+    entry = entry_of(source, **options)
+    assert (entry.name, entry.kind) == (name, kind)
+    assert rule in entry.rule
+    assert len(entry.calls) == 1
+
+
+def test_the_place_is_the_persons_forward(entry_of: Callable[..., Entry], tmp_path: Path) -> None:
+    entry = entry_of(NET + "model, inputs = Net(), (x,)")
+    assert entry.location == Location(str(tmp_path / "my_model.py"), 3, "forward")
+    assert entry_of("import torch\nmodel, inputs = torch.nn.ReLU(), (1,)").location is None
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        "torch.compile(Net(), backend='eager')",
+        "torch.compile(helper, backend='eager')",
+        "torch.compile(torch.nn.Sequential(Net()), backend='eager')",
+    ],
+)
+def test_what_the_file_compiled_itself_is_taken_apart(entry_of: Callable[..., Entry], compiled: str) -> None:
+    entry = entry_of(NET + f"model, inputs = {compiled}, (x,)")
+    assert entry.compiled is not None
+    assert not hasattr(entry.target, "_torchdynamo_orig_callable")
+    assert "compiled it itself" in entry.notes[0]
+
+
+def test_inputs_in_all_their_kinds() -> None:
+    x = torch.ones(2)
+    assert calls_from((x, 1)) == (Call((x, 1)),)
+    assert calls_from({"x": 1}) == (Call(kwargs={"x": 1}),)
+    assert calls_from([(1,), {"y": 2}]) == (Call((1,)), Call(kwargs={"y": 2}))
+    assert calls_from(lambda: (3,)) == (Call((3,)),)
+
+
+def test_specifications_make_tensors_and_values() -> None:
+    specs = ["f32[2, 3]", "bf16[]", "i64[50]<3", "b8[4]", "c64[1]", "mask=bool[64]", "flag=True", "k=[1, 2]", "s='a=b'"]
+    call = call_from(specs)
+    described = ("f32[2, 3]", "bf16[]", "i64[50]", "b8[4]", "c64[1]")
+    assert describe(call) == (*described, "mask=b8[64]", "flag=True", "k=[1, 2]", "s='a=b'")
+    assert set(call.args[2].tolist()) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("spec", ["f32[4", "q8[4]", "f32[1,,2]", "open('x')", "x=", ""])
+def test_a_specification_that_is_none_is_refused(spec: str) -> None:
+    with pytest.raises(EntryError) as refused:
+        call_from([spec])
+    assert refused.value.stage == "arguments"
+    assert repr(spec) in refused.value.message
+
+
+def test_moving_keeps_what_is_one_tensor_one_and_dynamos_marks() -> None:
+    x = torch.ones(2, requires_grad=True)
+    torch._dynamo.mark_dynamic(x, 0)
+    (call,) = moved((Call((x, [x]), {"y": 3}),), torch.device("meta"))
+    assert call.args[0] is call.args[1][0]
+    assert call.args[0].device.type == "meta"
+    assert call.args[0].requires_grad
+    assert call.args[0]._dynamo_dynamic_indices == {0}
+    assert call.kwargs == {"y": 3}

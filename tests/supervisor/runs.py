@@ -1,0 +1,100 @@
+"""A supervisor with real workers, driven one run at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tcexplore.events import Config, Event, Failed, Finished, Job, Output, Standby
+from tcexplore.supervisor import Supervisor
+
+PATIENCE_S = 60
+
+
+class Runs:
+    """Submits jobs and collects what each of them emits."""
+
+    def __init__(self, folder: Path, **supervisor: Any) -> None:
+        self.file = folder / "model.py"
+        self.events: list[Event] = []
+        self.supervisor = Supervisor(self._take, **supervisor)
+        self._news = asyncio.Event()
+        self._run = 0
+
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        self._news.set()
+
+    async def wait_for(self, *kinds: type[Event]) -> Event:
+        """The first event of the current run (or `Standby`) that is of one of these types."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for event in self.events:
+                    if isinstance(event, kinds) and (event.run == self._run or isinstance(event, Standby)):
+                        return event
+                self._news.clear()
+                await self._news.wait()
+
+    def submit(self, source: str, *, time_for: float | None = 0, name: str | None = None, **config: Any) -> int:
+        self._run += 1
+        config = {"backend": "eager", **config}
+        self.supervisor.submit(
+            Job(
+                run=self._run,
+                file=str(self.file),
+                source=source,
+                name=name,
+                argv=("one", "two"),
+                config=Config(**config),
+                time_for=time_for,
+            )
+        )
+        return self._run
+
+    async def run(self, source: str, **options: Any) -> list[Event]:
+        """The events of one run, whole."""
+        number = self.submit(source, **options)
+        await self.wait_for(Finished, Failed)
+        return [event for event in self.events if event.run == number]
+
+    async def failure(self, source: str, **options: Any) -> Failed:
+        """How a run failed."""
+        last = (await self.run(source, **options))[-1]
+        assert isinstance(last, Failed), last
+        return last
+
+
+def printed(events: list[Event], stream: str = "stdout") -> str:
+    return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that no event tells of."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - processes come and go without an event
+            await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def descendants(pid: int) -> set[int]:
+    """Living processes that `pid` started, and those that they started."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        child = int(stat.parent.name)
+        if parent == pid and alive(child):
+            found |= {child, *descendants(child)}
+    return found

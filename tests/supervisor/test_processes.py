@@ -1,0 +1,143 @@
+"""Runs replace one another, and no process stays behind, however the end comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tcexplore.events import Failed, Finished, Output, PhaseStarted, Standby
+from tests.supervisor.runs import Runs, alive, descendants, printed, until
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
+
+GOOD = "import torch\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.ones(2, 4),)\n"
+STUBBORN = """\
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+started = [subprocess.Popen(["sleep", "600"], start_new_session=own).pid for own in (False, True)]
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(600)
+print(os.getpid(), *started)
+while True:
+    time.sleep(1)
+"""
+"""Ignores SIGTERM and leaves children, some in sessions of their own."""
+
+TEMPLATE_AND_STANDBY = 2
+
+
+async def test_fifty_saves_in_quick_succession_leave_the_last_result_and_no_process(runs: Runs) -> None:
+    await runs.run(GOOD)
+    del runs.events[:]
+    for _ in range(50):
+        runs.submit(GOOD)
+        await runs.wait_for(PhaseStarted)
+    await runs.wait_for(Finished)
+    order = [event.run for event in runs.events if not isinstance(event, Standby)]
+    assert order == sorted(order), "a late event of an older run got through"
+    assert sum(isinstance(event, Failed) for event in runs.events) == 0
+    await until(lambda: len(descendants(os.getpid())) == TEMPLATE_AND_STANDBY)
+
+
+async def test_what_a_stubborn_program_started_ends_with_it(runs: Runs) -> None:
+    runs.submit(STUBBORN)
+    await runs.wait_for(Output)
+    pids = [int(pid) for pid in printed(runs.events[-1:]).split()]
+    assert all(map(alive, pids))
+    await runs.run(GOOD)
+    await until(lambda: not any(map(alive, pids)))
+    await until(lambda: len(descendants(os.getpid())) == TEMPLATE_AND_STANDBY)
+
+
+async def test_a_template_that_is_killed_is_replaced(runs: Runs) -> None:
+    await runs.run(GOOD)
+    template = min(descendants(os.getpid()))
+    os.kill(template, signal.SIGKILL)
+    await until(lambda: not descendants(os.getpid()) <= {template, *descendants(template)})
+    assert isinstance((await runs.run(GOOD))[-1], Finished)
+
+
+def single_workers() -> set[int]:
+    found = set()
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if b"--single" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+    return found
+
+
+async def test_workers_that_do_not_fork_do_the_same_and_are_replaced(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, single=True)
+    await runs.supervisor.start()
+    first = single_workers()
+    assert isinstance((await runs.run(GOOD))[-1], Finished)
+    await until(lambda: bool(single_workers() - first))
+    await runs.supervisor.close()
+    assert single_workers() == set()
+
+
+async def test_closing_ends_everything_also_before_anything_is_ready(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, single=True)
+    await runs.supervisor.start()
+    runs.submit(GOOD)
+    await until(lambda: bool(single_workers()))
+    await runs.supervisor.close()
+    assert single_workers() == set()
+    assert runs.events == []
+
+
+async def test_without_torch_the_first_job_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    runs = Runs(tmp_path)
+    await runs.supervisor.start()
+    for _ in range(2):
+        failed = await runs.failure(GOOD)
+        assert (failed.stage, failed.blame, failed.message) == ("worker", "compiler", "torch is not installed.")
+        assert "pip install torch" in failed.hint
+    await runs.supervisor.close()
+
+
+FRONT_END = """\
+import asyncio, sys
+from contextlib import suppress
+from pathlib import Path
+from tests.supervisor.runs import Runs
+from tcexplore.events import Output
+
+async def main():
+    runs = Runs(Path(sys.argv[1]))
+    await runs.supervisor.start()
+    runs.submit("print('up')\\nwhile True: pass\\n")
+    await runs.wait_for(Output)
+    print("up", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_front_end_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
+    front = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FRONT_END, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert front.stdout is not None
+    assert await front.stdout.readline() == b"up\n"
+    started = descendants(front.pid)
+    assert len(started) > 1
+    front.kill()
+    await front.wait()
+    await until(lambda: not any(map(alive, started)))

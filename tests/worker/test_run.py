@@ -1,0 +1,131 @@
+"""One run from its job to its last event, in a real worker with a real compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import pytest
+
+from tcexplore.events import (
+    PHASES,
+    CallMade,
+    EntryFound,
+    Event,
+    Failed,
+    Finished,
+    GraphCaptured,
+    Kernel,
+    PhaseStarted,
+    PhaseTimed,
+    TimingEstimate,
+    TimingSkipped,
+)
+from tests.supervisor.runs import Runs, printed
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+E = TypeVar("E", bound=Event)
+
+
+def only(events: Sequence[Event], kind: type[E]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+MLP = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+    def forward(self, x):
+        return self.linear(x).relu() + 1
+model = Net()
+inputs = (torch.randn(4, 16),)
+"""
+
+
+async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -> None:
+    events = await runs.run(MLP, backend="inductor", time_for=0.2)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert all(event.run == events[0].run for event in events)
+    phases = [event.phase for event in only(events, PhaseStarted)]
+    assert set(phases) <= set(PHASES)
+    milestones = ["importing", "eager", "dynamo", "aot", "inductor", "compiler", "timing"]
+    assert sorted(milestones, key=phases.index) == milestones
+    seconds = [event.at for event in only(events, PhaseStarted)]
+    assert seconds == sorted(seconds)
+    assert [(call.what, call.compiles) for call in only(events, CallMade)] == [("eager", 0), ("compiled", 1)]
+    assert only(events, GraphCaptured)
+    assert only(events, Kernel)
+    assert only(events, TimingEstimate)
+    whole = max(only(events, PhaseTimed), key=lambda span: span.seconds)
+    assert (whole.name, whole.graph, whole.depth) == ("dynamo", "0/0", 0)
+
+
+async def test_training_compiles_the_backward_too_with_the_files_own_loss(runs: Runs) -> None:
+    loss = "def loss(output):\n    print('loss of', tuple(output.shape))\n    return output.square().sum()\n"
+    events = await runs.run(MLP + loss, backend="inductor", train=True)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert printed(events) == "loss of (4, 16)\n" * 2
+    assert "backward" in [event.phase for event in only(events, PhaseStarted)]
+    assert {kernel.phase for kernel in only(events, Kernel)} == {"forward", "backward"}
+
+
+async def test_every_call_is_made_in_order_on_the_inputs_as_the_file_made_them(runs: Runs) -> None:
+    source = "import torch\ndef model(x):\n    print(x.tolist())\n    return x.add_(1)\n"
+    inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"
+    events = await runs.run(source + inputs)
+    calls = [(call.what, call.index) for call in only(events, CallMade)]
+    assert calls == [(what, index) for what in ("eager", "compiled") for index in (0, 1, 2)]
+    assert printed(events) == "[0.0]\n[0.0, 0.0]\n[0.0, 0.0, 0.0]\n" * 2
+    assert only(events, EntryFound)[0].calls == (("f32[1]",), ("f32[2]",), ("f32[3]",))
+
+
+async def test_a_script_runs_as_main_with_its_arguments_and_what_it_compiles_is_seen(runs: Runs) -> None:
+    source = """\
+import sys, torch
+@torch.compile(backend="eager")
+def double(x):
+    return x * 2
+if __name__ == "__main__":
+    print(sys.argv[1:], double(torch.ones(2)).tolist())
+    sys.exit(0)
+"""
+    events = await runs.run(source)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert printed(events) == "['one', 'two'] [2.0, 2.0]\n"
+    assert only(events, EntryFound)[0].kind == "script"
+    assert [graph.frame for graph in only(events, GraphCaptured)]
+    assert only(events, TimingSkipped)
+
+
+async def test_seed_and_threads_are_set_and_no_cache_hides_the_compile(runs: Runs) -> None:
+    source = """\
+import random, torch
+import torch._functorch.config as functorch
+import torch._inductor.config as inductor
+print(torch.get_num_threads(), inductor.fx_graph_cache, functorch.enable_autograd_cache)
+print(torch.rand(1).item(), random.random())
+model, inputs = torch.nn.ReLU(), (torch.ones(2),)
+"""
+    first = printed(await runs.run(source, seed=3, threads=1))
+    assert first.startswith("1 False False\n")
+    assert first == printed(await runs.run(source, seed=3, threads=1))
+    assert first != printed(await runs.run(source, seed=4, threads=1))
+
+
+async def test_what_is_run_is_the_text_of_the_save_also_in_tracebacks(runs: Runs) -> None:
+    runs.file.write_text("something else entirely\n" * 5)
+    failed = (await runs.run("import torch\n\nraise ValueError('here')  # the saved line\n"))[-1]
+    assert isinstance(failed, Failed)
+    assert "# the saved line" in failed.traceback
+
+
+async def test_a_module_that_changes_within_the_second_is_read_again(runs: Runs) -> None:
+    helper = runs.file.with_name("within_a_second.py")
+    source = "import torch, within_a_second as w\nprint(w.value)\nmodel, inputs = torch.nn.ReLU(), (torch.ones(1),)\n"
+    for value in ("1", "2", "3"):
+        helper.write_text(f"value = {value}\n")
+        assert printed(await runs.run(source)) == f"{value}\n"

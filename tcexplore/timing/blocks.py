@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,9 +34,9 @@ class BlockTimer:
     shortest_ns: int
 
     def units(self, unit_ns: float) -> int:
-        """How many units of `unit_ns` a block needs."""
+        """How many units of `unit_ns` come closest to the block that is aimed at; two thirds of it at least."""
         wanted = max(self.shortest_ns, RESOLUTIONS * self.clock.resolution_ns)
-        return max(1, math.ceil(wanted / max(unit_ns, 1)))
+        return max(1, round(wanted / max(unit_ns, 1)))
 
     def time(self, run: Callable[[], object], units: int) -> float:
         """Nanoseconds per unit of one block.
@@ -45,20 +44,20 @@ class BlockTimer:
         Without `reset` the device is synchronised once, at the block's end. With it each unit is timed on its own,
         synchronised and added up, so that nothing of the reset is counted.
         """
-        self.clock.sleep(FRESH_SLICE_S)
         with _no_collection():
+            if units > 1:
+                self._warm(run)
+            self.clock.sleep(FRESH_SLICE_S)
             total = self._separately(run, units) if self.reset else self._together(run, units)
         return max(total, 1) / units
 
-    def warm(self, run: Callable[[], object]) -> None:
+    def _warm(self, run: Callable[[], object]) -> None:
         """One unit that is not timed, so that a block does not pay for what ran before it."""
         if self.reset:
             self.reset()
         run()
 
     def _together(self, run: Callable[[], object], units: int) -> int:
-        if units > 1:
-            self.warm(run)
         self.synchronise()
         start = self.clock.now_ns()
         for _ in range(units):
@@ -67,8 +66,6 @@ class BlockTimer:
         return self.clock.now_ns() - start
 
     def _separately(self, run: Callable[[], object], units: int) -> int:
-        if units > 1:
-            self.warm(run)
         total = 0
         for _ in range(units):
             if self.reset:

@@ -10,17 +10,18 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "doctor", "events", "report", "session", "supervisor", "ui", "watch")
+FRONT = ("cli", "doctor", "events", "report", "session", "supervisor", "ui", "watch", "words")
 """The rooms of the front end's process: torch would cost it more than a second before the first frame."""
 
-PURE = ("events", "session", "report")
+PURE = ("events", "session", "report", "words")
 """What holds, folds and prints events needs no terminal app."""
 
 MAY_IMPORT = {
     "events": {"events"},
     "session": {"events", "session"},
     "watch": {"watch"},
-    "report": {"events", "session", "report"},
+    "words": {"events", "words"},
+    "report": {"events", "session", "report", "words"},
     "supervisor": {"events", "supervisor"},
     "capture": {"capture", "events"},
     "timing": {"timing", "events", "capture"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import Outcome
-from tcexplore.report.words import count
+from tcexplore.words.quantities import count
 
 DONE, EXCEEDED, PERSON, COMPILER = 0, 1, 2, 3
 

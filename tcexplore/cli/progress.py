@@ -6,8 +6,8 @@ import shutil
 import time
 from typing import Self, TextIO
 
-from tcexplore.report.words import PHASES
 from tcexplore.session import Snapshot, summarise
+from tcexplore.words.phases import PHASES
 
 ERASE = "\r\x1b[2K"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tcexplore.doctor.finding import Finding, Section
 from tcexplore.doctor.probe import Answers, problem
-from tcexplore.report.words import size
+from tcexplore.words.quantities import size
 
 COMPILER = (
     "install g++ or clang++ with OpenMP, and Python's headers: "

@@ -11,7 +11,7 @@ from tcexplore import events as ev
 from tcexplore.cli.run_once import Outcome, run_once
 from tcexplore.doctor.finding import Finding, Section
 from tcexplore.doctor.probe import Answers, problem
-from tcexplore.report.words import count, duration
+from tcexplore.words.quantities import count, duration
 
 SOURCE = """\
 import torch

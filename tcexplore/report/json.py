@@ -8,8 +8,8 @@ from typing import Any
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.report import json_graphs, json_kernels, json_timing
-from tcexplore.report.paths import shown
 from tcexplore.session import Snapshot
+from tcexplore.words.paths import shown
 
 SCHEMA = 1
 """Goes up with any change that a reader of the report could notice as wrong: a name gone, a meaning changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.report.paths import shown
+from tcexplore.words.paths import shown
 
 Fields = dict[str, Any]
 

@@ -8,10 +8,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.report.paths import at
 from tcexplore.report.text.layout import columns, indented, labelled
-from tcexplore.report.words import count, duration
 from tcexplore.session import Snapshot
+from tcexplore.words.paths import at
+from tcexplore.words.quantities import count, duration
 
 
 def breaks(snapshot: Snapshot) -> Iterable[RenderableType]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
-from tcexplore.report.paths import at
 from tcexplore.report.text.layout import columns, indented, labelled
-from tcexplore.report.words import PHASES
 from tcexplore.session import Snapshot
+from tcexplore.words.paths import at
+from tcexplore.words.phases import PHASES
 
 BLAME = {"person": "your code", "compiler": "torch or the worker, not your code"}
 

@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.report.paths import at
 from tcexplore.report.text.layout import indented, labelled
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot
+from tcexplore.words.paths import at
+from tcexplore.words.quantities import count
 
 CALLS = {"call_function", "call_method", "call_module"}
 

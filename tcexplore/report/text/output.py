@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 
 from tcexplore.report.text.layout import indented
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot
+from tcexplore.words.quantities import count
 
 SHOWN = 20
 """Lines."""

@@ -10,9 +10,9 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import columns, indented
 from tcexplore.report.text.verdict import VERDICTS
-from tcexplore.report.words import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Economics, economics
+from tcexplore.words.quantities import count, duration
 
 
 def timing(snapshot: Snapshot) -> Iterable[RenderableType]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.report.paths import shown
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot, summarise
+from tcexplore.words.paths import shown
+from tcexplore.words.quantities import count
 
 GAP = " · "
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tcexplore.events import GraphBreak
-from tcexplore.report.words import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, line_link
 from tcexplore.ui.document import Row
@@ -13,6 +12,7 @@ from tcexplore.ui.documents.empty import nothing, nothing_compiled
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.words.quantities import count, duration
 
 TEACHES = (
     "A graph break is a place where Dynamo had to leave the graph and run your Python. Each will stand here with its "

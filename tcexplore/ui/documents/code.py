@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from tcexplore.events import Kernel, Wrapper
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.empty import nothing
@@ -18,6 +17,7 @@ from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row
+from tcexplore.words.quantities import count
 
 TEACHES = (
     "Inductor's kernels will stand here: C++ for the CPU, Triton for a GPU, each with the ops that were fused into it, "

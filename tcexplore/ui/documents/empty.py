@@ -10,19 +10,7 @@ from tcexplore.ui.document import Row
 from tcexplore.ui.documents.parts import Part, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
-
-PHASES = {
-    "": "starting",
-    "importing": "importing the file",
-    "eager": "running eagerly",
-    "dynamo": "Dynamo",
-    "aot": "AOTAutograd",
-    "inductor": "Inductor",
-    "compiler": "C++ or Triton compiler",
-    "backward": "backward pass",
-    "timing": "timing",
-}
-"""The phases of a run in words; `` is before the first one."""
+from tcexplore.words.phases import PHASES
 
 
 def phase(snapshot: Snapshot) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcexplore.events import GraphBreak, GraphCaptured
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, line_link
 from tcexplore.ui.document import Row
@@ -18,6 +17,7 @@ from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import fold, row
+from tcexplore.words.quantities import count
 
 TEACHES = (
     "Each op that Dynamo captured will stand here on a row of its own, with its value's dtype and shape, the line it "

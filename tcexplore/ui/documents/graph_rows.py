@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tcexplore.events import FxNode, GraphCaptured
-from tcexplore.report.words import count
 from tcexplore.session.links import Link, line_link, node_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.graph_items import Item, Laid
@@ -17,6 +16,7 @@ from tcexplore.ui.documents.parts import Part
 from tcexplore.ui.documents.places import Places
 from tcexplore.ui.documents.prose import fold, row, shortened
 from tcexplore.ui.documents.tensors import call, op, stride, tensor
+from tcexplore.words.quantities import count
 
 HIDDEN = "↑"
 """The row reads a value from further up than lines are drawn."""

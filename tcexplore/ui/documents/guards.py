@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tcexplore.events import Guard, GuardsInstalled
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, guard_link, line_link
 from tcexplore.ui.document import Row, Span
@@ -14,6 +13,7 @@ from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import fold
 from tcexplore.ui.documents.recompiles import recompiles
+from tcexplore.words.quantities import count
 
 TEACHES = (
     "Each compiled graph holds only under conditions: the sizes and dtypes of its inputs, the values of what your code "

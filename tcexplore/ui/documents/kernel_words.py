@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tcexplore.events import Kernel
-from tcexplore.report.words import size
 from tcexplore.session.links import Link, kernel_link, line_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.labels import Labels
 from tcexplore.ui.documents.places import Places
 from tcexplore.ui.documents.prose import fold, row, shortened, wrapped
+from tcexplore.words.quantities import size
 
 LONGEST = 20
 """Characters of an op's name in a list of ops."""

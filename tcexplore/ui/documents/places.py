@@ -6,7 +6,7 @@ import os
 from functools import lru_cache
 
 from tcexplore.events import Location
-from tcexplore.report.paths import shown
+from tcexplore.words.paths import shown
 
 
 class Places:

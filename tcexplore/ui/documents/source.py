@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 
 from tcexplore.events import Location
-from tcexplore.report.words import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
 from tcexplore.ui.document import Row, Span
@@ -17,6 +16,7 @@ from tcexplore.ui.documents.line_facts import LineFacts, line_facts
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import fold, row
+from tcexplore.words.quantities import count
 
 BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
 

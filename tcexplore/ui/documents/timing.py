@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.events import TimingEstimate
-from tcexplore.report.words import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.ui.document import Row
@@ -13,6 +12,7 @@ from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.plot import Axis, axis, bars, beyond
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
+from tcexplore.words.quantities import count, duration
 
 TEACHES = (
     "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.events import Config, Standby
-from tcexplore.report.paths import shown
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.empty import phase
 from tcexplore.ui.documents.fitted import Piece, fitted, piece
+from tcexplore.words.paths import shown
 
 
 def title(session: Session, standby: Standby | None, now: float, width: int) -> Row:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcexplore.report.words import count
 from tcexplore.session import Session, Snapshot, changes, summarise
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.fitted import Piece, fitted, piece
+from tcexplore.words.quantities import count
 
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
 

@@ -28,17 +28,3 @@ def duration(seconds: float) -> str:
     value = seconds / scale
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:.{decimals}f} {unit}"
-
-
-PHASES = {
-    "": "starting",
-    "importing": "importing the file",
-    "eager": "running eagerly",
-    "dynamo": "Dynamo",
-    "aot": "AOTAutograd",
-    "inductor": "Inductor",
-    "compiler": "C++ or Triton compiler",
-    "backward": "backward pass",
-    "timing": "timing",
-}
-"""The phases of a run in words; `` is before the first one."""

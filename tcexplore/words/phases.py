@@ -1,0 +1,16 @@
+"""The phases of a run in words."""
+
+from __future__ import annotations
+
+PHASES = {
+    "": "starting",
+    "importing": "importing the file",
+    "eager": "running eagerly",
+    "dynamo": "Dynamo",
+    "aot": "AOTAutograd",
+    "inductor": "Inductor",
+    "compiler": "C++ or Triton compiler",
+    "backward": "backward pass",
+    "timing": "timing",
+}
+"""The phases of a run in words; `` is before the first one."""

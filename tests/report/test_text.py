@@ -31,6 +31,14 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(run: object, width: 
         assert line == line.rstrip()
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_nothing_is_cut_off_on_a_narrow_screen(width: int):
+    said = "".join(text(fakes.complete(), width).split())
+    for guard in fakes.complete().guards[0].guards:
+        if not guard.plumbing:
+            assert "".join(guard.summary.split()) in said
+
+
 def test_in_a_pipe_there_is_no_colour():
     assert "\x1b" not in text(fakes.complete())
 

@@ -8,21 +8,26 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 NARROWEST = 20
-"""Columns that the wrapped text gets at least, whatever stands before it."""
+"""Columns that the text gets beside its prefix; where there are fewer it stands below it."""
+
+BELOW = 8
+"""Columns that it is indented by then."""
 
 
 class Beside:
-    """A prefix, and text that wraps to the right of it; no line ends in spaces."""
+    """A prefix, and text that wraps to the right of it; no line is cut, and none ends in spaces."""
 
     def __init__(self, prefix: Text, text: Text) -> None:
         self.prefix, self.text = prefix, text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = max(NARROWEST, options.max_width - self.prefix.cell_len)
-        indent = Text(" " * self.prefix.cell_len)
-        for index, line in enumerate(self.text.wrap(console, room, tab_size=4)):
+        first, indent = self.prefix, Text(" " * self.prefix.cell_len)
+        if self.prefix.cell_len and options.max_width - self.prefix.cell_len < NARROWEST:
+            yield from Beside(Text(), self.prefix).__rich_console__(console, options)
+            first = indent = Text(" " * BELOW)
+        for index, line in enumerate(self.text.wrap(console, options.max_width - indent.cell_len, tab_size=4)):
             line.rstrip()
-            whole = Text.assemble(indent if index else self.prefix, line, no_wrap=True, overflow="ignore")
+            whole = Text.assemble(indent if index else first, line, no_wrap=True, overflow="ignore")
             whole.rstrip()
             yield whole
 

@@ -29,7 +29,7 @@ def compared(code: str, scope: Mapping[str, Any]) -> Compared:
     """Both sides of a guard's code, the new one evaluated as torch does it; sides that cannot be told are empty."""
     identity = _IDENTITY.match(code)
     if identity:
-        return _identity(*identity.groups(), scope)
+        return _identity(identity, scope)
     try:
         tree = ast.parse(code, mode="eval").body
     except SyntaxError:
@@ -50,7 +50,8 @@ def value_text(value: object) -> str:
     return str(getattr(value, "__qualname__", f"<{type(value).__name__}>"))
 
 
-def _identity(check: str, source: str, of_type: str | None, scope: Mapping[str, Any]) -> Compared:
+def _identity(match: re.Match[str], scope: Mapping[str, Any]) -> Compared:
+    check, source, of_type = match.groups()
     found, value = _evaluate(source, scope)
     what = readable_source(source)
     if check == "type":

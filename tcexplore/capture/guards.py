@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.compile_id import current_compile_id
@@ -18,25 +19,22 @@ from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import Guard, GuardsInstalled, Location
 
 _FACT = "guards"
-_HOOK = "guard_manager_testing_hook_fn"
+_HOOK = "torch._dynamo.guards:guard_manager_testing_hook_fn"
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
     """Emit a `GuardsInstalled` for each compiled frame, with torch's own measurement of one check."""
-    from torch._dynamo import guards
-
     observer = _Guards(hooks, project)
-    if not hasattr(guards, _HOOK):
-        hooks.missing(_FACT, f"torch._dynamo.guards:{_HOOK}", "this torch has no hook for its guards")
-        return
-    before = getattr(guards, _HOOK)
 
-    def hook(manager: Any, scope: Any, builder: Any) -> None:
-        if before is not None:
-            before(manager, scope, builder)
-        hooks.guarded(_FACT, f"torch._dynamo.guards:{_HOOK}", observer.built, manager, builder)
+    def hooked(before: Callable[..., None] | None) -> Callable[..., None]:
+        def hook(manager: Any, scope: Any, builder: Any) -> None:
+            if before is not None:
+                before(manager, scope, builder)
+            hooks.guarded(_FACT, _HOOK, observer.built, manager, builder)
 
-    setattr(guards, _HOOK, hook)
+        return hook
+
+    hooks.wrap(_FACT, _HOOK, hooked)
     observer.timed = hooks.watch("guard latency", "torch._dynamo.guards:profile_guard_manager", after=observer.profiled)
 
 

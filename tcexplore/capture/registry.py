@@ -54,9 +54,10 @@ class Registry:
 
 
 def _entry(id_: str, versions: list[dict[str, Any]]) -> RegistryEntry:
-    """The newest wording, which is the first one, unless that is a Python expression instead of text."""
-    texts = (v["Explanation"] for v in versions if not _EXPRESSION.search(v["Explanation"]))
-    return RegistryEntry(id_, next(texts, ""), _joined(versions[0]["Hints"]))
+    """The newest wording, which is the first one, unless its explanation is a Python expression instead of text."""
+    texts = [version for version in versions if not _EXPRESSION.search(version["Explanation"])]
+    hints = _joined((texts or versions)[0]["Hints"])
+    return RegistryEntry(id_, texts[0]["Explanation"] if texts else "", hints)
 
 
 def _joined(pieces: list[str]) -> tuple[str, ...]:

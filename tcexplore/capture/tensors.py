@@ -47,12 +47,11 @@ def is_contiguous(shape: Iterable[Any], stride: Iterable[Any]) -> bool:
 
     Compares the expressions behind symbolic sizes: asking the tensor itself would specialise them.
     """
+    sides = [(_expression(size), _expression(step)) for size, step in zip(shape, stride, strict=True)]
+    if any(size == 0 for size, _ in sides):
+        return True
     expected: Any = 1
-    for size, step in zip(
-        reversed(tuple(map(_expression, shape))), reversed(tuple(map(_expression, stride))), strict=True
-    ):
-        if size == 0:
-            return True
+    for size, step in reversed(sides):
         if size != 1 and step != expected:
             return False
         expected = expected * size

@@ -1,0 +1,79 @@
+"""Programs whose compiled code is guarded or compiled again, one cause each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SCALE = 3
+
+
+def plain(x: Tensor):
+    return x.sin() * 2
+
+
+def multiplies(x: Tensor, k: Any):
+    return x * k
+
+
+def takes_a_flag(x: Tensor, flag: Any):
+    if flag:
+        x = x + 1
+    return x.sin()
+
+
+def takes_none(x: Tensor, mask: Any = None):
+    return x.sin() if mask is None else x + mask
+
+
+def adds_all(x: Tensor, rows: Any):
+    for row in rows:
+        x = x + row
+    return x
+
+
+def first_of(x: Tensor, rows: Any):
+    return x + rows[0]
+
+
+def uses_a_global(x: Tensor):
+    return x * SCALE
+
+
+def with_closure(k: Any):
+    def closure(x: Tensor) -> Tensor:
+        return x * k[0]
+
+    return closure
+
+
+def calls(x: Tensor, function: Any):
+    return function(x)
+
+
+def plus_one(x: Tensor):
+    return x + 1
+
+
+def plus_two(x: Tensor):
+    return x + 2
+
+
+def looks_at_the_shape(x: Tensor):
+    if x.shape[0] > 6:
+        return x.sin()
+    return x.cos()
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(4)
+        self.dropout = torch.nn.Dropout()
+        self.scale = 2
+
+    def forward(self, x: Tensor):
+        h = self.norm(x)
+        return self.dropout(h) * self.scale

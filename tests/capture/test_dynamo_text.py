@@ -1,0 +1,125 @@
+"""What torch gives as text alone, and the words made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tcexplore.capture.break_reasons import plain_reason
+from tcexplore.capture.guard_text import split_check
+from tcexplore.capture.guard_values import compared
+from tcexplore.capture.recompile_text import cause_of_text
+from tcexplore.capture.source_names import readable_source
+from tcexplore.capture.unsupported import Reason, parse_reason
+
+MESSAGE = """\
+Failed to trace builtin operator
+  Explanation: Dynamo does not know how to trace builtin operator `print`
+    with argument types ['str'].
+  Hint: Avoid calling builtin `print`.
+  Hint: Please report an issue to PyTorch.
+
+  Developer debug context: builtin print
+
+ For more details about this graph break, please visit: https://example.org/gb0059.html"""
+
+
+def test_a_message_that_is_text_alone_is_parted_into_its_fields():
+    reason = parse_reason(MESSAGE)
+    assert reason.kind == "Failed to trace builtin operator"
+    assert reason.explanation.splitlines()[1] == "with argument types ['str']."
+    assert reason.hints == ("Avoid calling builtin `print`.", "Please report an issue to PyTorch.")
+    assert reason.context == "builtin print"
+
+
+def test_a_message_in_no_known_form_is_kept_whole():
+    reason = parse_reason("something new\nhappened")
+    assert (reason.kind, reason.explanation) == ("something new", "something new\nhappened")
+    assert parse_reason("").kind == ""
+
+
+def test_a_kind_without_words_of_its_own_is_given_by_torchs_name():
+    assert plain_reason(Reason("A kind of tomorrow", "", (), "")) == "A kind of tomorrow."
+    unnamed = Reason("Failed to trace builtin operator", "no name in it", (), "")
+    assert plain_reason(unnamed) == "Failed to trace builtin operator."
+
+
+def test_what_followed_from_a_break_is_said():
+    said = plain_reason(
+        parse_reason(MESSAGE),
+        [Reason("graph break in loop", "", (), "")],
+        "Failed to handle graph break gracefully. Skipping the function and falling back to eager.",
+    )
+    assert [part in said for part in ("`print`", "inside a loop", "The whole function")] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("source", "readable"),
+    [
+        ("L['x']", "x"),
+        ("G['SCALE']", "SCALE"),
+        ("L['self']._modules['blocks']._modules['0']._parameters['weight']", "self.blocks.0.weight"),
+        ("L['self'].blocks.0.norm", "self.blocks.0.norm"),
+        ("L['rows'][0].size()[1]", "rows[0].size()[1]"),
+        ("dict(type(G['h']).__dict__)['a']", "type(h).a"),
+    ],
+)
+def test_sources_are_shown_as_the_person_writes_them(source: str, readable: str):
+    assert readable_source(source) == readable
+
+
+def test_a_check_is_parted_from_torchs_comment_on_it():
+    check = split_check("L['k'] == 3          # return x * k  # dir/model.py:12 in forward (HINT: an int)")
+    assert (check.code, check.place) == ("L['k'] == 3", ("dir/model.py", 12, "forward"))
+    told = split_check("L['k'] == 'a  # b'  # line  # m.py:1 in f", ["L['k'] == 'a  # b'"])
+    assert told.code == "L['k'] == 'a  # b'"
+    assert split_check("GLOBAL_STATE changed").place is None
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "words"),
+    [
+        ("tensor 'x' size mismatch at index 1. expected 4, actual 5", "4", "5", "Dimension 1 of `x` is 5"),
+        ("tensor 'x' dtype mismatch. expected BFloat16, actual Half", "bf16", "f16", "f16"),
+        ("tensor 'x' dtype mismatch. expected Char, actual Float", "Char", "f32", "f32"),
+        (
+            "tensor 'x' requires_grad mismatch. expected requires_grad=1",
+            "requires_grad=True",
+            "requires_grad=False",
+            "",
+        ),
+        ("tensor 'x' of the future. Expected one, actual two", "one", "two", "Tensor 'x' of the future"),
+        ("GLOBAL_STATE changed: grad_mode ", "off", "on", "with gradients off"),
+        ("GLOBAL_STATE changed: num_threads ", "", "", "number of threads"),
+        ("GLOBAL_STATE changed: moon_phase ", "", "", "moon_phase"),
+        ("GLOBAL_STATE changed: grad_mode autocast(cpu)_enabled ", "", "", "Autocast"),
+        ('Duplicate tensors found: ["x", "y"]', "different tensors", "the same tensor", "passed twice"),
+    ],
+)
+def test_torchs_sentences_on_what_changed(text: str, old: str, new: str, words: str):
+    cause = cause_of_text(text, grad_enabled=True)
+    assert (cause.old, cause.new) == (old, new)
+    assert words in cause.reason
+
+
+def test_code_is_no_sentence():
+    assert cause_of_text("L['k'] == 3", grad_enabled=True) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "old", "new"),
+    [
+        ("L['k'] == 3", "3", "4"),
+        ("len(L['rows']) == 2", "2", "3"),
+        ("2 <= L['k'] <= 3", "2 <= k <= 3", "4"),
+        ("L['rows'] is None", "None", "<list>"),
+        ("L['gone'].size == 3", "3", ""),
+        ("___check_type_id(L['rows'], 1234), type=<class 'tuple'>", "tuple", "list"),
+        ("not math.isnan(L['k'])", "", ""),
+        ("no code at all (", "", ""),
+    ],
+)
+def test_the_values_that_a_guard_compared(code: str, old: str, new: str):
+    values = compared(code, {"L": {"k": 4, "rows": [1, 2, 3]}})
+    assert (values.old, values.new) == (old, new)

@@ -88,7 +88,7 @@ class _Follower:
         late = ev.Failed(
             run=self.snapshot.run,
             stage=self.snapshot.phase or "worker",
-            blame="person",
+            blame="person" if self.snapshot.phase in _THEIRS else "compiler",
             type="Timeout",
             message=f"not finished after {within:g} s",
             hint="a larger --timeout gives it longer; an endless loop in the file would look the same",
@@ -114,5 +114,8 @@ class _signals:  # noqa: N801 - reads as a function
         if not self._ended.done():
             self._ended.set_result(number)
 
+
+_THEIRS = ("importing", "eager", "timing")
+"""Phases in which the person's own code is what runs."""
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
@@ -21,6 +20,7 @@ ROOMS = (
     "wrapper",
     "fusion",
     "caches",
+    "outside",
 )
 """Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.
 
@@ -30,8 +30,7 @@ Imported one by one: a torch without something that one of them imports costs th
 
 def modules() -> list[str]:
     """The rooms' full names."""
-    names = (f"tcexplore.capture.{room}" for room in ROOMS)
-    return [name for name in names if find_spec(name)]
+    return [f"tcexplore.capture.{room}" for room in ROOMS]
 
 
 def install_all(hooks: Hooks, project: Project) -> StructuredTrace:

@@ -105,16 +105,23 @@ def cost(chosen: Iterable[Model], repeats: int = 5) -> None:
     print(f"\n{'model':24} {'same code':10} {'without':>9} {'with':>9} {'ratio':>6}")
     for model in chosen:
         module, inputs = model.make()
-        plain: list[float] = []
-        hooked: list[float] = []
-        texts: dict[bool, list[str]] = {}
-        for _ in range(repeats + 1):
-            texts[False] = generated(lambda: plain.append(_timed(compiled, module, inputs)))
-            with watching(model.file):
-                texts[True] = generated(lambda: hooked.append(_timed(compiled, module, inputs)))
-        without, with_hooks = statistics.median(plain[1:]), statistics.median(hooked[1:])
-        same = "yes" if texts[False] == texts[True] else "NO"
+        pairs = [_pair(model, module, inputs) for _ in range(repeats + 1)]
+        without, with_hooks = (statistics.median(times) for times in zip(*(p[:2] for p in pairs[1:]), strict=True))
+        same = "yes" if all(pair[2] for pair in pairs) else "NO"
         print(f"{model.name:24} {same:10} {without:8.2f}s {with_hooks:8.2f}s {with_hooks / without:6.2f}")
+
+
+def _pair(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[float, float, bool]:
+    """Seconds of a compile without and with the hooks, and whether the code was the same."""
+    seconds: list[float] = []
+
+    def compile_once() -> None:
+        seconds.append(_timed(compiled, module, inputs))
+
+    plain = generated(compile_once)
+    with watching(model.file):
+        hooked = generated(compile_once)
+    return seconds[0], seconds[1], plain == hooked
 
 
 def _timed(compile_: Callable[..., None], module: Any, inputs: tuple[Any, ...]) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -11,14 +13,20 @@ import torch
 import torch._dynamo
 import torch._functorch.config
 import torch._inductor.config
-from torch._inductor.graph import GraphLowering
 
 from tcexplore.capture import aot, caches, fusion, inductor, kernels, wrapper
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import Event
-from tests.capture import no_gpu
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch's own, about itself
+    import torch._inductor.codegen.cpp
+    import torch._inductor.codegen.triton
+    from torch._inductor.graph import GraphLowering
+
+    from tests.capture import no_gpu
 
 _ROOMS = (aot, inductor, kernels, wrapper, fusion, caches)
 
@@ -26,10 +34,6 @@ _ROOMS = (aot, inductor, kernels, wrapper, fusion, caches)
 @contextlib.contextmanager
 def watching(file: str) -> Iterator[list[Event]]:
     """Everything below Dynamo is watched while inside; what is made known of the person's `file` goes into the list."""
-    import torch._inductor.codegen.cpp
-    import torch._inductor.codegen.triton
-    import torch._inductor.compile_fx  # noqa: F401
-
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
@@ -56,11 +60,12 @@ def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: b
 
 
 def generated(action: Callable[[], Any]) -> list[str]:
-    """The text of every module that Inductor writes during `action`: wrapper and kernels."""
+    """The text of every module that Inductor writes during `action`, wrapper and kernels, but for AOTAutograd's count
+    of the graphs that this process compiled."""
     texts: list[str] = []
     with mock.patch.object(GraphLowering, "save_output_code", texts.append):
         action()
-    return texts
+    return [re.sub(r"^# AOT ID: .*$", "", text, flags=re.MULTILINE) for text in texts]
 
 
 def loss(output: Any) -> torch.Tensor:

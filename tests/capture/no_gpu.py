@@ -46,7 +46,7 @@ class CodeReady(BaseException):
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """While inside, compiling ends with `CodeReady` when the wrapper is whole. To be entered before hooks are put in."""
+    """While inside, compiling ends with `CodeReady` when the wrapper is whole. To be entered before any hook."""
 
     def stop(*_: Any, **__: Any) -> None:
         raise CodeReady
@@ -103,7 +103,8 @@ def _pretending() -> Iterator[None]:
         "current_device": lambda: 0, "device_count": lambda: 1, "is_available": lambda: True,
         "get_device_properties": lambda _=None: _PROPERTIES, "get_compute_capability": lambda _=None: 90,
         "is_triton_capable": lambda _=None: True, "raise_if_triton_unavailable": lambda _=None: None,
-        "synchronize": lambda _=None: None, "exchange_device": lambda _: 0, "maybe_exchange_device": lambda _: 0,
+        "synchronize": lambda _=None: None, "is_bf16_supported": lambda *_, **__: True,
+        "exchange_device": lambda _: 0, "maybe_exchange_device": lambda _: 0,
     }  # fmt: skip
     interfaces.get_interface_for_device("cpu")
     joint_graph.lazy_init(torch.device("cpu"))
@@ -112,12 +113,12 @@ def _pretending() -> Iterator[None]:
         mock.patch.dict(interfaces.device_interfaces, {"cuda": fake, "cuda:0": fake}),
         mock.patch.dict(interfaces.caching_worker_device_properties, {"cuda": [_PROPERTIES]}),
         mock.patch.dict(interfaces.caching_worker_current_devices, {"cuda": 0}),
-        mock.patch.object(torch.cuda, "get_device_properties", answers["get_device_properties"]),
-        mock.patch.object(torch.cuda, "get_device_capability", lambda _=None: (9, 0)),
-        mock.patch.object(torch.cuda, "device_count", lambda: 1),
-        mock.patch.object(torch.cuda, "current_device", lambda: 0),
-        mock.patch("torch._inductor.scheduler.has_triton", lambda: True),
-        mock.patch.object(joint_graph, "lazy_init", lambda *_: None),
+        mock.patch.object(torch.cuda, "get_device_properties", return_value=_PROPERTIES),
+        mock.patch.object(torch.cuda, "get_device_capability", return_value=(9, 0)),
+        mock.patch.object(torch.cuda, "device_count", return_value=1),
+        mock.patch.object(torch.cuda, "current_device", return_value=0),
+        mock.patch("torch._inductor.scheduler.has_triton", return_value=True),
+        mock.patch.object(joint_graph, "lazy_init"),
     )
     with contextlib.ExitStack() as stack:
         for patch in patches:

@@ -13,6 +13,7 @@ from tcexplore.capture.unsupported import Reasons
 from tcexplore.events import FrameSkipped, Location
 
 _FACT = "skipped frames"
+_UNTRACED = "frames refused before tracing"
 _MODULE = "torch._dynamo.convert_frame"
 
 NO_TENSORS = "It has no tensors to work on."
@@ -32,7 +33,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
     hooks.watch(_FACT, f"{_MODULE}:is_generator", after=observer.looked_for_generator)
     hooks.watch(_FACT, f"{_MODULE}:compile_frame", failed=observer.not_worth_it)
     hooks.watch(_FACT, f"{_MODULE}:_compile", failed=observer.given_up)
-    hooks.watch(_FACT, f"{_MODULE}:CatchErrorsWrapper._handle_skip", before=observer.refused)
+    hooks.watch(_UNTRACED, f"{_MODULE}:CatchErrorsWrapper._handle_skip", before=observer.refused)
 
 
 class _Skips:

@@ -15,7 +15,7 @@ from tcexplore.capture import breaks, graphs, guards, outside, recompiles, skips
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
-from tcexplore.events import Event, Location
+from tcexplore.events import Event, FactMissing, Location
 
 _ROOMS = (graphs, breaks, skips, guards, recompiles, outside)
 
@@ -60,6 +60,11 @@ def run(program: Callable[..., Any], *calls: tuple[Any, ...], **options: Any) ->
 def of(kind: type[E], events: list[Event]) -> list[E]:
     """The events of one kind, in order."""
     return [event for event in events if isinstance(event, kind)]
+
+
+def broken(events: list[Event]) -> list[FactMissing]:
+    """Hooks of which an observer failed; that this torch has no place for one is no fault."""
+    return [missing for missing in of(FactMissing, events) if not missing.reason.startswith("this torch has no")]
 
 
 def line_of(function: Callable[..., Any], text: str) -> int:

@@ -9,9 +9,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.events import FactMissing, FrameSkipped, GraphBreak, GraphCaptured
+from tcexplore.events import FrameSkipped, GraphBreak, GraphCaptured
 from tests.capture import breaking
-from tests.capture.dynamo import at, line_of, of, run
+from tests.capture.dynamo import at, broken, line_of, of, run
 
 pytestmark = pytest.mark.torch
 
@@ -44,7 +44,7 @@ def test_each_kind_is_found_once_with_its_line_its_id_and_plain_words(
     assert found.explanation
     assert id_.lower() in found.url
     assert found.stack[-1] == found.location
-    assert of(FactMissing, events) == []
+    assert broken(events) == []
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
 # For a machine with an NVIDIA GPU:
 #   docker build -t tcexplore .
 #   docker run --gpus all --rm -it -v "$PWD:/work" tcexplore model.py
-# For a CPU:
-#   docker build --build-arg TARGET=cpu -t tcexplore:cpu .
+# For a CPU, without the gigabytes of CUDA libraries (INDEX: the package index that PyTorch's install page names
+# for its CPU builds; without it torch's usual build is installed, which runs on a CPU too):
+#   docker build --build-arg TORCH_INDEX=INDEX -t tcexplore:cpu .
 #   docker run --rm -it -v "$PWD:/work" tcexplore:cpu model.py
 
-# `cuda` or `cpu`.
-ARG TARGET=cuda
-
-FROM python:3.12-slim-bookworm AS base
+FROM python:3.12-slim-bookworm
 
 # Inductor needs a C++ compiler on a CPU; Triton needs a C compiler for the stubs that launch its kernels.
 RUN apt-get update \
@@ -16,13 +14,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 # The CUDA libraries come with torch's own packages, the driver with the host: no CUDA image is needed.
-FROM base AS torch-cuda
-RUN pip install --no-cache-dir "torch==2.13.*"
+ARG TORCH_INDEX=
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==2.13.*"
 
-FROM base AS torch-cpu
-RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu "torch==2.13.*"
-
-FROM torch-${TARGET} AS tcexplore
 COPY pyproject.toml README.md LICENSE /opt/tcexplore/
 COPY tcexplore /opt/tcexplore/tcexplore
 COPY samples /opt/tcexplore/samples

@@ -79,14 +79,17 @@ def run(ratio: float, seconds: float, seed: int) -> TimingEstimate:
     return estimates[-1]
 
 
+VALUES = torch.linspace(0, 1, 4096)
+OUT = torch.empty_like(VALUES)
+"""Shared by both sides: tensors of their own would lie differently in the caches, and the true ratio be unknown."""
+
+
 def work(repetitions: int) -> Callable[[], None]:
-    """The same small torch operation so many times."""
-    values = torch.linspace(0, 1, 4096)
-    out = torch.empty_like(values)
+    """The same small torch operation on the same tensors so many times."""
 
     def repeat() -> None:
         for _ in range(repetitions):
-            torch.sin(values, out=out)
+            torch.sin(VALUES, out=OUT)
 
     return repeat
 

@@ -16,6 +16,7 @@ ROOMS = (
     "recompiles",
     "aot",
     "inductor",
+    "passes",
     "kernels",
     "wrapper",
     "fusion",

@@ -26,6 +26,7 @@ from tcexplore.events.inductor import (
     SavedTensor,
     Wrapper,
 )
+from tcexplore.events.passes import Hunk, PassRun
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -64,6 +65,7 @@ VOCABULARY: dict[str, type] = {
         Output,
         PairsMeasured,
         Partitioned,
+        PassRun,
         PhaseStarted,
         PhaseTimed,
         Recompiled,
@@ -90,8 +92,8 @@ def decode_job(body: bytes) -> Job:
 __all__ = [
     "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY",
     "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
-    "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Job",
-    "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output", "PairsMeasured",
-    "Partitioned", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "SavedTensor", "Standby",
-    "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
+    "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk",
+    "Job", "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output",
+    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "SavedTensor",
+    "Standby", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -29,6 +29,8 @@ class Snapshot:
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     aten_graphs: tuple[ev.AtenGraph, ...] = ()
+    partitions: tuple[ev.Partitioned, ...] = ()
+    passes: tuple[ev.PassRun, ...] = ()
     kernels: tuple[ev.Kernel, ...] = ()
     wrappers: tuple[ev.Wrapper, ...] = ()
     fusion: tuple[ev.FusionDecision, ...] = ()
@@ -124,6 +126,8 @@ _STEPS: dict[type, Step] = {
     ev.GuardsInstalled: _append("guards"),
     ev.Recompiled: _append("recompiles"),
     ev.AtenGraph: _append("aten_graphs"),
+    ev.Partitioned: _append("partitions"),
+    ev.PassRun: _append("passes"),
     ev.Kernel: _append("kernels"),
     ev.Wrapper: _append("wrappers"),
     ev.FusionDecision: _append("fusion"),

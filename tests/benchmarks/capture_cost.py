@@ -1,0 +1,92 @@
+"""What watching costs: a whole compile with the capture on against the same compile without, in one warm process.
+
+    python -m tests.benchmarks.capture_cost [--rooms dynamo|all] [--rounds 15]
+
+Both compile the same model afresh each time, in turn; C++ that was compiled before is not compiled again, which makes
+the share of the capture as large as it gets. Prints the ratio of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from importlib import import_module
+from statistics import median
+
+import torch
+import torch._dynamo
+import torch._functorch.config
+import torch._inductor.config
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.install import ROOMS
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+
+DYNAMO = ("graphs", "breaks", "skips", "guards", "recompiles", "outside")
+
+
+def mlp() -> tuple[torch.nn.Module, torch.Tensor]:
+    layers = [torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 64)]
+    return torch.nn.Sequential(*layers), torch.randn(8, 64)
+
+
+def transformer() -> tuple[torch.nn.Module, torch.Tensor]:
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, norm_first=True)
+    return torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False), torch.randn(2, 16, 64)
+
+
+def compile_once(model: torch.nn.Module, x: torch.Tensor) -> float:
+    """Seconds from a fresh start of Dynamo to the first result."""
+    torch._dynamo.reset()
+    start = time.perf_counter()
+    torch.compile(model)(x)
+    return time.perf_counter() - start
+
+
+def watched(rooms: tuple[str, ...], run: Callable[[], float]) -> float:
+    events: list[object] = []
+    hooks = Hooks(events.append)
+    trace = StructuredTrace(hooks)
+    for room in rooms:
+        import_module(f"tcexplore.capture.{room}").install(hooks, trace, Project(__file__))
+    trace.install()
+    try:
+        return run()
+    finally:
+        trace.remove()
+        hooks.remove()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rooms", choices=("dynamo", "all"), default="all")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    rooms = DYNAMO if options.rooms == "dynamo" else tuple(dict.fromkeys((*ROOMS, *DYNAMO)))
+    caches = (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        torch._functorch.config.patch(enable_autograd_cache=False),
+    )
+    with caches[0], caches[1], torch.no_grad():
+        for make in (mlp, transformer):
+            report(make.__name__, *make(), rooms, options.rounds)
+
+
+def report(name: str, model: torch.nn.Module, x: torch.Tensor, rooms: tuple[str, ...], rounds: int) -> None:
+    model.eval()
+
+    def run() -> float:
+        return compile_once(model, x)
+
+    for _ in range(2):
+        run(), watched(rooms, run)
+    pairs = [(run(), watched(rooms, run)) for _ in range(rounds)]
+    without, with_capture = (median(side) for side in zip(*pairs, strict=True))
+    ratio = with_capture / without
+    print(f"{name:12} without {without * 1e3:6.0f} ms  with {with_capture * 1e3:6.0f} ms  ratio {ratio:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tcexplore.events import HEADER, Failed, ProtocolError, Standby, encode
-from tcexplore.events.control import Exited, Order, Ready, Report, Seated, Signal, decode_report
+from tcexplore.events import HEADER, PROTOCOL, Failed, ProtocolError, Standby, encode
+from tcexplore.events.control import Exited, Hello, Order, Ready, Report, Seated, Signal, decode_report
 from tcexplore.events.control import Seat as SeatOrder
 from tcexplore.supervisor.output import OutputReader
 from tcexplore.supervisor.seat import Seat
@@ -140,6 +140,8 @@ class Host:
 
     def _take(self, report: Report) -> None:
         match report:
+            case Hello(protocol=protocol) if protocol != PROTOCOL:
+                self.failure, self.spare, self._said_why = _other_version(protocol), None, True
             case Ready(template=template, standby=standby):
                 self.template, self.standby = template, standby
             case Seated(seat=number) if number in self._seats:
@@ -161,6 +163,16 @@ class Host:
             message=f"The worker process {what}, before it was ready.",
             hint=f"Does this work? {sys.executable} -c 'import torch._inductor.compile_fx'",
         )  # fmt: skip
+
+
+def _other_version(protocol: int) -> Failed:
+    return Failed(
+        stage="worker",
+        blame="compiler",
+        type="ProtocolError",
+        message=f"The worker speaks protocol {protocol}, this front end {PROTOCOL}: tcexplore was changed meanwhile.",
+        hint="Start tcexplore again.",
+    )
 
 
 async def _receive(sock: socket.socket) -> bytes:

@@ -94,6 +94,6 @@ __all__ = [
     "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
     "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk",
     "Job", "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output",
-    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "SavedTensor",
-    "Standby", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
+    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
+    "SavedTensor", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

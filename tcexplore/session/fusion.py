@@ -1,0 +1,134 @@
+"""What was fused into each kernel, and why two kernels stayed two, from the scheduler's own decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tcexplore import events as ev
+from tcexplore.session.snapshot import Snapshot
+
+NO_SHARED_DATA = "no shared data"
+"""How torch's reason begins for pairs that have nothing to do with each other: most pairs, and none worth reading."""
+
+NORMALISATIONS = frozenset({
+    "aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
+    "aten.native_group_norm_backward", "aten.native_batch_norm", "aten.native_batch_norm_backward",
+    "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional",
+    "aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm", "aten.miopen_batch_norm",
+    "aten.var_mean", "aten._fused_rms_norm", "aten._fused_rms_norm_backward", "aten.rms_norm",
+})  # fmt: skip
+SOFTMAXES = frozenset({
+    "aten._softmax", "aten._log_softmax", "aten._softmax_backward_data", "aten._log_softmax_backward_data",
+    "aten._safe_softmax", "aten.logsumexp", "prims.prepare_softmax_online", "inductor.prepare_softmax_online",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """What was fused into a kernel.
+
+    `groups` are its scheduler nodes, those that the scheduler fused together in one tuple: several groups are loop
+    nests that only share a function. `steps` are the scheduler's fusions in their order. `kinds` say what was fused:
+    `extern`, else any of `outer loop`, `template`, `template epilogue`, `foreach`, `reduction`, `pointwise`, and
+    `normalisation` and `softmax` by its ops; empty where every node stands alone.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    steps: tuple[ev.FusionDecision, ...]
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why two kernels are two: torch's `refusals`, and how many more pairs of nodes of theirs have no shared data.
+
+    `apart` says what keeps them apart before the scheduler comes to it (`graph`, `phase`, `extern`), empty when
+    nothing does; without that and without refusals the scheduler never considered the pair.
+    """
+
+    a: ev.Kernel
+    b: ev.Kernel
+    refusals: tuple[ev.FusionDecision, ...]
+    unrelated: int
+    apart: str = ""
+
+
+def fused(snapshot: Snapshot, kernel: ev.Kernel) -> Fused:
+    """What was fused into this kernel of the run."""
+    if kernel.language == "extern":
+        return Fused(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
+    own = set(kernel.scheduler_nodes)
+    steps = tuple(d for d in _of(snapshot.fusion, kernel) if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
+    groups = _groups(kernel.scheduler_nodes, steps)
+    return Fused(groups, steps, tuple(_kinds(kernel, groups)))
+
+
+def _of(decisions: Iterable[ev.FusionDecision], kernel: ev.Kernel) -> Iterable[ev.FusionDecision]:
+    return (d for d in decisions if (d.graph, d.phase) == (kernel.graph, kernel.phase))
+
+
+def _groups(names: Sequence[str], steps: Iterable[ev.FusionDecision]) -> tuple[tuple[str, ...], ...]:
+    """The nodes in sets that fusions join, in the order of their first nodes."""
+    group: dict[str, list[str]] = {name: [name] for name in names}
+    for step in steps:
+        first, *others = (*step.a_nodes, *step.b_nodes)
+        for other in others:
+            joined, left = group[first], group[other]
+            if left is not joined:
+                joined += left
+                group |= dict.fromkeys(left, joined)
+    order = {name: index for index, name in enumerate(names)}
+    distinct = {id(members): members for members in group.values()}
+    return tuple(tuple(sorted(members, key=order.__getitem__)) for members in distinct.values())
+
+
+def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
+    """One call of a kernel may be a loop nest of its own: only nodes that the scheduler joined were fused."""
+    if kernel.fusion.startswith("template"):
+        yield kernel.fusion
+    elif any(len(group) > 1 for group in groups):
+        yield kernel.fusion
+        ops = frozenset(kernel.ops)
+        if ops & NORMALISATIONS:
+            yield "normalisation"
+        if ops & SOFTMAXES:
+            yield "softmax"
+
+
+def neighbours(snapshot: Snapshot) -> tuple[WhyNot, ...]:
+    """Each two kernels of one graph and phase of which the second is called first right after the first."""
+    pairs = pairwise(snapshot.kernels)
+    return tuple(why_not(snapshot, a, b) for a, b in pairs if (a.graph, a.phase) == (b.graph, b.phase))
+
+
+def why_not(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+    """Why these two kernels were not fused, in the scheduler's last words on each pair of their nodes."""
+    both = set(a.scheduler_nodes), set(b.scheduler_nodes)
+    found = [d for d in _of(snapshot.fusion, a) if not d.fused and _between(d, both)] if _together(a, b) else []
+    related = tuple(d for d in found if not unrelated(d))
+    return WhyNot(a, b, related, len(found) - len(related), _apart(a, b))
+
+
+def unrelated(decision: ev.FusionDecision) -> bool:
+    """Whether torch left two nodes apart because they have no data in common."""
+    return decision.reason == NO_SHARED_DATA
+
+
+def _between(decision: ev.FusionDecision, both: tuple[set[str], set[str]]) -> bool:
+    first, second = both
+    forward = not first.isdisjoint(decision.a_nodes) and not second.isdisjoint(decision.b_nodes)
+    return forward or (not second.isdisjoint(decision.a_nodes) and not first.isdisjoint(decision.b_nodes))
+
+
+def _together(a: ev.Kernel, b: ev.Kernel) -> bool:
+    return (a.graph, a.phase) == (b.graph, b.phase)
+
+
+def _apart(a: ev.Kernel, b: ev.Kernel) -> str:
+    if a.graph != b.graph:
+        return "graph"
+    if a.phase != b.phase:
+        return "phase"
+    return "extern" if "extern" in (a.language, b.language) else ""

@@ -1,0 +1,71 @@
+"""What was fused and what was not, from decisions like the scheduler's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore.events import Config, FusionDecision, Kernel
+from tcexplore.session import Snapshot
+from tcexplore.session.fusion import fused, neighbours, why_not
+
+
+def kernel(name: str, *nodes: str, **more: object) -> Kernel:
+    given = {"graph": "0/0", "phase": "forward", "language": "cpp", "source": "", **more}
+    return Kernel(name=name, scheduler_nodes=nodes, **given)
+
+
+def decision(a: str, b: str, reason: str = "", graph: str = "0/0") -> FusionDecision:
+    """`op0_op1` is a node that was fused from two, as the scheduler names it."""
+    return FusionDecision(graph=graph, phase="forward", a=a, b=b, fused=not reason, reason=reason,
+                          a_nodes=tuple(a.split("_")), b_nodes=tuple(b.split("_")))  # fmt: skip
+
+
+FIRST = kernel("k0", "op0", "op1", "op2", "op7", fusion="outer loop", ops=("aten.native_layer_norm", "aten.add"))
+SECOND = kernel("k1", "op4", "op5", fusion="pointwise")
+GEMM = kernel("addmm", "op3", language="extern")
+RUN = Snapshot(
+    run=1, file="/m.py", source="", config=Config(), kernels=(FIRST, GEMM, SECOND),
+    fusion=(
+        decision("op1", "op2"), decision("op0", "op1_op2"),
+        decision("op0_op1_op2", "op4", "intermediate nodes between node1 & node2"), decision("op7", "op5", "no shared data"),
+        decision("op0", "op4", "of another graph", graph="1/0"),
+    ),
+)  # fmt: skip
+
+
+def test_nodes_that_only_share_a_function_are_not_fused():
+    found = fused(RUN, FIRST)
+    assert found.groups == (("op0", "op1", "op2"), ("op7",))
+    assert [step.b for step in found.steps] == ["op2", "op1_op2"]
+    assert found.kinds == ("outer loop", "normalisation")
+    assert fused(RUN, SECOND).kinds == (), "two nodes in one function that no decision joined"
+    assert fused(RUN, SECOND).groups == (("op4",), ("op5",))
+
+
+def test_an_extern_kernel_is_said_to_be_one():
+    assert fused(RUN, GEMM).kinds == ("extern",)
+
+
+def test_a_template_is_one_without_any_step():
+    assert fused(RUN, kernel("t", "op9", fusion="template")).kinds == ("template",)
+
+
+def test_any_two_kernels_can_be_asked_for_in_either_order():
+    for found in (why_not(RUN, FIRST, SECOND), why_not(RUN, SECOND, FIRST)):
+        assert [d.reason for d in found.refusals] == ["intermediate nodes between node1 & node2"]
+        assert found.unrelated == 1
+        assert found.apart == ""
+
+
+def test_what_the_scheduler_never_sees_is_told_apart():
+    assert why_not(RUN, FIRST, GEMM).apart == "extern"
+    elsewhere = replace(SECOND, graph="1/0")
+    assert why_not(RUN, FIRST, elsewhere).apart == "graph"
+    assert why_not(RUN, FIRST, elsewhere).refusals == ()
+    assert why_not(RUN, FIRST, replace(SECOND, phase="backward")).apart == "phase"
+
+
+def test_neighbours_follow_each_other_in_one_graph():
+    assert [(found.a.name, found.b.name) for found in neighbours(RUN)] == [("k0", "addmm"), ("addmm", "k1")]
+    apart = replace(RUN, kernels=(FIRST, replace(GEMM, graph="1/0")))
+    assert neighbours(apart) == ()

@@ -1,0 +1,47 @@
+"""torch's reasons in plain words: known ones whole, their figures kept, unknown ones left to torch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.words.fusion import PLAIN, plain
+
+
+def test_figures_of_the_reason_are_kept():
+    said = plain("numel/rnumel mismatch (reduce) (512, 1024), (64, 128)")
+    assert all(figure in said for figure in ("512", "1024", "64", "128"))
+    assert plain("device mismatch (cpu vs cuda:0)") == "they run on different devices: cpu and cuda:0"
+
+
+def test_a_sentence_that_is_not_known_is_not_reworded():
+    assert plain("some reason of a later torch") == ""
+
+
+@pytest.mark.parametrize("reason", PLAIN)
+def test_every_reason_is_said_in_other_words(reason: str):
+    example = reason.replace("%s", "8")
+    said = plain(example)
+    assert said
+    assert said.lower() != example.lower()
+    assert not any(word in said for word in ("node1", "node2", "{", "%s"))
+
+
+@pytest.mark.torch
+def test_most_reasons_of_this_torch_are_known():
+    """A torch that words its reasons differently should be noticed; those of one backend's own are left to torch."""
+    import ast
+    from pathlib import Path
+
+    import torch
+
+    folder = Path(torch.__file__).parent / "_inductor"
+    found: set[str] = set()
+    for name in ("scheduler.py", "choices.py", "codegen/simd.py"):
+        for node in ast.walk(ast.parse((folder / name).read_text())):
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+                called = node.func.func if isinstance(node.func, ast.Call) else node.func
+                if isinstance(called, ast.Name) and called.id in ("why", "WhyNoFuse"):
+                    found.add(str(node.args[0].value))
+    known = {reason for reason in found if reason in PLAIN}
+    assert len(found) > 30
+    assert len(known) >= 0.75 * len(found), sorted(found - known)

@@ -50,6 +50,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("enter", "enter", "view", "⏎", "follow", "Open or fold a ▸ row; else follow the row into the next pane", 3),
     Action("b", "next_break(1)", "screen", "b", "next break", "Go to the next graph break", 4),
     Action("B", "next_break(-1)", "screen", "B", "previous break", "Go to the previous graph break"),
+    Action("c", "change_form", "screen", "c", "as code", "Show the graph as torch's code, or as rows again"),
     Action("slash", "search", "screen", "/", "search", "Search in the pane", 5),
     Action("n", "next_match(1)", "screen", "n", "next match", "Go to the next match"),
     Action("N", "next_match(-1)", "screen", "N", "previous match", "Go to the previous match"),

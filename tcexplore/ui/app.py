@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
 
@@ -36,14 +36,15 @@ class ExplorerApp(App[int]):
 
     session: var[Session] = var(Session)
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, now: Callable[[], float] = monotonic) -> None:
         super().__init__()
+        self._now = now
         self.animation_level = "none"
         self.engine = engine
         self.standby: Standby | None = None
         self.main = MainScreen()
         self._inbox = Inbox(self._post)
-        self._began = monotonic()
+        self._began = now()
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
         self.theme = theme.first_theme(self.console.color_system)
@@ -89,10 +90,11 @@ class ExplorerApp(App[int]):
 
     def _told(self, session: Session, news: Job | Event) -> Session:
         if isinstance(news, Job):
-            self._began = monotonic()
+            self._began = self._now()
             return session.begin(news)
         if isinstance(news, Standby):
             self.standby = news
+            self._tick()
         return session.apply(news)
 
     def watch_session(self, session: Session) -> None:
@@ -105,7 +107,7 @@ class ExplorerApp(App[int]):
     @property
     def _elapsed(self) -> float:
         """Seconds since the newest run began."""
-        return monotonic() - self._began
+        return self._now() - self._began
 
     def _tick(self) -> None:
         self.main.tick(self.standby, self._elapsed)

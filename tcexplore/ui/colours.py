@@ -27,7 +27,7 @@ DARK = {
     "location": "#8b93a1 underline",
     "keyword": "#b189dd",
     "string": "#a3b97c",
-    "comment": "italic #727b8a",
+    "comment": "italic #7f8896",
     "number": "#d8a867",
     "function": "#87bafd",
     "type": "#72c3d6",

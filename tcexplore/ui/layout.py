@@ -7,7 +7,7 @@ from collections.abc import Callable
 from textual.geometry import Size
 
 from tcexplore.ui.document import Row, Span
-from tcexplore.ui.panes import PANES
+from tcexplore.ui.panes import PANES, PaneSpec
 
 WIDE = Size(140, 40)
 """Cells from which on all panes are in view."""
@@ -37,10 +37,13 @@ def tabs(current: str) -> Callable[[int], Row]:
     """The line of pane names for when one pane is in view; where names do not fit, numbers do."""
 
     def row(width: int) -> Row:
-        names = [f" {pane.number} {pane.title} " for pane in PANES]
-        if sum(map(len, names)) > width:
-            names = [f" {pane.number} {pane.title if pane.id == current else pane.title[:3]} " for pane in PANES]
-        chosen = (("badge.muted" if pane.id == current else "muted") for pane in PANES)
-        return Row(tuple(Span(name, style) for name, style in zip(names, chosen, strict=True)))
+        short = sum(len(pane.title) + 4 for pane in PANES) > width
+        return Row(tuple(_tab(pane, chosen=pane.id == current, short=short) for pane in PANES))
 
     return row
+
+
+def _tab(pane: PaneSpec, *, chosen: bool, short: bool) -> Span:
+    if chosen:
+        return Span(f"[{pane.number} {pane.title}]", "badge.muted")
+    return Span(f" {pane.number} {pane.title[:3] if short else pane.title} ", "muted")

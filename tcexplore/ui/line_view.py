@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.geometry import Region, Size
 from textual.reactive import var
 from textual.scroll_view import ScrollView
@@ -168,8 +168,9 @@ class LineView(ScrollView, can_focus=True):
             return
         exact = frozenset(link for link in self.lit if link.kind != "kernel")
         known = self._known(exact)
-        if known is None and not self._links.complete:
-            self.run_worker(self._reveal_later(exact, self._links), group="reveal", exclusive=True, exit_on_error=False)
+        links = self._links
+        if known is None and not links.complete:
+            self._reveal_later(exact, links)
         found = known if known is not None else self._known(self.lit)
         if found is not None:
             self.centre_on(found)
@@ -179,6 +180,7 @@ class LineView(ScrollView, can_focus=True):
         rows = (i for i in self._inside if not links.isdisjoint(own_links(self.document.row(i))))
         return next(rows, self._links.first(links))
 
+    @work(group="reveal", exclusive=True, exit_on_error=False)
     async def _reveal_later(self, exact: frozenset[Link], links: LinkIndex) -> None:
         found = await links.find(exact)
         if found is None:

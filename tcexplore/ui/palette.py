@@ -10,8 +10,8 @@ from rich.style import Style
 
 from tcexplore.ui.colours import ANSI, DARK, KERNELS, LIGHT
 
-NAMES = frozenset(DARK)
-"""Every style name that a document may use."""
+NAMES = frozenset(DARK) | {"code.cpp", "code.python"}
+"""Every style name that a document may use; text in a style of `code` gets the colours of its language when drawn."""
 
 
 class Palette:

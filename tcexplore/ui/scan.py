@@ -8,8 +8,8 @@ from time import perf_counter
 
 from tcexplore.ui.document import Document, Link, Row
 
-SLICE = 0.006
-"""Seconds that one slice may take before keys get their turn."""
+SLICE, REST = 0.004, 0.004
+"""Seconds that one slice takes, and that belong to keys after it: one key takes several turns of the event loop."""
 
 
 async def scan(document: Document, order: Iterable[int], visit: Callable[[int, Row], bool]) -> None:
@@ -19,7 +19,7 @@ async def scan(document: Document, order: Iterable[int], visit: Callable[[int, R
         if visit(index, document.row(index)):
             return
         if perf_counter() >= until:
-            await asyncio.sleep(0)
+            await asyncio.sleep(REST)
             until = perf_counter() + SLICE
 
 

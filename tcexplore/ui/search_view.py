@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 
+from textual import work
 from textual.worker import get_current_worker
 
 from tcexplore.ui.document import Document, Row
@@ -45,8 +46,9 @@ class SearchView(LineView):
         self.matches, self._all_read = [], False
         self.workers.cancel_group(self, "search")
         if self.sought is not None:
-            self.run_worker(self._read(self.sought, start, jump), group="search", exclusive=True, exit_on_error=False)
+            self._read(self.sought, start, jump)
 
+    @work(group="search", exclusive=True, exit_on_error=False)
     async def _read(self, query: Query, start: int, jump: bool) -> None:
         """Read all rows from `start` round to `start` again: the nearest match is found first."""
         worker, length, read = get_current_worker(), len(self.document), 0

@@ -45,12 +45,22 @@ def segments(
     row: Row, palette: Palette, base: Style, query: Query | None = None, *, current: bool = False
 ) -> list[Segment]:
     """A row in full width, over a base style, matches of `query` marked; `current` marks them as the one in view."""
-    spans: Iterable[Span] = (Span(flat(text), style) for text, style in row.spans)
+    spans: Iterable[Span] = (Span(flat(text), style) for span in row.spans for text, style in _drawn(span))
     if query is not None:
         spans = list(spans)
         places = query.places("".join(span.text for span in spans))
         spans = _marked(spans, places, "match.current" if current else "match") if places else spans
     return [Segment(text, base + palette.style(style)) for text, style in spans if text]
+
+
+def _drawn(span: Span) -> tuple[Span, ...]:
+    """The span; code in the colours of its language."""
+    if not span.style.startswith("code."):
+        return (span,)
+    # Pygments takes 30 ms to import, which the first frame does not have.
+    from tcexplore.ui.documents.highlight import coloured
+
+    return coloured(span)
 
 
 def _marked(spans: Iterable[Span], places: list[tuple[int, int]], mark: str) -> Iterator[Span]:

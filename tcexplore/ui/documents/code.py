@@ -91,5 +91,5 @@ def _wrapper(wrapper: Wrapper, toggled: frozenset[str]) -> Iterable[Part]:
 
 def _plain(text: Highlighted, index: int) -> Row:
     number = len(str(len(text.lines)))
-    spans = ((span.text, span.style) for span in text.spans(index))
+    spans = ((span.text, span.style) for span in text.raw(index))
     return row((f" {index + 1:>{number}}  ", "dim"), *spans, copy=text.lines[index])

@@ -10,9 +10,10 @@ from tcexplore.session.links import break_link, line_link
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.break_order import between
 from tcexplore.ui.documents.empty import nothing
-from tcexplore.ui.documents.graph_items import is_parameter, lay_out
-from tcexplore.ui.documents.graph_rows import GraphRows
-from tcexplore.ui.documents.labels import Labels, labels
+from tcexplore.ui.documents.graph_items import lay_out
+from tcexplore.ui.documents.graph_of import GraphOf, dynamo_graph, is_parameter
+from tcexplore.ui.documents.graph_rows import GraphRows, hidden_fold
+from tcexplore.ui.documents.labels import labels
 from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import Places, places
@@ -49,15 +50,21 @@ def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str],
     opened = f"graph {captured.graph}" not in toggled
     yield fixed([heading(snapshot, captured, opened)])
     if opened:
-        rows = _rows(captured, labels(snapshot), toggled, places(snapshot.file), width)
-        yield fixed(rows.parameters(f"parameters {captured.graph}" in toggled))
-        yield rows.part()
+        yield from rows(_of(captured, labels(snapshot)), toggled, places(snapshot.file), width)
+
+
+def rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> tuple[Part, Part]:
+    """What a graph does not show a row each of, and its rows."""
+    made = _rows(graph, toggled, where, width)
+    return fixed(made.hidden(hidden_fold(graph) in toggled)), made.part()
+
+
+_of = by_identity(32)(dynamo_graph)
 
 
 @by_identity(32)
-def _rows(captured: GraphCaptured, known: Labels, toggled: frozenset[str], places: Places, width: int) -> GraphRows:
-    laid = lay_out(captured, toggled, columns=max(4, min(12, width // 9)))
-    return GraphRows(captured, laid, known, places, width)
+def _rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> GraphRows:
+    return GraphRows(graph, lay_out(graph, toggled, columns=max(4, min(12, width // 9))), where, width)
 
 
 def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:

@@ -31,4 +31,4 @@ def _code(captured: GraphCaptured) -> Part:
 
 
 def _row(text: Highlighted, index: int) -> Row:
-    return Row((Span(" "), *text.spans(index)), copy=text.lines[index])
+    return Row((Span(" "), *text.raw(index)), copy=text.lines[index])

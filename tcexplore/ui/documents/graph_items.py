@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tcexplore.events import FxNode, GraphCaptured
+from tcexplore.events import FxNode
+from tcexplore.ui.documents.graph_of import GraphOf
 from tcexplore.ui.documents.gutter import Drawn, draw
 from tcexplore.ui.documents.module_runs import runs
 
@@ -27,25 +28,20 @@ class Item(NamedTuple):
 
 
 class Laid(NamedTuple):
-    """A graph's parameters (not drawn: they would cross every row), its other rows and their gutter."""
+    """A graph's hidden nodes, its rows and their gutter."""
 
-    parameters: tuple[FxNode, ...]
+    hidden: tuple[FxNode, ...]
     items: list[Item]
     gutter: list[Drawn]
 
 
-def lay_out(graph: GraphCaptured, toggled: frozenset[str], columns: int) -> Laid:
+def lay_out(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid:
     """The rows of a graph with these folds toggled, the gutter at most `columns` lines wide."""
-    parameters = tuple(node for node in graph.nodes if is_parameter(node))
-    rest = [node for node in graph.nodes if not is_parameter(node)]
-    items = list(_items(graph.graph, rest, toggled))
-    hidden = {node.name for node in parameters}
-    return Laid(parameters, items, draw(_inputs(items, hidden), columns, [item.glyph for item in items]))
-
-
-def is_parameter(node: FxNode) -> bool:
-    """Whether a node brings in a tensor that is an attribute of something (`self.fc1.weight`), not an argument."""
-    return node.op == "get_attr" or (node.op == "placeholder" and "." in node.target)
+    hidden = tuple(node for node in graph.nodes if graph.hidden(node))
+    rest = [node for node in graph.nodes if not graph.hidden(node)]
+    items = list(_items(graph.name, rest, toggled))
+    inputs = _inputs(items, {node.name for node in hidden})
+    return Laid(hidden, items, draw(inputs, columns, [item.glyph for item in items]))
 
 
 def _items(graph: str, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iterable[Item]:

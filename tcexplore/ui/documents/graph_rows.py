@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tcexplore.events import FxNode, GraphCaptured
-from tcexplore.session.links import Link, line_link, node_link
+from tcexplore.events import FxNode
+from tcexplore.session.links import Link, line_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.graph_items import Item, Laid
+from tcexplore.ui.documents.graph_of import GraphOf
 from tcexplore.ui.documents.gutter import Drawn
-from tcexplore.ui.documents.labels import KernelLabel, Labels
+from tcexplore.ui.documents.labels import KernelLabel
 from tcexplore.ui.documents.parts import Part
 from tcexplore.ui.documents.places import Places
 from tcexplore.ui.documents.prose import fold, row, shortened
@@ -61,33 +62,32 @@ def _widest(texts: Iterable[str]) -> int:
 class GraphRows:
     """Builds the rows of one graph."""
 
-    def __init__(self, graph: GraphCaptured, laid: Laid, labels: Labels, places: Places, width: int) -> None:
-        self._graph = graph.graph
+    def __init__(self, graph: GraphOf, laid: Laid, places: Places, width: int) -> None:
+        self._graph = graph
         self._laid = laid
         self._sources = {node.name: node.target for node in graph.nodes if node.op in SOURCES}
-        self._labels = labels
         self._places = places
         shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
         self._columns = Columns.of(laid, shown, places, width)
 
     def part(self) -> Part:
-        """The rows of everything but the parameters."""
+        """The rows of everything but the hidden nodes."""
         return Part(len(self._laid.items), lambda index: self._row(self._laid.items[index], self._laid.gutter[index]))
 
-    def parameters(self, opened: bool) -> Iterable[Row]:
-        """How many parameters the graph takes, behind a fold, and when it is open each of them."""
-        taken = self._laid.parameters
+    def hidden(self, opened: bool) -> Iterable[Row]:
+        """How many nodes have no row of their own, behind a fold, and when it is open each of them."""
+        taken = self._laid.hidden
         if not taken:
             return
+        graph = self._graph
         names = ", ".join(node.target for node in taken[:8])
         more = ", …" if len(taken) > 8 else ""
-        said = count(len(taken), "parameter") if len(taken) == 1 else f"{len(taken):,} parameters and buffers"
-        yield fold(
-            f"parameters {self._graph}", opened, (said, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken)
-        )
+        said = count(1, graph.one) if len(taken) == 1 else f"{len(taken):,} {graph.many}"
+        yield fold(hidden_fold(graph), opened, (said, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken))
         for node in taken if opened else ():
             facts = (f"   {node.target}", "node"), (f"  {tensor(node)}", "shape"), (f"  {node.name}", "dim")
-            yield row(*facts, links=self._links([node]), copy=node.target)
+            mark = (f"  {graph.marks.get(node.name, '')}", "warn")
+            yield row(*facts, mark, links=self._links([node]), copy=node.target)
 
     def _row(self, item: Item, drawn: Drawn) -> Row:
         return self._stretch(item, drawn) if item.module else self._node(item.nodes[0], drawn)
@@ -95,6 +95,7 @@ class GraphRows:
     def _node(self, node: FxNode, drawn: Drawn) -> Row:
         columns, kernels = self._columns, self._kernels((node,))
         line, steps = self._places.short(node.location), stride(node)
+        mark = self._graph.marks.get(node.name, "")
         spans = (
             *self._gutter(drawn, kernels),
             Span(f"{shortened(op(node), columns.op):<{columns.op}} ", "node"),
@@ -103,6 +104,7 @@ class GraphRows:
             Span(f"{line:>{columns.line}}  ", "muted"),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
             Span(f"{steps}  " if steps else "", "warn"),
+            Span(f"{mark}  " if mark else "", "warn"),
             Span(f"{node.op} ", "dim"),
             Span(call(node, _WORD.sub(self._source, node.args)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),
@@ -141,14 +143,17 @@ class GraphRows:
         return kernel_spans(self._of(nodes))
 
     def _of(self, nodes: Sequence[FxNode]) -> list[KernelLabel]:
-        return list(
-            dict.fromkeys(label for node in nodes for label in self._labels.of_node.get((self._graph, node.name), ()))
-        )
+        return list(dict.fromkeys(label for node in nodes for label in self._graph.kernels(node)))
 
     def _links(self, nodes: Sequence[FxNode]) -> tuple[Link, ...]:
-        own = (node_link(self._graph, node.name) for node in nodes)
+        own = (self._graph.link(node) for node in nodes)
         lines = (line_link(node.location) for node in nodes if node.location)
         return (*own, *(label.link for label in self._of(nodes)), *dict.fromkeys(lines))
+
+
+def hidden_fold(graph: GraphOf) -> str:
+    """The fold of the hidden nodes."""
+    return f"hidden of {graph.name}"
 
 
 def kernel_spans(labels: Sequence[KernelLabel], most: int = SHOWN_LABELS) -> tuple[Span, ...]:

@@ -72,18 +72,24 @@ class Highlighted:
         self._firsts = [stretch.first for stretch in self._stretches]
 
     def spans(self, index: int) -> tuple[Span, ...]:
-        """The line at `index`, from 0, in spans that hold exactly its text."""
+        """The line at `index`, from 0, in coloured spans that hold exactly its text."""
+        return tuple(drawn for span in self.raw(index) for drawn in coloured(span))
+
+    def raw(self, index: int) -> tuple[Span, ...]:
+        """The line in spans of code whose colours are found only when they are drawn: reading all lines stays cheap."""
         line = self.lines[index]
+        code = f"code.{self.language}"
         spans: list[Span] = []
         done = 0
         for stretch in self._over(index):
             start = stretch.column if stretch.first == index else 0
             end = stretch.end if stretch.last == index else len(line)
-            spans += lexed(line[done:start], self.language)
+            if start > done:
+                spans.append(Span(line[done:start], code))
             if end > start:
                 spans.append(Span(line[start:end], _LONG[self.language][2]))
             done = end
-        return (*spans, *lexed(line[done:], self.language))
+        return (*spans, Span(line[done:], code))
 
     def _over(self, index: int) -> list[_Stretch]:
         """The stretches that touch a line, in order: the last that began before it, and those that begin in it."""
@@ -92,6 +98,12 @@ class Highlighted:
         while begin and self._stretches[begin - 1].last >= index:
             begin -= 1
         return self._stretches[begin:at]
+
+
+def coloured(span: Span) -> tuple[Span, ...]:
+    """A span as it is drawn: `code.python` and `code.cpp` in the colours of the language, any other as it is."""
+    family, _, language = span.style.partition(".")
+    return lexed(span.text, language) if family == "code" else (span,)
 
 
 @lru_cache(maxsize=64)

@@ -64,7 +64,7 @@ class KernelLines:
         return self._known.ops(self._kernel.graph, self._kernel.phase, line.nodes) if line else ()
 
     def _code(self, index: int) -> tuple[Span, ...]:
-        spans = self._text.spans(index)
+        spans = self._text.raw(index)
         if self._kernel.language != "cpp" or not spans:
             return spans
         line = self._text.lines[index]

@@ -74,7 +74,8 @@ def op_name(target: str) -> str:
 
 class Labels:
     """The labels of one run. `kernel` has them by kernel link, `of_node` and `of_line` the kernels of a Dynamo node
-    and of a line of the person's, `ops` the labels of a post-grad node: what the person wrote, where torch tells."""
+    and of a line of the person's, `of_aten` those of a node below Dynamo's, by graph, phase and name; `ops` the labels
+    of a post-grad node: what the person wrote, where torch tells."""
 
     def __init__(
         self, graphs: tuple[ev.GraphCaptured, ...], aten: tuple[ev.AtenGraph, ...], kernels: tuple[ev.Kernel, ...]
@@ -82,6 +83,7 @@ class Labels:
         self.kernel: dict[Link, KernelLabel] = {}
         self.of_node: dict[tuple[str, str], list[KernelLabel]] = {}
         self.of_line: dict[tuple[str, int], list[KernelLabel]] = {}
+        self.of_aten: dict[tuple[str, str, str], list[KernelLabel]] = {}
         self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.nodes}
         self._aten = {(g.graph, g.phase, node.name): node for g in aten for node in g.nodes if node.op != "placeholder"}
         self._colours: dict[str, int] = {}
@@ -97,6 +99,7 @@ class Labels:
         for location in kernel.source_lines:
             _add(self.of_line.setdefault((location.file, location.line), []), label)
         for name in kernel.nodes:
+            _add(self.of_aten.setdefault((kernel.graph, kernel.phase, name), []), label)
             node = self._aten.get((kernel.graph, kernel.phase, name))
             for origin in node.origins if node else ():
                 _add(self.of_node.setdefault((kernel.graph, origin), []), label)

@@ -91,7 +91,7 @@ class _Gutter:
 
 
 def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:
-    return gutter.row(index + 1, text.spans(index), text.lines[index])
+    return gutter.row(index + 1, text.raw(index), text.lines[index])
 
 
 def _wide(spans: Iterable[Span]) -> int:
@@ -108,7 +108,7 @@ def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozens
     if name in toggled:
         gutter, quoted = _Gutter(facts, file, lines), _quoted(snapshot, file)
         yield from (
-            gutter.row(n, highlighted(quoted.get(n, UNKNOWN), "python").spans(0), quoted.get(n, "")) for n in lines
+            gutter.row(n, highlighted(quoted.get(n, UNKNOWN), "python").raw(0), quoted.get(n, "")) for n in lines
         )
 
 

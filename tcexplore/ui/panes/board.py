@@ -66,10 +66,11 @@ class Board(Container):
     def lay_out(self) -> None:
         """Bring the panes into view that the size, the zoom and the current pane ask for."""
         size = self.app.size
+        single = self.zoomed or not layout.fits_all(size)
         names = layout.visible(size, self.current, self._shared, self.zoomed)
         for name, pane in self.panes.items():
             pane.display = name in names
-        single = self.zoomed or not layout.fits_all(size)
+            pane.alone = single
         self.set_class(single, "-single")
         self.pane.view.focus()
         self.post_message(self.Arranged(self.current, single))

@@ -15,7 +15,7 @@ class PaneSpec:
 
     `about` gives the parts of a run that the document is made of: it is built anew only when one of them is another
     object. `has` says whether a run knows any of it yet; until then the pane goes on showing the run before, as old.
-    `leads_to` is the pane that enter goes to from a row without a fold.
+    `leads_to` is the pane that enter goes to from a row without a fold; `other` shows the same in another form.
     """
 
     id: str
@@ -25,3 +25,4 @@ class PaneSpec:
     about: Callable[[Snapshot], tuple[object, ...]]
     has: Callable[[Snapshot], bool]
     leads_to: str
+    other: Builder | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.screen import Screen
 
@@ -76,9 +76,8 @@ class MainScreen(Screen[None]):
         self._tabs.update(layout.tabs(message.current))
 
     def on_row_line_clicked(self, event: RowLine.Clicked) -> None:
-        number = event.text.split()[:1]
-        if event.id == "tabs" and number:
-            self.board.current = PANES[int(number[0]) - 1].id
+        if event.id == "tabs":
+            self.board.current = PANES[int(event.text.strip(" []")[0]) - 1].id
 
     def action_show_pane(self, name: str) -> None:
         self.board.current = name
@@ -88,6 +87,10 @@ class MainScreen(Screen[None]):
 
     def action_zoom(self) -> None:
         self.board.zoomed = not self.board.zoomed
+
+    def action_change_form(self) -> None:
+        if not self.board.pane.change_form():
+            self.say("This pane has one form only; the graph pane has two.")
 
     # ---- selection
 
@@ -162,8 +165,9 @@ class MainScreen(Screen[None]):
             self.say(clipboard.copy(self.app, text_of(row)))
 
     def action_copy_all(self) -> None:
-        self.run_worker(self._copy_all(self.board.pane), group="copy", exclusive=True, exit_on_error=False)
+        self._copy_all(self.board.pane)
 
+    @work(group="copy", exclusive=True, exit_on_error=False)
     async def _copy_all(self, pane: Pane) -> None:
         self.say(clipboard.copy(self.app, await whole_text(pane.view.document)))
 

@@ -1,0 +1,110 @@
+"""The app on a stage: no worker, a made-up session, a fixed theme."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from tcexplore.events import Event, Job, Standby
+from tcexplore.session import Session
+from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.engine import Deliver
+from tcexplore.ui.panes.pane import Pane
+from tcexplore.ui.search_view import SearchView
+from tests.documents.golden import check
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+
+def _nowhere(_: Job | Event) -> None:
+    raise AssertionError("not started")
+
+
+class FakeEngine:
+    """Watches and runs nothing; notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.deliver: Deliver = _nowhere
+
+    async def start(self, deliver: Deliver) -> None:
+        self.deliver = deliver
+        deliver(Standby(torch="2.13.0", python="3.11.7", device="cpu", seconds=1.5))
+
+    def rerun(self) -> None:
+        self.asked.append("rerun")
+
+    def stop_run(self) -> None:
+        self.asked.append("stop")
+
+    async def close(self) -> None:
+        self.asked.append("close")
+
+
+class Stage:
+    """The running app with its pilot, and short ways to what tests look at."""
+
+    def __init__(self, app: ExplorerApp, engine: FakeEngine, pilot: Pilot[int]) -> None:
+        self.app, self.engine, self.pilot = app, engine, pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Until workers are done and the screen is drawn."""
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+    async def show(self, session: Session) -> None:
+        self.app.session = session
+        await self.settle()
+
+    def pane(self, name: str) -> Pane:
+        return self.app.main.board.panes[name]
+
+    def view(self, name: str) -> SearchView:
+        return self.pane(name).view
+
+    @property
+    def current(self) -> str:
+        return self.app.main.board.current
+
+    @property
+    def in_view(self) -> list[str]:
+        return [pane.spec.id for pane in self.app.main.board.shown]
+
+    def row(self, name: str) -> str:
+        """The text under the cursor of a pane."""
+        row = self.view(name).cursor_row
+        return row.text if row else ""
+
+    @property
+    def said(self) -> list[str]:
+        """What the app told the person in notifications."""
+        return [note.message for note in self.app._notifications]
+
+    @property
+    def screen(self) -> str:
+        """The terminal's text, line by line, without trailing blanks."""
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()) + "\n"
+
+
+@asynccontextmanager
+async def stage(session: Session | None = None, size: tuple[int, int] = (160, 50)) -> AsyncIterator[Stage]:
+    """Run the app without a terminal, showing a session."""
+    engine = FakeEngine()
+    app = ExplorerApp(engine, now=lambda: 0.0)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        app.theme = "tcexplore-dark"
+        staged = Stage(app, engine, pilot)
+        await staged.show(session or Session())
+        yield staged
+
+
+def check_screen(name: str, staged: Stage) -> None:
+    """Compare the screen with `goldens/NAME.txt` here."""
+    check(name, staged.screen, GOLDENS)

@@ -1,0 +1,127 @@
+"""News of runs reaching the panes, history, actions."""
+
+from __future__ import annotations
+
+from tcexplore.events import Config, Failed, Job, Output, PhaseStarted
+from tcexplore.session import Session
+from tests import fakes
+from tests.ui.stage import Stage, stage
+
+
+async def tell(staged: Stage, *news: object) -> None:
+    """Hand news to the app as the engine does, and wait for it."""
+    for one in news:
+        staged.engine.deliver(one)
+    while staged.app._inbox._due is not None:
+        await staged.pilot.pause(0.03)
+    await staged.settle()
+
+
+def job(run: int, source: str = fakes.SOURCE) -> Job:
+    return Job(run=run, file=fakes.FILE, source=source, config=Config())
+
+
+async def test_a_run_begins_and_its_events_show():
+    async with stage() as staged:
+        await tell(staged, job(1), PhaseStarted(run=1, phase="dynamo", at=0.1), fakes.complete(1).graphs[0])
+        assert "class MLP" in staged.screen
+        assert "layer_norm" in staged.screen
+        assert "torch 2.13.0" in staged.screen
+
+
+async def test_late_events_of_an_older_run_are_dropped():
+    async with stage() as staged:
+        await tell(staged, job(1), job(2, "later = 1\n"), fakes.complete(1).graphs[0])
+        assert staged.app.session.newest is not None
+        assert staged.app.session.newest.graphs == ()
+
+
+async def test_a_flood_of_output_is_one_update_and_leaves_keys_alone():
+    async with stage() as staged:
+        updates: list[Session] = []
+
+        def note(session: Session) -> None:
+            updates.append(session)
+
+        staged.app.watch(staged.app, "session", note, init=False)
+        await tell(staged, job(1))
+        for number in range(100_000):
+            staged.engine.deliver(Output(run=1, stream="stdout", text=f"line {number}\n"))
+        assert len(staged.app._inbox._news) < 100
+        await tell(staged)
+        await staged.press("7", "end")
+        assert "line 99999" in staged.row("output")
+        assert len(updates) < 10
+
+
+async def test_a_file_that_cannot_be_read_says_so_and_comes_back():
+    async with stage(fakes.session(fakes.complete(1)), (100, 30)) as staged:
+        problem = Failed(run=2, stage="file", blame="person", type="unreadable", message="mlp.py does not exist.")
+        await tell(staged, job(2, ""), problem)
+        await staged.press("7")
+        assert "does not exist" in staged.screen
+        await tell(staged, job(3))
+        await staged.press("1")
+        assert "class MLP" in staged.screen
+
+
+async def test_history_steps_back_and_forth():
+    async with stage(fakes.session(fakes.complete(6), fakes.one_graph(7))) as staged:
+        await staged.press("left_square_bracket")
+        assert staged.app.session.pinned == 6
+        assert "1 graph break" in staged.screen
+        await staged.press("right_square_bracket")
+        assert "0 graph breaks" in staged.screen
+        await staged.press("left_square_bracket", "right_curly_bracket")
+        assert staged.app.session.pinned is None
+
+
+async def test_what_is_shown_of_an_older_run_is_marked_and_dimmed():
+    async with stage(fakes.session(fakes.complete(7), fakes.running(8))) as staged:
+        assert "old: run 7" in staged.screen
+        assert staged.view("graph").faded
+        assert not staged.view("source").faded
+
+
+async def test_rerun_and_stop_reach_the_engine():
+    async with stage(fakes.sitting()) as staged:
+        await staged.press("r", "x")
+        assert staged.engine.asked == ["rerun", "stop"]
+
+
+async def test_the_theme_changes_and_changes_back():
+    async with stage(fakes.sitting()) as staged:
+        dark = staged.view("source").render_lines(staged.view("source").size.region)[0]
+        await staged.press("t")
+        light = staged.view("source").render_lines(staged.view("source").size.region)[0]
+        assert staged.app.theme == "tcexplore-light"
+        assert dark.text == light.text
+        assert [s.style for s in dark] != [s.style for s in light]
+        await staged.press("t")
+        assert staged.app.theme == "tcexplore-dark"
+
+
+async def test_a_document_that_fails_costs_its_pane_only():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        pane = staged.pane("graph")
+        pane.build = lambda *_: 1 / 0  # type: ignore[assignment,return-value]
+        pane.follow(staged.app.session)
+        await staged.settle()
+        assert "This pane cannot be shown" in staged.screen
+        assert "class MLP" in staged.screen
+
+
+async def test_every_action_is_in_the_palette_and_every_key_works():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        titles = [command.title for command in staged.app.get_system_commands(staged.app.screen)]
+        assert "Go to the next graph break" in titles
+        assert "Quit the application as soon as possible" not in titles
+        await staged.press("ctrl+p", *"zoom", "enter")
+        await staged.press("escape")
+        assert staged.app.screen is staged.app.main
+
+
+async def test_q_quits():
+    async with stage(fakes.sitting()) as staged:
+        await staged.pilot.press("q")
+        assert staged.app.return_code == 0

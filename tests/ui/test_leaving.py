@@ -1,0 +1,60 @@
+"""What leaves the screen: the editor, the clipboard."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tcexplore.events import Location
+from tcexplore.ui import clipboard
+from tcexplore.ui.editor import command
+from tests import fakes
+from tests.ui.stage import stage
+
+PLACE = Location("/a b/m.py", 7)
+
+
+@pytest.mark.parametrize(
+    ("editor", "words"),
+    [
+        ("vim", ["vim", "+7", "/a b/m.py"]),
+        ("/usr/bin/nvim -u NONE", ["/usr/bin/nvim", "-u", "NONE", "+7", "/a b/m.py"]),
+        ("code --wait", ["code", "-g", "/a b/m.py:7"]),
+        ("code -g", ["code", "-g", "/a b/m.py:7"]),
+        ("hx", ["hx", "/a b/m.py:7"]),
+        ("emacs -nw", ["emacs", "-nw", "+7", "/a b/m.py"]),
+    ],
+)
+def test_editors_open_at_the_line(editor: str, words: list[str]):
+    assert command(PLACE, {"EDITOR": editor}) == words
+    assert command(PLACE, {"EDITOR": "ed", "VISUAL": editor}) == words
+
+
+async def test_an_editor_that_cannot_be_had_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VISUAL", "no-such-editor-anywhere")
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("e")
+        assert "no-such-editor-anywhere" in staged.said[-1]
+
+
+async def test_copying_a_row_and_a_pane():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("y")
+        assert staged.app.clipboard == '"""A perceptron with one graph break.'
+        await staged.press("Y")
+        assert "class MLP" in staged.app.clipboard
+        assert "Copied" in staged.said[-1]
+
+
+async def test_too_much_for_a_terminal_goes_into_a_file():
+    async with stage() as staged:
+        said = clipboard.copy(staged.app, "x" * 100_000)
+        assert staged.app.clipboard == ""
+    _holds(said.split()[-1], "x" * 100_000)
+
+
+def _holds(path: str, text: str) -> None:
+    with open(path) as file:
+        assert file.read() == text
+    os.unlink(path)

@@ -1,0 +1,70 @@
+"""The colours: complete, readable, told apart."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from rich.color import ColorSystem
+from rich.style import Style
+from textual.color import Color
+
+from tcexplore.ui import theme
+from tcexplore.ui.colours import ANSI, DARK, KERNELS, LIGHT
+from tcexplore.ui.palette import NAMES, PALETTES, palette
+
+THEMES = [(theme.DARK, DARK), (theme.LIGHT, LIGHT)]
+
+
+def test_all_themes_have_all_names():
+    assert set(DARK) == set(LIGHT) == set(ANSI) <= NAMES
+
+
+@pytest.mark.parametrize(("which", "table"), THEMES, ids=["dark", "light"])
+def test_text_has_contrast_on_every_ground(which: theme.Theme, table: dict[str, str]):
+    colours = PALETTES[which.name]
+    grounds = {name: colours.style(name).bgcolor for name in ("lit", "cursor")}
+    plain = Color.parse(str(which.background))
+    for name in table:
+        style = colours.style(name)
+        if style.color is None:
+            continue
+        own = Color.from_rich_color(style.bgcolor) if style.bgcolor else plain
+        wanted = 1.5 if name == "rule" else 3.0 if name == "dim" else 4.5
+        assert _ratio(Color.from_rich_color(style.color), own) >= wanted, name
+    for ground in grounds.values():
+        assert _ratio(Color.parse(str(which.foreground)), Color.from_rich_color(ground)) >= 4.5
+
+
+def _ratio(one: Color, other: Color) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    parts = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+
+@pytest.mark.parametrize("name", ["tcexplore-dark", "tcexplore-light", "ansi-dark"])
+def test_kernels_differ_from_each_other(name: str):
+    styles = [palette(name).style(f"kernel.{n}") for n in range(KERNELS)]
+    assert all(a != b for a, b in itertools.combinations(styles, 2))
+
+
+def test_kernels_go_round_names_combine_and_unknown_names_are_plain():
+    dark = palette("tcexplore-dark")
+    assert dark.style("kernel.12") == dark.style("kernel.0")
+    assert dark.style("kernel.3 strong") == dark.style("kernel.3") + Style(bold=True)
+    assert dark.style("no such name") == Style()
+
+
+def test_sixteen_colours_stay_readable():
+    for name in ("tcexplore-dark", "tcexplore-light"):
+        for style_name in DARK:
+            style = palette(name).style(style_name)
+            if style.color and style.bgcolor:
+                downgraded = [c.downgrade(ColorSystem.STANDARD) for c in (style.color, style.bgcolor)]
+                assert downgraded[0] != downgraded[1], style_name
+    assert theme.first_theme("standard") == "ansi-dark"
+    assert theme.first_theme("truecolor") == "tcexplore-dark"

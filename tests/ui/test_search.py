@@ -1,0 +1,70 @@
+"""Searching in a pane."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from time import perf_counter
+
+from tcexplore.ui.strips import Query
+from tests import fakes
+from tests.ui.stage import stage
+
+
+def test_small_letters_match_any_case_and_capitals_themselves():
+    assert Query("gelu").hits("F.GELU(x)")
+    assert not Query("Gelu").hits("gelu")
+    assert Query("a[i]").places("b a[i] a[i]") == [(2, 6), (7, 11)]
+
+
+async def test_matches_are_counted_marked_and_stepped_through():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("slash", *"self.fc")
+        assert "1 of 4" in staged.screen
+        await staged.press("enter", "n")
+        second = staged.view("source").cursor
+        await staged.press("n", "N")
+        assert staged.view("source").cursor == second
+        for _ in range(3):
+            await staged.press("n")
+        assert staged.view("source").cursor == staged.view("source").matches[0]
+        strips = staged.view("source").render_lines(staged.view("source").size.region)
+        marked = [segment.text for strip in strips for segment in strip if segment.style and segment.style.underline]
+        assert "".join(marked) == "self.fc" * 3
+
+
+async def test_escape_goes_back_to_where_the_search_began():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("down", "down", "slash", *"relu", "escape")
+        assert staged.view("source").cursor == 2
+        assert staged.view("source").matches == []
+
+
+async def test_a_match_right_of_the_view_is_scrolled_to():
+    long = replace(fakes.complete(7), source="a\n" + "x" * 300 + "needle" + "y" * 300)
+    async with stage(fakes.session(long), (80, 24)) as staged:
+        await staged.press("slash", *"needle", "enter")
+        assert "needle" in staged.screen
+        await staged.press("home")
+        assert staged.view("source").column == 0
+
+
+async def test_searching_fifty_thousand_rows_leaves_keys_alone():
+    async with stage(fakes.session(fakes.large.snapshot())) as staged:
+        await staged.press("5", "home")
+        view = staged.view("code")
+        view.search("tmp49999", 0)
+        longest, turns, last = 0.0, 0, perf_counter()
+        while not view._all_read and turns < 100_000:
+            await asyncio.sleep(0)
+            now = perf_counter()
+            longest, turns, last = max(longest, now - last), turns + 1, now
+        assert view.matches, turns
+        assert turns > 50
+        assert longest < 0.25
+
+
+async def test_no_match_is_said_with_a_number():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("slash", *"zzz")
+        assert "0 of 0" in staged.screen

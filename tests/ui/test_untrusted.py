@@ -1,0 +1,29 @@
+"""Brackets and escape sequences of the person's program reach the screen as text, in every pane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore.events import clean
+from tests import fakes
+from tests.documents.test_untrusted import NASTY, nasty
+from tests.ui.stage import stage
+
+ESCAPES = clean("\x1b]52;c;AAAA\x07\x1b[2J\x9b31m\u202eevil")
+
+
+@pytest.mark.parametrize("pane", range(1, 8))
+async def test_markup_stands_as_it_is(pane: int):
+    async with stage(fakes.session(nasty()), (200, 30)) as staged:
+        await staged.press(str(pane))
+        assert NASTY[:12] in staged.screen
+
+
+async def test_nothing_on_the_screen_can_move_the_cursor():
+    run = fakes.complete(7)
+    named = replace(run, file=f"/tmp/{ESCAPES}.py", source=f"# {ESCAPES}\n{NASTY}\n")
+    async with stage(fakes.session(named)) as staged:
+        await staged.press("down", "y", "slash", *"evil", "enter")
+        assert all(char.isprintable() or char == "\n" for char in staged.screen)

@@ -27,7 +27,8 @@ RUN = Snapshot(
     run=1, file="/m.py", source="", config=Config(), kernels=(FIRST, GEMM, SECOND),
     fusion=(
         decision("op1", "op2"), decision("op0", "op1_op2"),
-        decision("op0_op1_op2", "op4", "intermediate nodes between node1 & node2"), decision("op7", "op5", "no shared data"),
+        decision("op0_op1_op2", "op4", "intermediate nodes between node1 & node2"),
+        decision("op7", "op5", "no shared data"),
         decision("op0", "op4", "of another graph", graph="1/0"),
     ),
 )  # fmt: skip

@@ -41,6 +41,7 @@ from tcexplore.events.run import (
     PhaseTimed,
     Standby,
 )
+from tcexplore.events.targets import TargetLowered, TargetSkipped
 from tcexplore.events.text import clean
 from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
 
@@ -70,6 +71,8 @@ VOCABULARY: dict[str, type] = {
         PhaseTimed,
         Recompiled,
         Standby,
+        TargetLowered,
+        TargetSkipped,
         TimingEstimate,
         TimingSkipped,
         Wrapper,
@@ -95,5 +98,6 @@ __all__ = [
     "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk",
     "Job", "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output",
     "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
-    "SavedTensor", "Standby", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
+    "SavedTensor", "Standby", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper",
+    "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -1,4 +1,7 @@
-"""What AOTAutograd and Inductor made: ATen graphs, kernels, wrappers, fusion decisions, caches."""
+"""What AOTAutograd and Inductor made: ATen graphs, kernels, wrappers, fusion decisions, caches.
+
+`target` is the device that the code is for: `native`, the one in the machine, or a name of the device table.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ class AtenGraph(Event):
     phase: str
     nodes: tuple[FxNode, ...] = ()
     code: str = ""
+    target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,7 @@ class Kernel(Event):
     bytes_saved: int | None = None
     """Bytes that its scheduler nodes would move each on their own beyond those that the kernel moves."""
     calls: tuple[KernelCall, ...] = ()
+    target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +121,7 @@ class Wrapper(Event):
     source: str
     path: str = ""
     reused: tuple[tuple[str, str], ...] = ()
+    target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +142,7 @@ class FusionDecision(Event):
     b_nodes: tuple[str, ...] = ()
     kind: str = ""
     bytes_saved: int | None = None
+    target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,265 @@
+"""Triton code made without a GPU against the code of a real one: `record` on the GPU machine, `compare` elsewhere.
+
+    python -m tests.benchmarks.targets_identity record FILE [MODEL ...]
+    python -m tests.benchmarks.targets_identity compare FILE [MODEL ...] [--diff] [--target NAME]
+
+The two must run the same torch, triton and transformers for the sources to be comparable; `compare` says when not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import gc
+import gzip
+import hashlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._functorch.config as aot_config
+import torch._inductor.config as inductor_config
+from torch._inductor.graph import GraphLowering
+
+from tests.benchmarks.targets_models import MODELS
+
+KERNEL = re.compile(r"async_compile\.triton\('(\w+)', '''(.*?)''', device_str", re.S)
+EXTERN = re.compile(r"\b(?:extern_kernels\.\w+|torch\.ops\.aten\.\w+(?:\.\w+)*)\(")
+KINDS = ("inference", "training")
+
+
+def normalised(source: str) -> str:
+    """A kernel's source without the one thing that is told to differ: the hash of the machine's Triton build."""
+    return re.sub(r"'backend_hash': '\w+'", "'backend_hash': ''", source).strip()
+
+
+def versions() -> dict[str, str]:
+    import transformers
+    import triton
+
+    return {"torch": torch.__version__, "triton": triton.__version__, "transformers": transformers.__version__}
+
+
+@contextlib.contextmanager
+def generated() -> Iterator[list[str]]:
+    """The wrapper modules that Inductor writes while inside."""
+    codes: list[str] = []
+    before = GraphLowering.save_output_code
+    GraphLowering.save_output_code = staticmethod(codes.append)
+    options = inductor_config.patch(fx_graph_cache=False, **_launcher())
+    with options, aot_config.patch(enable_autograd_cache=False):
+        try:
+            yield codes
+        finally:
+            GraphLowering.save_output_code = before
+
+
+def _launcher() -> dict[str, bool]:
+    """Triton's own launcher: torch's static one does not keep what the kernel was compiled to."""
+    names = ("use_static_cuda_launcher", "use_static_triton_launcher")
+    return {name: False for name in names if hasattr(inductor_config, name)}
+
+
+def run(name: str, kind: str, device: str, backend: Any = "inductor") -> list[str]:
+    """The code of one model, forward or forward and backward, on `device`."""
+    torch._dynamo.reset()
+    gc.collect()
+    torch.manual_seed(0)
+    model, inputs = MODELS[name]()
+    model = model.to(device).train(kind == "training")
+    inputs = tuple(_moved(i, device) for i in inputs)
+    with generated() as codes, contextlib.nullcontext() if kind == "training" else torch.no_grad():
+        out = torch.compile(model, backend=backend)(*inputs)
+        if kind == "training" and device != "cpu":
+            _loss(out).backward()
+    return codes
+
+
+def _moved(value: Any, device: str) -> Any:
+    return value.detach().to(device).requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def _loss(out: Any) -> torch.Tensor:
+    tensors = [out] if isinstance(out, torch.Tensor) else list(out.values()) if hasattr(out, "values") else list(out)
+    floats = [
+        t.float().mean() for t in tensors if isinstance(t, torch.Tensor) and t.is_floating_point() and t.requires_grad
+    ]
+    return torch.stack(floats).sum()
+
+
+def kernels(codes: list[str]) -> list[tuple[str, str]]:
+    """(name, normalised source) of each Triton kernel, in the order of definition."""
+    return [(name, normalised(source)) for code in codes for name, source in KERNEL.findall(code)]
+
+
+def externs(codes: list[str]) -> list[str]:
+    """The extern kernels called, in the order of the calls."""
+    calls = [line for code in codes for line in code.splitlines() if "def " not in line and not line.startswith("#")]
+    return [m.rstrip("(") for line in calls for m in EXTERN.findall(line.partition("#")[0])]
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read(file: Path) -> dict[str, Any]:
+    """A recording: gzipped JSON."""
+    facts: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+    return facts
+
+
+def write(file: Path, facts: dict[str, Any]) -> None:
+    file.write_bytes(gzip.compress(json.dumps(facts, separators=(",", ":")).encode(), 9, mtime=0))
+
+
+def resources() -> dict[str, list[dict[str, Any]]]:
+    """What the device's driver reports of every Triton kernel compiled so far, by the digest of its source."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for tuner in [o for o in gc.get_objects() if issubclass(type(o), CachingAutotuner)]:
+        results = [_resource(r) for r in getattr(tuner, "compile_results", ())]
+        with contextlib.suppress(OSError):
+            found[digest(normalised(Path(tuner.filename).read_text()))] = results
+    return found
+
+
+def _resource(result: Any) -> dict[str, Any]:
+    kernel, config = result.kernel, result.config
+    asm = getattr(kernel, "asm", {})
+    return {
+        "config": {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages},
+        "registers": getattr(kernel, "n_regs", None),
+        "spills": getattr(kernel, "n_spills", None),
+        "shared": getattr(kernel.metadata, "shared", None),
+        "ptx": digest(_code(asm["ptx"])) if "ptx" in asm else None,
+        "cubin": len(asm.get("cubin", b"")),
+    }
+
+
+def _code(ptx: str) -> str:
+    """The instructions of PTX, without lines of debugging information: those hold paths of the machine."""
+    body = ptx.partition(".section")[0].splitlines()
+    kept = (line.partition("//")[0].strip() for line in body)
+    return "\n".join(line for line in kept if line and not line.startswith((".file", ".loc", "$L__tmp", "$L__func")))
+
+
+def record(file: Path, names: list[str]) -> int:
+    """Run every model on this machine's GPU and keep what it generated, chose and reported."""
+    from tests.targets.attention_cases import cases, choice_of
+
+    facts: dict[str, Any] = {"versions": versions(), "device": _device(), "models": {}}
+    facts["attention"] = [choice_of(case, "cuda") for case in cases()]
+    sources: dict[str, str] = {}
+    for name in names:
+        for kind in KINDS:
+            began = time.perf_counter()
+            try:
+                codes = run(name, kind, "cuda")
+            except Exception as error:
+                print(f"{name} {kind}: FAILED {type(error).__name__}: {str(error)[:300]}", flush=True)
+                continue
+            made = kernels(codes)
+            sources.update({digest(source): source for _, source in made})
+            facts["models"][f"{name} {kind}"] = {"kernels": [digest(s) for _, s in made], "extern": externs(codes)}
+            print(f"{name} {kind}: {len(made)} kernels {time.perf_counter() - began:.1f} s", flush=True)
+        facts["resources"] = resources()
+        write(file, {**facts, "sources": sources})
+    known = len(facts["resources"].keys() & sources.keys())
+    print(f"{len(sources)} sources, resources of {known} of {len(facts['resources'])} compiled", flush=True)
+    return 0
+
+
+def _device() -> dict[str, Any]:
+    properties = torch.cuda.get_device_properties(0)
+    names = [n for n in dir(properties) if not n.startswith("_")]
+    values = {n: getattr(properties, n) for n in names}
+    return {
+        "properties": {n: v for n, v in values.items() if isinstance(v, int | str | float)},
+        "capability": torch.cuda.get_device_capability(),
+        "cudnn": torch.backends.cudnn.version(),
+        "cuda": torch.version.cuda,
+        "priority": torch._C._get_sdp_priority_order(),
+    }
+
+
+def without_device(target: Any) -> Callable[..., Any]:
+    """A backend that lowers each graph for `target` and then runs it eagerly."""
+    from tcexplore.targets.lower import lower
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        lower(gm, inputs, target, _complain)
+        return gm.forward
+
+    return backend
+
+
+def _complain(event: Any) -> None:
+    if type(event).__name__ == "TargetSkipped":
+        print(f"   not lowered: {event.op} {event.reason}"[:600], flush=True)
+
+
+def compare(file: Path, names: list[str], target: str, diff: bool) -> int:
+    """Lower every model for the recorded device without one, and count the kernels that are the same to the letter."""
+    from tcexplore.targets.table import find
+
+    facts = read(file)
+    if facts["versions"] != versions():
+        print(f"recorded with {facts['versions']}, here {versions()}: sources may differ for that alone")
+    backend, known = without_device(find(target)), facts["sources"]
+    totals = {kind: [0, 0] for kind in KINDS}
+    for key, real in facts["models"].items():
+        name, kind = key.split()
+        if name not in names:
+            continue
+        began = time.perf_counter()
+        codes = run(name, kind, "cpu", backend)
+        made = kernels(codes)
+        same = _same(real["kernels"], [digest(s) for _, s in made])
+        totals[kind][0] += same
+        totals[kind][1] += len(real["kernels"])
+        calls = "" if externs(codes) == real["extern"] else "  extern calls differ"
+        mark = "" if same == len(real["kernels"]) == len(made) else f"  <- {len(made)} made here"
+        took = time.perf_counter() - began
+        print(f"{key}: {same} of {len(real['kernels'])} identical {took:.1f} s{mark}{calls}", flush=True)
+        if diff:
+            _show([known[d] for d in real["kernels"]], [s for _, s in made], real["extern"], externs(codes))
+    print({kind: f"{same} of {all_}" for kind, (same, all_) in totals.items()})
+    return 0
+
+
+def _same(real: list[str], made: list[str]) -> int:
+    rest = list(made)
+    return sum(1 for d in real if d in rest and (rest.remove(d) or True))
+
+
+def _show(real: list[str], made: list[str], extern: list[str], called: list[str]) -> None:
+    missing, added = [k for k in real if k not in made], [k for k in made if k not in real]
+    for a, b in zip(missing, added, strict=False):
+        print(
+            "\n".join(list(difflib.unified_diff(a.splitlines(), b.splitlines(), "gpu", "here", lineterm="", n=0))[:14])
+        )
+    if extern != called:
+        print("\n".join(list(difflib.unified_diff(extern, called, "gpu", "here", lineterm="", n=0))[:14]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("record", "compare"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--target", default="h200")
+    parser.add_argument("--diff", action="store_true")
+    args = parser.parse_args()
+    names = args.models or list(MODELS)
+    return record(args.file, names) if args.what == "record" else compare(args.file, names, args.target, args.diff)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

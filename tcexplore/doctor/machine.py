@@ -60,7 +60,8 @@ def _gpu(answers: Answers) -> Iterable[Finding]:
     else:
         for gpu in found["gpus"]:
             facts = f"{gpu['name']}, {size(gpu['bytes'])}, capability {gpu['capability']}"
-            yield Finding("GPU", "good", f"{facts}; torch for CUDA {torch['cuda']}, driver for {found['driver']}")
+            driver = f", driver for {found['driver']}" if found["driver"] else ""
+            yield Finding("GPU", "good", f"{facts}; torch for CUDA {torch['cuda']}{driver}")
 
 
 def _no_gpu(torch: Answers) -> Finding:

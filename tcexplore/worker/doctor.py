@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import ctypes
 import os
 import subprocess
 import sys
@@ -77,11 +78,15 @@ def _gpu(index: int) -> Fields:
 
 
 def _driver() -> str | None:
-    """The newest CUDA version that the driver serves, `13.0`."""
-    import torch
-
-    version = torch._C._cuda_getDriverVersion()
-    return f"{version // 1000}.{version % 1000 // 10}" if version else None
+    """The newest CUDA version that the driver serves, `13.0`, from the driver itself; None where it will not say."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int(0)
+    if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return None
+    return f"{version.value // 1000}.{version.value % 1000 // 10}"
 
 
 def caches_found() -> list[Fields]:

@@ -5,9 +5,9 @@ Runs in a process of its own, because it imports torch, and because a broken ins
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
-import ctypes
 import os
 import subprocess
 import sys

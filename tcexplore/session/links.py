@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
+from tcexplore.session.stages import node_phases
 
 
 class Link(NamedTuple):
@@ -68,8 +69,10 @@ class Index:
             for node in graph.nodes:
                 self._place(node_link(graph.graph, node.name), node)
         for aten in snapshot.aten_graphs:
+            phases = node_phases(snapshot.aten_graphs, aten)
             for node in aten.nodes:
-                self._aten(aten, node)
+                link = aten_link(aten.graph, phases.get(node.name, aten.phase), node.name)
+                self._aten(link, aten.graph, node)
         for kernel in snapshot.kernels:
             self._kernel(kernel)
         for found in snapshot.breaks:
@@ -89,10 +92,9 @@ class Index:
         for location in node.stack:
             self.down[line_link(location)].add(link)
 
-    def _aten(self, graph: ev.AtenGraph, node: ev.FxNode) -> None:
-        link = aten_link(graph.graph, graph.phase, node.name)
+    def _aten(self, link: Link, graph: str, node: ev.FxNode) -> None:
         for origin in node.origins:
-            self._pair(node_link(graph.graph, origin), link)
+            self._pair(node_link(graph, origin), link)
         if not node.origins:
             self._place(link, node)
 

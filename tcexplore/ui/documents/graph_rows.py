@@ -85,7 +85,11 @@ class GraphRows:
         said = count(1, graph.one) if len(taken) == 1 else f"{len(taken):,} {graph.many}"
         yield fold(hidden_fold(graph), opened, (said, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken))
         for node in taken if opened else ():
-            facts = (f"   {node.target}", "node"), (f"  {tensor(node)}", "shape"), (f"  {node.name}", "dim")
+            facts = (
+                (f"   {node.target}", "node"),
+                (f"  {tensor(node)}", "shape"),
+                (f"  {node.name}" if node.name != node.target else "", "dim"),
+            )
             mark = (f"  {graph.marks.get(node.name, '')}", "warn")
             yield row(*facts, mark, links=self._links([node]), copy=node.target)
 

@@ -1,0 +1,125 @@
+"""What each op that the person wrote became: Dynamo node → ATen nodes → the statements of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tcexplore import events as ev
+from tcexplore.session.links import Link
+from tcexplore.session.stages import lowest
+
+Line = tuple[str, int]
+"""File and line number."""
+
+_CALLS = ("call_function", "call_method", "call_module")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Line `n` (1-based) of a kernel's source."""
+
+    kernel: ev.Kernel
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A node below Dynamo's, of the last stage known: the `kernels` that it ended in and its `statements` there.
+
+    A node without kernels is no work of its own: a view, or torch did not say what became of it.
+    """
+
+    graph: str
+    phase: str
+    node: ev.FxNode
+    kernels: tuple[ev.Kernel, ...]
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An op of a Dynamo graph and what it was lowered to, forward and backward; `node` is None for what torch made
+    without a Dynamo node that it could name."""
+
+    graph: str
+    node: ev.FxNode | None
+    lowered: tuple[Lowered, ...]
+
+
+class Decomposition:
+    """The ops of a run by the person's line. `lines` are in the order of the graphs; None has the ops whose line is
+    not known."""
+
+    def __init__(
+        self, graphs: Iterable[ev.GraphCaptured], aten: Iterable[ev.AtenGraph], kernels: Iterable[ev.Kernel]
+    ) -> None:
+        self._kernels: dict[tuple[str, str, str], list[ev.Kernel]] = {}
+        self._statements: dict[tuple[str, str, str], list[Statement]] = {}
+        for kernel in kernels:
+            self._kernel(kernel)
+        self._of: dict[tuple[str, str], list[Lowered]] = {}
+        self.lines: dict[Line | None, list[Op]] = {}
+        rootless = [found for graph in lowest(aten) for found in self._lower(graph)]
+        for graph in graphs:
+            for node in graph.nodes:
+                if node.op in _CALLS:
+                    lowered = tuple(self._of.get((graph.graph, node.name), ()))
+                    self.lines.setdefault(_line(node), []).append(Op(graph.graph, node, lowered))
+        for line, graph_id, several in _by_line(rootless):
+            self.lines.setdefault(line, []).append(Op(graph_id, None, tuple(several)))
+
+    def _kernel(self, kernel: ev.Kernel) -> None:
+        for name in kernel.nodes:
+            self._kernels.setdefault((kernel.graph, kernel.phase, name), []).append(kernel)
+        for line in kernel.lines:
+            for name in line.nodes:
+                of = self._statements.setdefault((kernel.graph, kernel.phase, name), [])
+                of.append(Statement(kernel, line.n))
+
+    def _lower(self, graph: ev.AtenGraph) -> Iterable[Lowered]:
+        """Note what each Dynamo node became; returns the nodes that come from none."""
+        for node in graph.nodes:
+            if node.op not in _CALLS:
+                continue
+            key = graph.graph, graph.phase, node.name
+            kernels, statements = self._kernels.get(key, ()), self._statements.get(key, ())
+            found = Lowered(graph.graph, graph.phase, node, tuple(kernels), tuple(statements))
+            for origin in node.origins:
+                self._of.setdefault((graph.graph, origin), []).append(found)
+            if not node.origins:
+                yield found
+
+    def selected(self, chain: frozenset[Link]) -> dict[Line | None, list[Op]]:
+        """The ops that a selection is about, with those of their ATen nodes that it lights."""
+        wanted = {(link.where, link.name) for link in chain if link.kind == "node"}
+        aten = {(link.where, link.name) for link in chain if link.kind == "aten"}
+        found = {line: [op for op in ops if _lit(op, wanted, aten)] for line, ops in self.lines.items()}
+        return {line: ops for line, ops in found.items() if ops}
+
+
+def _lit(op: Op, nodes: set[tuple[str, str]], aten: set[tuple[str, str]]) -> bool:
+    if op.node is not None:
+        return (op.graph, op.node.name) in nodes
+    return any((f"{low.graph}/{low.phase}", low.node.name) in aten for low in op.lowered)
+
+
+def _line(node: ev.FxNode) -> Line | None:
+    return (node.location.file, node.location.line) if node.location else None
+
+
+def _by_line(rootless: Iterable[Lowered]) -> Iterable[tuple[Line | None, str, list[Lowered]]]:
+    groups: dict[tuple[Line | None, str], list[Lowered]] = {}
+    for found in rootless:
+        groups.setdefault((_line(found.node), found.graph), []).append(found)
+    return ((line, graph, several) for (line, graph), several in groups.items())
+
+
+def counted(ops: Iterable[Op]) -> Mapping[str, int]:
+    """How many `ops`, `nodes` they became, `kernels` and `statements`."""
+    known = list(ops)
+    lowered = {(low.graph, low.phase, low.node.name): low for op in known for low in op.lowered}
+    kernels = {(k.graph, k.phase, k.name) for low in lowered.values() for k in low.kernels}
+    found = (s for low in lowered.values() for s in low.statements)
+    statements = {(s.kernel.graph, s.kernel.phase, s.kernel.name, s.n) for s in found}
+    return {"ops": len(known), "nodes": len(lowered), "kernels": len(kernels), "statements": len(statements)}

@@ -1,0 +1,88 @@
+"""The decomposition view: from a line of the person's to its ops, their ATen ops, and those ops' statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tcexplore.events import Location
+from tcexplore.session import Snapshot
+from tcexplore.session.decomposition import Decomposition, Line, Op, counted
+from tcexplore.session.links import Link, closure, line_link
+from tcexplore.ui.document import Row
+from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.highlight import highlighted
+from tcexplore.ui.documents.labels import labels
+from tcexplore.ui.documents.lowered import Lowering
+from tcexplore.ui.documents.memo import by_identity
+from tcexplore.ui.documents.parts import Part, Parts, fixed
+from tcexplore.ui.documents.places import places
+from tcexplore.ui.documents.prose import fold
+from tcexplore.words.quantities import count
+
+TEACHES = (
+    "Each line of yours will stand here with the ops that it calls; under each op the ATen ops that torch made of "
+    "it, and under those the statements of the kernels that compute them."
+)
+
+
+def decomposition(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view: every line of the run, closed at first."""
+    if not snapshot.graphs:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    return _document(snapshot, _index(snapshot).lines, toggled, opened=False)
+
+
+def decomposition_of(
+    snapshot: Snapshot, selected: Sequence[Link], toggled: frozenset[str] = frozenset(), width: int = 78
+) -> Parts:
+    """The same for the ops of a selection alone, open at first. With nothing of it in a graph it is the whole view."""
+    found = _index(snapshot).selected(closure(snapshot, selected)) if snapshot.graphs else {}
+    return _document(snapshot, found, toggled, opened=True) if found else decomposition(snapshot, toggled, width)
+
+
+_made = by_identity(2)(Decomposition)
+
+
+def _index(snapshot: Snapshot) -> Decomposition:
+    return _made(snapshot.graphs, snapshot.aten_graphs, snapshot.kernels)
+
+
+def _document(
+    snapshot: Snapshot, lines: Mapping[Line | None, Sequence[Op]], toggled: frozenset[str], *, opened: bool
+) -> Parts:
+    rows = Lowering(labels(snapshot), places(snapshot.file), toggled, opened=opened)
+    ordered = sorted(lines.items(), key=lambda item: _order(snapshot, item[0]))
+    parts = [part for line, ops in ordered for part in _line(snapshot, line, ops, rows)]
+    total = counted(op for ops in lines.values() for op in ops)
+    return Parts(f"{count(total['ops'], 'op')}, {count(total['nodes'], 'ATen op')}", parts)
+
+
+def _order(snapshot: Snapshot, line: Line | None) -> tuple[bool, bool, str, int]:
+    """The person's file first, then other files; what has no line last."""
+    return (True, True, "", 0) if line is None else (False, line[0] != snapshot.file, *line)
+
+
+def _line(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], rows: Lowering) -> Iterable[Part]:
+    name = f"line {line[0]} {line[1]}" if line else "no line"
+    opened = rows.is_open(name)
+    yield fixed([_heading(snapshot, line, ops, name, opened)])
+    if opened:
+        yield fixed(_ops(ops, rows))
+
+
+def _ops(ops: Sequence[Op], rows: Lowering) -> Iterator[Row]:
+    for op in ops:
+        yield from rows.op(op)
+
+
+def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str, opened: bool) -> Row:
+    total = counted(ops)
+    said = [count(total["ops"], "op"), count(total["nodes"], "ATen op"), count(total["statements"], "statement")]
+    facts = (f"  {' → '.join(said)}", "muted")
+    if line is None:
+        return fold(name, opened, ("no line known", "heading"), facts, indent=0)
+    at = Location(*line)
+    where = str(line[1]) if line[0] == snapshot.file else places(snapshot.file).words(at)
+    text = snapshot.source.split("\n")[line[1] - 1 : line[1]] if line[0] == snapshot.file else []
+    code = ((span.text, span.style) for span in highlighted(text[0].strip(), "python").raw(0)) if text else ()
+    return fold(name, opened, (f"{where}  ", "title"), *code, facts, indent=0, location=at, links=(line_link(at),))

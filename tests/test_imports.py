@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "events": {"events"},
     "session": {"events", "session"},
     "watch": {"watch"},
-    "words": {"events", "words"},
+    "words": {"events", "session", "words"},
     "report": {"events", "session", "report", "words"},
     "supervisor": {"events", "supervisor"},
     "capture": {"capture", "events"},

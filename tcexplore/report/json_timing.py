@@ -7,6 +7,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
+from tcexplore.words.recommendation import advice
 
 Fields = dict[str, Any]
 
@@ -29,7 +30,10 @@ def timing(snapshot: Snapshot) -> Fields | None:
         "verdict": estimate.verdict,
         "first_call_s": costs.first_call_s,
         "compile_s": costs.compile_s,
+        "cost_s": costs.cost_s,
+        "saved_us": list(costs.payback.saved_us) if costs.payback else None,
         "break_even_calls": costs.break_even_calls,
+        "recommendation": advice(snapshot),
         "calls": estimate.calls,
         "block": estimate.block,
         "train": estimate.train,

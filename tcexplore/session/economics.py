@@ -1,10 +1,10 @@
-"""What compiling cost and from how many calls on it has paid for itself, from what was measured."""
+"""What compiling cost in one run and whether it has paid for itself, from what was measured."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from tcexplore.session.payback import Payback, payback
 from tcexplore.session.snapshot import Snapshot
 
 
@@ -13,31 +13,34 @@ class Economics:
     """Seconds, and calls of the model; a figure that was not measured, or does not exist, is None.
 
     `first_call_s` is the first compiled call, `compile_s` the time that torch's own log gives for compiling.
-    `break_even_calls` is after how many calls the time saved outweighs what the calls that compiled took longer
-    than a warm one; None unless compiled is faster.
+    `cost_s` is how much longer the calls that compiled took than warm ones would have, and `payback` what follows
+    from it. `break_even_calls` is the payback's; None unless compiled is faster.
     """
 
     first_call_s: float | None
     compile_s: float | None
-    break_even_calls: int | None
+    cost_s: float | None = None
+    payback: Payback | None = None
+    break_even_calls: int | None = None
 
 
 def economics(snapshot: Snapshot) -> Economics:
     """The economics of a run, as far as they are known."""
     compiled = [call for call in snapshot.calls if call.what == "compiled"]
     roots = [phase.seconds for phase in snapshot.phases if phase.depth == 0]
+    timing, cost = snapshot.timing, _cost_s(snapshot)
+    found = payback(timing, cost) if timing is not None and cost is not None else None
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,
-        break_even_calls=_break_even(snapshot),
+        cost_s=cost,
+        payback=found,
+        break_even_calls=found.break_even if found and timing and timing.verdict == "faster" else None,
     )
 
 
-def _break_even(snapshot: Snapshot) -> int | None:
-    timing = snapshot.timing
+def _cost_s(snapshot: Snapshot) -> float | None:
     compiling = [call.seconds for call in snapshot.calls if call.what == "compiled" and call.compiles]
-    if timing is None or timing.verdict != "faster" or not compiling:
+    if snapshot.timing is None or not compiling:
         return None
-    saved_us = (timing.eager_us - timing.compiled_us) / timing.calls
-    cost_us = sum(compiling) * 1e6 - len(compiling) * timing.compiled_us / timing.calls
-    return max(0, math.ceil(cost_us / saved_us)) if saved_us > 0 else None
+    return max(0.0, sum(compiling) - len(compiling) * snapshot.timing.compiled_us / 1e6)

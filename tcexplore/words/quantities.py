@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_UNITS = (("h", 3600.0, 7200.0), ("min", 60.0, 600.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 1e-6, 0.0))
+"""Unit, its seconds, and from how many seconds on it is used."""
+
 
 def count(number: int, noun: str) -> str:
     """`1 graph break`, `2 graph breaks`, `1,234 guards`."""
@@ -19,12 +22,10 @@ def size(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time to three digits with a unit: `41.2 µs`, `3.10 ms`, `12.0 s`."""
+    """A time to three digits with a unit: `41.2 µs`, `3.10 ms`, `12.0 s`, from ten minutes on `10.0 min`, `2.00 h`."""
     if seconds < 0:
         return f"-{duration(-seconds)}"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale or unit == "µs":
-            break
+    unit, scale = next((unit, scale) for unit, scale, least in _UNITS if seconds >= least)
     value = seconds / scale
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:.{decimals}f} {unit}"

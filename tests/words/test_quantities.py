@@ -24,6 +24,9 @@ from tcexplore.words.quantities import count, duration, size
         (duration(0.9999), "1000 ms"),
         (duration(123.4), "123 s"),
         (duration(-2.0), "-2.00 s"),
+        (duration(599), "599 s"),
+        (duration(1800), "30.0 min"),
+        (duration(9000), "2.50 h"),
     ],
 )
 def test_words(said: str, words: str):

@@ -13,6 +13,7 @@ from tcexplore.report.text.verdict import VERDICTS
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Economics, economics
 from tcexplore.words.quantities import count, duration
+from tcexplore.words.recommendation import advice
 
 
 def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
@@ -26,6 +27,8 @@ def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
     cost = _cost(costs)
     if cost:
         yield indented(cost, by=4)
+    if said := advice(snapshot):
+        yield indented(said, "bold", by=4)
     for note in estimate.notes if estimate else ():
         yield indented(f"note: {note}", "yellow", by=4)
 

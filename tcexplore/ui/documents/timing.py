@@ -13,6 +13,7 @@ from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.plot import Axis, axis, bars, beyond
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
 from tcexplore.words.quantities import count, duration
+from tcexplore.words.recommendation import advice
 
 TEACHES = (
     "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "
@@ -139,6 +140,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         facts.append(f"pays off after {count(costs.break_even_calls, 'call')}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
+    if said := advice(snapshot):
+        yield from wrapped(said, width, "strong")
 
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Whether compiling pays for itself, and from which call on. Pure arithmetic on what was measured; no torch."""
+"""What a compile costs once, what it saves with each call, and from which call on it has paid for itself."""
 
 from __future__ import annotations
 
@@ -57,48 +57,5 @@ def payback(estimate: TimingEstimate, compile_s: float) -> Payback:
     return Payback(compile_s, Range(saved(estimate.speedup), saved(estimate.low), saved(estimate.high)))
 
 
-def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None = None) -> str:
-    """One sentence: compile or not, and why; for a number of `calls` where one is asked for.
-
-    Empty while there is no verdict.
-    """
-    found = payback(estimate, compile_s)
-    if estimate.verdict == "slower":
-        return f"Leave it eager: a compiled call takes {_duration(-found.saved_us.value / 1e6)} longer."
-    if estimate.verdict == "no difference":
-        return f"Leave it eager: compiling costs {_duration(compile_s)} and saves nothing that can be measured here."
-    if estimate.verdict != "faster":
-        return ""
-    return _at_any_number(found) if calls is None else _at(found, calls)
-
-
-def _at_any_number(found: Payback) -> str:
-    why = f"that costs {_duration(found.compile_s)} and saves {_duration(found.saved_us.value / 1e6)} a call"
-    return f"Compile it if it is called more than about {_rounded(found.break_even or 0)} times: {why}."
-
-
-def _at(found: Payback, calls: int) -> str:
-    net = found.net_seconds(calls)
-    pays = f"compiling pays for itself after about {_rounded(found.break_even or 0)}"
-    if net.low > 0:
-        return f"Compile it: over {calls:,} calls that wins {_duration(net.value)}; {pays}."
-    if net.high < 0:
-        return f"Leave it eager for {calls:,} calls: that would lose {_duration(-net.value)}; {pays}."
-    return f"For {calls:,} calls it makes no difference that can be told; {pays}."
-
-
 def _calls(compile_s: float, saved_us: float) -> int | None:
     return math.ceil(max(0.0, compile_s) * 1e6 / saved_us) if saved_us > 0 else None
-
-
-def _rounded(count: int) -> str:
-    """Three figures of a number that has no more to it."""
-    digits = max(0, len(str(count)) - 3)
-    return f"{round(count, -digits):,}"
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"

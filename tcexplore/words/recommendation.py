@@ -1,0 +1,51 @@
+"""Compile it or leave it: one sentence, and why."""
+
+from __future__ import annotations
+
+from tcexplore.events import TimingEstimate
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import economics
+from tcexplore.session.payback import Payback, payback
+from tcexplore.words.quantities import duration
+
+
+def advice(snapshot: Snapshot, calls: int | None = None) -> str:
+    """The recommendation for a run; empty where it has no verdict, or compiled nothing."""
+    cost = economics(snapshot).cost_s
+    return recommendation(snapshot.timing, cost, calls) if snapshot.timing and cost is not None else ""
+
+
+def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None = None) -> str:
+    """One sentence: compile or not, and why; for a number of `calls` where one is asked for.
+
+    Empty while there is no verdict.
+    """
+    found = payback(estimate, compile_s)
+    if estimate.verdict == "slower":
+        return f"Leave it eager: a compiled call takes {duration(-found.saved_us.value / 1e6)} longer."
+    if estimate.verdict == "no difference":
+        return f"Leave it eager: compiling costs {duration(compile_s)} and saves nothing that can be measured here."
+    if estimate.verdict != "faster":
+        return ""
+    return _at_any_number(found) if calls is None else _at(found, calls)
+
+
+def _at_any_number(found: Payback) -> str:
+    why = f"that costs {duration(found.compile_s)} and saves {duration(found.saved_us.value / 1e6)} a call"
+    return f"Compile it if it is called more than about {_rounded(found.break_even or 0)} times: {why}."
+
+
+def _at(found: Payback, calls: int) -> str:
+    net = found.net_seconds(calls)
+    pays = f"compiling pays for itself after about {_rounded(found.break_even or 0)}"
+    if net.low > 0:
+        return f"Compile it: over {calls:,} calls that wins {duration(net.value)}; {pays}."
+    if net.high < 0:
+        return f"Leave it eager for {calls:,} calls: that would lose {duration(-net.value)}; {pays}."
+    return f"For {calls:,} calls it makes no difference that can be told; {pays}."
+
+
+def _rounded(count: int) -> str:
+    """Three figures of a number that has no more to it."""
+    digits = max(0, len(str(count)) - 3)
+    return f"{round(count, -digits):,}"

@@ -98,9 +98,9 @@ def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
 
 
 def neighbours(snapshot: Snapshot) -> tuple[WhyNot, ...]:
-    """Each two kernels of one graph and phase of which the second is called first right after the first."""
-    pairs = pairwise(snapshot.kernels)
-    return tuple(why_not(snapshot, a, b) for a, b in pairs if (a.graph, a.phase) == (b.graph, b.phase))
+    """Each two generated kernels of one graph and phase with no other generated one called first between them."""
+    pairs = pairwise(kernel for kernel in snapshot.kernels if kernel.language != "extern")
+    return tuple(why_not(snapshot, a, b) for a, b in pairs if _together(a, b))
 
 
 def why_not(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> WhyNot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
 import re
@@ -13,23 +14,30 @@ from typing import Any
 
 from tcexplore.events import Location
 
+_INSTALLED = ("site-packages", "dist-packages")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
 class Project:
-    """The person's file and every module that is neither the standard library's nor installed."""
+    """The person's file and every module that is neither the standard library's nor installed.
+
+    A model whose class an installed library defines (a GPT-2 out of `transformers`) has no line in the person's file:
+    `adopt` then counts that library as theirs.
+    """
 
     def __init__(self, file: str) -> None:
         self.file = os.path.abspath(file)
         self._known: dict[str, bool] = {}
+        self._adopted: str | None = None
+        self._placed: set[str] = set()
 
     @cached_property
     def _foreign(self) -> tuple[str, ...]:
         paths = sysconfig.get_paths()
         ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         roots = {paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")} | {ours}
-        roots |= {p for p in sys.path if p.endswith(("site-packages", "dist-packages"))}
+        roots |= {p for p in sys.path if p.endswith(_INSTALLED)}
         torch = sys.modules.get("torch")
         if torch is not None and torch.__file__:
             roots.add(os.path.dirname(torch.__file__))
@@ -38,6 +46,18 @@ class Project:
         if generated:
             roots.add(generated)
         return tuple(os.path.realpath(r) + os.sep for r in roots)
+
+    def adopt(self, function: Any) -> None:
+        """Count the installed package that defines `function` as the person's; torch and Python never are."""
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        file = os.path.realpath(code.co_filename) if code else ""
+        if not file or self.owns(file):
+            return
+        roots = [root for root in self._foreign if root.rstrip(os.sep).endswith(_INSTALLED) and file.startswith(root)]
+        package = os.path.join(roots[0], file.removeprefix(roots[0]).split(os.sep)[0], "") if roots else ""
+        if package and not any(root.startswith(package) for root in self._foreign):
+            self._adopted = package
+            self._known.clear()
 
     def owns(self, file: str) -> bool:
         """Whether a file is the person's: it exists, and is neither installed nor part of Python or tcexplore."""
@@ -50,6 +70,7 @@ class Project:
                 and "site-packages" not in real
                 and not file.startswith("<")
             )
+            known = known or (self._adopted is not None and real.startswith(self._adopted))
             self._known[file] = known
         return known
 
@@ -62,9 +83,14 @@ class Project:
         found = _FRAME.findall(stack_trace or "")
         return tuple(self.location(f, int(n), fn) for f, n, fn in found if self.owns(f))
 
-    @staticmethod
-    def location(file: str, line: int | None, function: str) -> Location:
+    def sources(self) -> tuple[tuple[str, str], ...]:
+        """(path, text) of every file that a place was given in, but for the person's own."""
+        files = sorted(file for file in self._placed if file != self.file)
+        return tuple((file, "".join(linecache.getlines(file))) for file in files)
+
+    def location(self, file: str, line: int | None, function: str) -> Location:
         """A place in a file; the part of a function that Dynamo resumes after a graph break goes by its own name."""
+        self._placed.add(os.path.abspath(file))
         return Location(os.path.abspath(file), line or 0, function_name(function))
 
     def find(self, ending: str, line: int, function: str) -> Location | None:
@@ -80,8 +106,8 @@ class Project:
         """
         new = [m for name, m in list(sys.modules.items()) if name not in since and not name.startswith("torch.")]
         files = {getattr(m, "__file__", None) for m in new}
-        return tuple(sorted(os.path.abspath(f) for f in files if f and f.endswith(".py") and self.owns(f)
-                            and os.path.abspath(f) != self.file))  # fmt: skip
+        own = {os.path.abspath(f) for f in files if f and f.endswith(".py") and self.owns(f)} - {self.file}
+        return tuple(sorted(f for f in own if not self._adopted or not os.path.realpath(f).startswith(self._adopted)))
 
     @staticmethod
     def line(location: Location | None) -> str:

@@ -39,6 +39,7 @@ from tcexplore.events.run import (
     Output,
     PhaseStarted,
     PhaseTimed,
+    SourceRead,
     Standby,
 )
 from tcexplore.events.targets import TargetLowered, TargetSkipped
@@ -70,6 +71,7 @@ VOCABULARY: dict[str, type] = {
         PhaseStarted,
         PhaseTimed,
         Recompiled,
+        SourceRead,
         Standby,
         TargetLowered,
         TargetSkipped,
@@ -98,6 +100,6 @@ __all__ = [
     "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk",
     "Job", "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output",
     "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
-    "SavedTensor", "Standby", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper",
+    "SavedTensor", "SourceRead", "Standby", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper",
     "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -106,6 +106,14 @@ class ModulesImported(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRead(Event):
+    """The text of another file that places of this run point into: a local module, or the library of the model."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Event):
     """Text that the person's program wrote. `stream` is `stdout` or `stderr`. Made by the front end from pipes."""
 

@@ -44,6 +44,7 @@ class Snapshot:
     output_dropped: int = 0
     """Characters of output that were let go because there was too much of it."""
     modules: tuple[str, ...] = ()
+    sources: tuple[ev.SourceRead, ...] = ()
     failed: ev.Failed | None = None
     missing: tuple[ev.FactMissing, ...] = ()
 
@@ -138,6 +139,7 @@ _STEPS: dict[type, Step] = {
     ev.TimingEstimate: _set("timing"),
     ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
     ev.Output: _output,
+    ev.SourceRead: _append("sources"),
     ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
     ev.Failed: _failed,
     ev.Finished: _finished,

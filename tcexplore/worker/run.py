@@ -24,6 +24,7 @@ from tcexplore.events import (
     Finished,
     Job,
     ModulesImported,
+    SourceRead,
     TimingSkipped,
 )
 from tcexplore.timing.workload import Workload
@@ -83,6 +84,7 @@ class Run:
                 raise
         finally:
             self._say_modules()
+            self._say_sources()
         self.emit(TimingSkipped(reason="the file calls its compiled code itself: it has no eager form to compare with"))
 
     def _module(self, source: Source) -> None:
@@ -96,6 +98,8 @@ class Run:
 
     def _explore(self, entry: Entry, module: ModuleType) -> None:
         self.progress.phase = "arguments"
+        called = entry.target
+        self.project.adopt(type(called).forward if isinstance(called, torch.nn.Module) else called)
         program = Program(entry, self.job.config, module)
         self.progress.enter("eager")
         mutates = self._calls(program, "eager", program.eager)
@@ -103,6 +107,7 @@ class Run:
         self.progress.enter("dynamo")
         self._calls(program, "compiled", program.compiled)
         self._say_modules()
+        self._say_sources()
         self._measure(program, mutates)
 
     def _calls(self, program: Program, what: str, function: Callable[..., Any]) -> bool:
@@ -146,6 +151,10 @@ class Run:
                 notes=entry.notes,
             )
         )
+
+    def _say_sources(self) -> None:
+        for file, text in self.project.sources():
+            self.emit(SourceRead(file=file, text=text))
 
     def _say_modules(self) -> None:
         self.emit(ModulesImported(files=self.project.imported(since=self._loaded)))

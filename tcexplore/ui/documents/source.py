@@ -21,7 +21,7 @@ from tcexplore.words.quantities import count
 BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
 
 UNKNOWN = "…"
-"""Stands for the text of another file's line, where no event quotes it."""
+"""Stands for the text of another file's line as long as it is not known."""
 
 EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of each line will show here."
 
@@ -103,13 +103,19 @@ def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozens
     lines = facts.lines(file)
     name = f"file {file}"
     nodes = sum(facts.nodes.get((file, line), 0) for line in lines)
-    yield fold(name, name in toggled, (places(snapshot.file).path(file), "heading"),
+    # A model out of a library has nothing in the person's file to look at instead.
+    opened = (name in toggled) == any(where == snapshot.file for where, _ in facts.nodes)
+    yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
-    if name in toggled:
-        gutter, quoted = _Gutter(facts, file, lines), _quoted(snapshot, file)
-        yield from (
-            gutter.row(n, highlighted(quoted.get(n, UNKNOWN), "python").raw(0), quoted.get(n, "")) for n in lines
-        )
+    if opened:
+        gutter, texts = _Gutter(facts, file, lines), _texts(snapshot, file)
+        yield from (gutter.row(n, highlighted(texts.get(n, UNKNOWN), "python").raw(0), texts.get(n, "")) for n in lines)
+
+
+def _texts(snapshot: Snapshot, file: str) -> dict[int, str]:
+    """The lines of another file: whole once the run has sent it, until then those that a break or a guard quotes."""
+    read = next((source.text for source in snapshot.sources if source.file == file), None)
+    return _quoted(snapshot, file) if read is None else dict(enumerate(read.splitlines(), 1))
 
 
 def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:

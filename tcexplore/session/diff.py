@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from tcexplore import events as ev
 from tcexplore.session.program import kernel_program, same_program
 from tcexplore.session.snapshot import Snapshot
 
 T = TypeVar("T")
+
+KINDS = ("same", "changed", "added", "removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,11 @@ class Change(Generic[T]):
     kind: str
     before: T | None
     after: T | None
+
+    @property
+    def item(self) -> T:
+        """It as it is in the later run; what was removed, as it was."""
+        return cast(T, self.before if self.after is None else self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +63,32 @@ def diff(before: Snapshot, after: Snapshot) -> RunDiff:
     )
 
 
+def counted(changes: Sequence[Change[Any]]) -> dict[str, int]:
+    """How many are `same`, `changed`, `added` and `removed`."""
+    return {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
+
+
 def aligned(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[Change[T], ...]:
     """Both sequences in one, equal keys paired as a diff pairs lines."""
     keys = list(map(key, before)), list(map(key, after))
-    found: list[Change[T]] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    start = _common(*keys)
+    end = _common(keys[0][start:][::-1], keys[1][start:][::-1])
+    middle = keys[0][start : len(before) - end], keys[1][start : len(after) - end]
+    found = [Change("same", x, y) for x, y in zip(before[:start], after[:start], strict=True)]
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
+        was, now = before[start + a : start + b], after[start + c : start + d]
         if tag == "equal":
-            found += [Change("same", x, y) for x, y in zip(before[a:b], after[c:d], strict=True)]
+            found += [Change("same", x, y) for x, y in zip(was, now, strict=True)]
         else:
-            found += [Change("removed", x, None) for x in before[a:b]]
-            found += [Change("added", None, y) for y in after[c:d]]
-    return tuple(found)
+            found += [Change("removed", x, None) for x in was]
+            found += [Change("added", None, y) for y in now]
+    tail = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
+    return (*found, *(Change("same", x, y) for x, y in tail))
+
+
+def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """How many first items are equal: two saves differ little, and what is equal need not be compared with all."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def matched_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[Change[ev.Kernel], ...]:

@@ -11,6 +11,8 @@ from tcexplore.session.snapshot import Snapshot
 _COMMENT = re.compile(r"[ \t]*(?:#|//)(?!include|define|pragma|if|endif|else).*")
 _HASH = re.compile(r"'backend_hash': '\w+'|/\S+?/c\w{2}/c\w{40,}\.\w+")
 
+_BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\d+|tangents_\d+)\b")
+
 
 @lru_cache(maxsize=4096)
 def _bare(source: str, names: tuple[str, ...]) -> str:
@@ -21,7 +23,10 @@ def _bare(source: str, names: tuple[str, ...]) -> str:
 
 
 def kernel_program(kernel: ev.Kernel) -> str:
-    """The kernel's code without its own name, comments and machine-dependent paths."""
+    """The kernel's code without its own name, comments and machine-dependent paths; of a call of an extern kernel also
+    without the names of the buffers, which number all buffers of the graph."""
+    if kernel.language == "extern":
+        return _BUFFER.sub("buffer", kernel.source)
     return _bare(kernel.source, (kernel.name,))
 
 

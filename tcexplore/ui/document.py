@@ -12,7 +12,7 @@ from tcexplore.events import Location
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
 
-__all__ = ["Builder", "Document", "Link", "Row", "Span"]
+__all__ = ["Builder", "Document", "Link", "Row", "Span", "start"]
 
 
 class Span(NamedTuple):
@@ -54,6 +54,12 @@ class Document(Protocol):
     def row(self, index: int) -> Row:
         """The row at `index`; must be fast (a page is built on each key) and always give the same answer."""
         ...
+
+
+def start(document: Document) -> int:
+    """The row that a pane which has not been moved in shows first: what matters, where the document says so."""
+    found: int = getattr(document, "start", 0)
+    return found
 
 
 class Builder(Protocol):

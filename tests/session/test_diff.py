@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.events import Location
-from tcexplore.session.diff import diff
+from tcexplore.session.diff import aligned, diff
 from tcexplore.session.snapshot import Snapshot
 
 BODY = """extern "C" void NAME(const float* in, float* out)  // COMMENT
@@ -62,3 +62,22 @@ def test_a_break_that_only_moved_is_the_same_break() -> None:
     moved = replace(run("b"), breaks=(replace(one, location=Location("/m.py", 9)),))
     assert [c.kind for c in diff(before, moved).breaks] == ["same"]
     assert [c.kind for c in diff(before, after).breaks] == ["removed"]
+
+
+def test_a_gemm_on_buffers_of_other_numbers_is_the_same_kernel() -> None:
+    def gemm(buffer: str, size: int) -> ev.Kernel:
+        return replace(kernel("addmm"), language="extern", source=f"extern_kernels.mm({buffer}, out=({size},))")
+
+    moved = diff(run("a", gemm("buf0", 8)), run("b", gemm("buf4", 8)))
+    assert [c.kind for c in moved.kernels] == ["same"]
+    assert not moved.same_program, "the wrapper may have been wired differently"
+    assert [c.kind for c in diff(run("a", gemm("buf0", 8)), run("b", gemm("buf0", 9))).kernels] == ["changed"]
+
+
+def test_what_is_equal_at_both_ends_is_paired() -> None:
+    found = aligned("abcdef", "abXdef", lambda item: item)
+    assert [(c.kind, c.before, c.after) for c in found] == [
+        ("same", "a", "a"), ("same", "b", "b"), ("removed", "c", None), ("added", None, "X"),
+        ("same", "d", "d"), ("same", "e", "e"), ("same", "f", "f"),
+    ]  # fmt: skip
+    assert [c.kind for c in aligned("aa", "a", lambda item: item)] == ["same", "removed"]

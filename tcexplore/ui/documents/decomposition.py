@@ -17,6 +17,7 @@ from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import fold
+from tcexplore.ui.documents.texts import texts
 from tcexplore.words.quantities import count
 
 TEACHES = (
@@ -41,6 +42,7 @@ def decomposition_of(
 
 
 _made = by_identity(2)(Decomposition)
+_texts = by_identity(8)(texts)
 
 
 def _index(snapshot: Snapshot) -> Decomposition:
@@ -83,6 +85,6 @@ def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str
         return fold(name, opened, ("no line known", "heading"), facts, indent=0)
     at = Location(*line)
     where = str(line[1]) if line[0] == snapshot.file else places(snapshot.file).words(at)
-    text = snapshot.source.split("\n")[line[1] - 1 : line[1]] if line[0] == snapshot.file else []
-    code = ((span.text, span.style) for span in highlighted(text[0].strip(), "python").raw(0)) if text else ()
+    text = _texts(snapshot, line[0]).get(line[1], "").strip()
+    code = ((span.text, span.style) for span in highlighted(text, "python").raw(0))
     return fold(name, opened, (f"{where}  ", "title"), *code, facts, indent=0, location=at, links=(line_link(at),))

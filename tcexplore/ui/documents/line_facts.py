@@ -41,6 +41,13 @@ class LineFacts:
                 if guard.location is not None and not guard.plumbing:
                     self.guards.setdefault(_line(guard.location), []).append(guard_link(installed.graph, guard))
 
+    def first(self, file: str) -> int | None:
+        """The line to look at first: the first graph break of a file, else the first line with FX nodes."""
+        for found in (self.breaks, self.nodes):
+            if lines := [line for name, line in found if name == file]:
+                return min(lines)
+        return None
+
     def kernels(self, line: Line) -> list[KernelLabel]:
         """The kernels that the line takes part in."""
         return self._labels.of_line.get(line, [])

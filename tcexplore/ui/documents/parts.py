@@ -25,10 +25,11 @@ def fixed(rows: Iterable[Row]) -> Part:
 
 
 class Parts:
-    """A document of parts, one below the other."""
+    """A document of parts, one below the other. `start` is the row to open it at."""
 
-    def __init__(self, title: str, parts: Iterable[Part]) -> None:
+    def __init__(self, title: str, parts: Iterable[Part], start: int = 0) -> None:
         self.title = title
+        self.start = start
         self._parts = [part for part in parts if part.count]
         self._ends = list(accumulate(part.count for part in self._parts))
 

@@ -38,9 +38,7 @@ def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
         found = list(runs)
         parts.append(fixed(_stage(graph, stage, phase, found, toggled, width)))
     changed = sum(bool(run.hunks) for run in snapshot.passes)
-    return Parts(
-        f"{changed} of {count(len(snapshot.passes), 'pass').replace('passs', 'passes')} changed a graph", parts
-    )
+    return Parts(f"{changed} of {len(snapshot.passes)} passes changed a graph", parts)
 
 
 def _cached(snapshot: Snapshot, width: int) -> Iterator[Row]:

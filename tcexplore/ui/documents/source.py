@@ -7,18 +7,27 @@ from collections.abc import Iterable
 
 from tcexplore.events import Location
 from tcexplore.session import Snapshot
+from tcexplore.session.heat import Heat
 from tcexplore.session.links import line_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.graph_rows import kernel_spans
+from tcexplore.ui.documents.heat import bar, hot, words
 from tcexplore.ui.documents.highlight import Highlighted, highlighted
 from tcexplore.ui.documents.labels import KernelLabel
 from tcexplore.ui.documents.line_facts import LineFacts, line_facts
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import fold, row
+from tcexplore.ui.documents.texts import texts
 from tcexplore.words.quantities import count
 
 BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
+
+HEAT_IN_WORDS = 120
+"""Cells from which on a line's share of the memory traffic stands behind it."""
+
+ABOVE = 4
+"""Lines shown above the first one of interest."""
 
 UNKNOWN = "…"
 """Stands for the text of another file's line as long as it is not known."""
@@ -29,25 +38,30 @@ EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of 
 def source(
     snapshot: Snapshot,
     toggled: frozenset[str] = frozenset(),
-    width: int = 78,  # noqa: ARG001 - code is not wrapped
+    width: int = 78,
 ) -> Parts:
     """The document of the pane."""
     facts = line_facts(snapshot)
     if not snapshot.source:
         return Parts("", [fixed([row((f" {EMPTY}", "muted"))])])
     text = highlighted(snapshot.source, "python")
-    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1))
+    wide = width >= HEAT_IN_WORDS
+    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide)
     own = Part(len(text.lines), lambda index: _row(text, index, gutter))
     others = (file for file in facts.files() if file != snapshot.file)
-    elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled)) for file in others)
-    return Parts(os.path.basename(snapshot.file), [own, *elsewhere])
+    elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, wide=wide)) for file in others)
+    first = facts.first(snapshot.file)
+    return Parts(os.path.basename(snapshot.file), [own, *elsewhere], start=max((first or 1) - ABOVE, 1) - 1)
 
 
 class _Gutter:
-    """What stands before each line of a file: marks, its number, `3○` FX nodes or `3↓` in what it calls, kernels."""
+    """What stands before each line of a file: marks, its number, `3○` FX nodes or `3↓` in what it calls, kernels, and
+    a bar for its share of the memory traffic; in a wide pane that stands behind the line in words, too."""
 
-    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int]) -> None:
+    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Heat, *, wide: bool) -> None:
         self.facts = facts
+        self.heat = heat
+        self.wide = wide
         self.file = file
         known = list(lines)
         self._number = len(str(max(known, default=0)))
@@ -72,6 +86,8 @@ class _Gutter:
             Span(f"{self._nodes(number):>{self._count}} ", "muted"),
             *kernels,
             Span(" " * (self._kernels - _wide(kernels) + bool(self._kernels))),
+            *bar(self.heat, line),
+            Span(" " if self._kernels else ""),
         )
 
     def row(self, number: int, code: Iterable[Span], text: str) -> Row:
@@ -88,6 +104,8 @@ class _Gutter:
             yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
         elif self.kernels(number) and all(label.extern for label in self.kernels(number)):
             yield Span("  extern", "extern")
+        if self.wide and line in self.heat.lines:
+            yield Span(f"  {words(self.heat.lines[line])}", "dim")
 
 
 def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:
@@ -98,7 +116,9 @@ def _wide(spans: Iterable[Span]) -> int:
     return sum(len(span.text) for span in spans)
 
 
-def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str]) -> Iterable[Row]:
+def _elsewhere(
+    snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str], *, wide: bool
+) -> Iterable[Row]:
     """The lines of another of the person's files that became something, behind a fold."""
     lines = facts.lines(file)
     name = f"file {file}"
@@ -108,18 +128,5 @@ def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozens
     yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
     if opened:
-        gutter, texts = _Gutter(facts, file, lines), _texts(snapshot, file)
-        yield from (gutter.row(n, highlighted(texts.get(n, UNKNOWN), "python").raw(0), texts.get(n, "")) for n in lines)
-
-
-def _texts(snapshot: Snapshot, file: str) -> dict[int, str]:
-    """The lines of another file: whole once the run has sent it, until then those that a break or a guard quotes."""
-    read = next((source.text for source in snapshot.sources if source.file == file), None)
-    return _quoted(snapshot, file) if read is None else dict(enumerate(read.splitlines(), 1))
-
-
-def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
-    """The text of lines that a break or a guard quotes."""
-    breaks = ((found.location, found.code) for found in snapshot.breaks)
-    guards = ((guard.location, guard.user_code) for installed in snapshot.guards for guard in installed.guards)
-    return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}
+        gutter, known = _Gutter(facts, file, lines, hot(snapshot), wide=wide), texts(snapshot, file)
+        yield from (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in lines)

@@ -23,7 +23,9 @@ APART = {
 }
 """What keeps two kernels apart before the scheduler comes to them, by `WhyNot.apart`."""
 
-NOT_CONSIDERED = "torch's scheduler never considered making these two one: it gives no reason."
+NO_REASON = (
+    "torch's scheduler gives no reason for these two: it did not consider them, or refused without saying why."
+)
 
 
 def why_not(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
@@ -71,7 +73,7 @@ def _short(found: WhyNot) -> str:
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
         return f"{plain(reasons[0]) or reasons[0]}{more}"
-    return "no data in common" if found.unrelated else "torch never considered it"
+    return "no data in common" if found.unrelated else "torch gives no reason"
 
 
 def _answer(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -83,7 +85,7 @@ def _answer(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: i
     if found.unrelated:
         yield from _unrelated(snapshot, found, toggled, width)
     if not found.apart and not found.refusals and not found.unrelated:
-        yield from wrapped(NOT_CONSIDERED, width, indent=5, links=links)
+        yield from wrapped(NO_REASON, width, indent=5, links=links)
 
 
 def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], width: int) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from functools import partial
 from time import monotonic
 
 from textual.app import App, SystemCommand
+from textual.driver import Driver
 from textual.reactive import var
 from textual.screen import Screen
 
@@ -21,12 +22,13 @@ from tcexplore.ui.engine import Engine
 from tcexplore.ui.inbox import Inbox
 from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
+from tcexplore.ui.thrift import thrifty_driver
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class ExplorerApp(App[int]):
-    """`engine` watches and runs the file; the app starts it after the first frame. Closing it is the caller's."""
+    """`engine` makes what watches and runs the file, after the first frame. Closing it is the caller's."""
 
     TITLE = "tcexplore"
     CSS_PATH = "screens/main.tcss"  # textual does not load the style sheet of a default screen by itself
@@ -36,11 +38,12 @@ class ExplorerApp(App[int]):
 
     session: var[Session] = var(Session)
 
-    def __init__(self, engine: Engine, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, engine: Callable[[], Engine], now: Callable[[], float] = monotonic) -> None:
         super().__init__()
         self._now = now
         self.animation_level = "none"
-        self.engine = engine
+        self.engine: Engine | None = None
+        self._make_engine = engine
         self.standby: Standby | None = None
         self.main = MainScreen()
         self._inbox = Inbox(self._post)
@@ -48,6 +51,9 @@ class ExplorerApp(App[int]):
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
         self.theme = theme.first_theme(self.console.color_system)
+
+    def get_driver_class(self) -> type[Driver]:
+        return thrifty_driver(super().get_driver_class())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
@@ -65,6 +71,7 @@ class ExplorerApp(App[int]):
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
+        self.engine = self._make_engine()
         await self.engine.start(self._inbox.put)
         self.call_after_refresh(self._settle)
 
@@ -73,6 +80,7 @@ class ExplorerApp(App[int]):
         import tcexplore.ui.documents.source  # noqa: F401
 
         gc.freeze()
+        gc.enable()
 
     async def action_quit(self) -> None:
         self.exit(0)
@@ -115,10 +123,12 @@ class ExplorerApp(App[int]):
     # ---- actions
 
     def action_rerun(self) -> None:
-        self.engine.rerun()
+        if self.engine is not None:
+            self.engine.rerun()
 
     def action_stop_run(self) -> None:
-        self.engine.stop_run()
+        if self.engine is not None:
+            self.engine.stop_run()
 
     def action_step(self, by: int) -> None:
         self.session = self.session.step(by)

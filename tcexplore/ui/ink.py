@@ -91,7 +91,8 @@ class Ink:
         )
 
     def _edge(self, mark: str, thumb: str, ground: Style) -> tuple[Segment, Segment]:
-        return self._part(mark, "key" if mark == LIT else "muted", ground), self._part(thumb, "rule", self.base)
+        marked = "" if mark == " " else "key" if mark == LIT else "muted"
+        return self._part(mark, marked, ground), self._part(thumb, "" if thumb == " " else "rule", self.base)
 
     def _part(self, text: str, style: str, ground: Style) -> Segment:
         key = (text, style, ground)

@@ -97,7 +97,7 @@ class Stage:
 async def stage(session: Session | None = None, size: tuple[int, int] = (160, 50)) -> AsyncIterator[Stage]:
     """Run the app without a terminal, showing a session."""
     engine = FakeEngine()
-    app = ExplorerApp(engine, now=lambda: 0.0)
+    app = ExplorerApp(lambda: engine, now=lambda: 0.0)
     async with app.run_test(size=size, notifications=True) as pilot:
         app.theme = "tcexplore-dark"
         staged = Stage(app, engine, pilot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -20,8 +20,10 @@ from tcexplore.ui.panes.board import Board
 from tcexplore.ui.panes.pane import Pane
 from tcexplore.ui.places import place_of, text_of, whole_text
 from tcexplore.ui.row_line import RowLine
-from tcexplore.ui.search_bar import SearchBar
 from tcexplore.ui.selection import Selection
+
+if TYPE_CHECKING:
+    from tcexplore.ui.search_bar import SearchBar
 
 
 class MainScreen(Screen[None]):
@@ -34,7 +36,7 @@ class MainScreen(Screen[None]):
         self.session = Session()
         self.selection = Selection()
         self.board = Board()
-        self.search_bar = SearchBar()
+        self.search_bar: SearchBar | None = None
         self._title = RowLine(title_line(self.session, None, 0.0), id="title")
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(layout.tabs(self.board.current), id="tabs")
@@ -46,7 +48,6 @@ class MainScreen(Screen[None]):
         yield self._verdict
         yield self._tabs
         yield self.board
-        yield self.search_bar
         yield self._history
         yield RowLine(footer, id="footer")
 
@@ -122,8 +123,14 @@ class MainScreen(Screen[None]):
 
     # ---- search
 
-    def action_search(self) -> None:
+    async def action_search(self) -> None:
         self._search_from = self.board.pane.view.cursor
+        if self.search_bar is None:
+            # Textual's input takes 20 ms that the first frame does not have.
+            from tcexplore.ui.search_bar import SearchBar
+
+            self.search_bar = SearchBar()
+            await self.mount(self.search_bar, before=self._history)
         self.search_bar.open()
 
     def on_search_bar_changed(self, message: SearchBar.Changed) -> None:
@@ -131,14 +138,16 @@ class MainScreen(Screen[None]):
 
     def on_search_bar_closed(self, message: SearchBar.Closed) -> None:
         view = self.board.pane.view
-        self.search_bar.close()
+        if self.search_bar is not None:
+            self.search_bar.close()
         if not message.keep:
             view.search("", 0)
             view.move_to(self._search_from)
         view.focus()
 
     def on_search_counted(self, message: SearchCounted) -> None:
-        self.search_bar.count(f"{message.at} of {message.count}{'' if message.done else '…'}")
+        if self.search_bar is not None:
+            self.search_bar.count(f"{message.at} of {message.count}{'' if message.done else '…'}")
 
     def action_next_match(self, by: int) -> None:
         self.board.pane.view.next_match(by)

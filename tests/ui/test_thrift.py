@@ -1,0 +1,48 @@
+"""Fewer bytes, the same picture."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+from rich.style import Style
+
+from tcexplore.ui.thrift import _PLAIN, _SGR, _after, thrifty
+
+STYLES = st.builds(
+    Style,
+    color=st.sampled_from([None, "red", "bright_blue", "color(200)", "#102030"]),
+    bgcolor=st.sampled_from([None, "default", "bright_red", "color(7)", "#ffffff"]),
+    bold=st.booleans(),
+    underline=st.booleans(),
+    reverse=st.booleans(),
+)
+SYSTEMS = st.sampled_from([ColorSystem.STANDARD, ColorSystem.EIGHT_BIT, ColorSystem.TRUECOLOR])
+
+
+def picture(text: str) -> list[tuple[str, object]]:
+    """Each character that is sent with the style that it is sent in."""
+    state, cells = _PLAIN, []
+    for piece in _SGR.split(text):
+        if _SGR.fullmatch(piece):
+            state = _after(state, piece)
+        else:
+            cells += [(char, state) for char in piece]
+    return [*cells, ("end", state)]
+
+
+@given(st.lists(st.tuples(st.text("ab \n\x1b", max_size=4), STYLES), max_size=8), SYSTEMS)
+def test_the_picture_is_the_same(parts: list[tuple[str, Style]], system: ColorSystem):
+    frame = "\x1b[3;1H" + "".join(style.render(text, color_system=system) for text, style in parts)
+    assert picture(thrifty(frame)) == picture(frame)
+    assert len(thrifty(frame)) <= len(frame)
+
+
+def test_only_what_changes_is_sent():
+    red, bold = "\x1b[31;44ma\x1b[0m", "\x1b[1;31;44mb\x1b[0m"
+    assert thrifty(red + bold) == "\x1b[31;44ma\x1b[1mb\x1b[0m"
+    assert thrifty(bold + red) == "\x1b[1;31;44mb\x1b[0;31;44ma\x1b[0m"
+    assert thrifty("no style at all") == "no style at all"
+    assert re.findall("\x1b", thrifty(red * 3)) == ["\x1b"] * 2

@@ -24,7 +24,7 @@ _KINDS = frozenset(
 _IDENTITY = frozenset({"ID_MATCH", "TYPE_MATCH", "OBJECT_ALIASING"})
 _INTERNALS = re.compile(
     r"__import_|__builtins_dict__|_hooks\b|\._(?:modules|parameters|buffers)(?:\)\)\[\d+\])?$"
-    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$"
+    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$|\.__defaults__\[\d+\]$"
 )
 _IMPLIED = frozenset({"TYPE_MATCH", "LENGTH_CHECK"})
 """Nothing new where the value itself is compared."""

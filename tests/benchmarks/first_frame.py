@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.terminal import Terminal
+from tests.terminal import Terminal
 
 RUNS = 9
 SAMPLE = str(Path(__file__).parents[2] / "samples" / "mlp.py")

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.terminal import Terminal
+from tests.terminal import Terminal
 
 MODEL = """\
 import torch

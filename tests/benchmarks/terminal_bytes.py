@@ -14,7 +14,7 @@ from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.line_view import LineView
 from tests import fakes
-from tests.benchmarks.terminal import Terminal
+from tests.terminal import Terminal
 
 PAGES = 10
 QUIET = 1.0

@@ -94,6 +94,21 @@ class Terminal:
             self._text += data
         return time.perf_counter()
 
+    def wait(self, timeout: float) -> int:
+        """The program's exit status, once it has ended; reads on meanwhile. Raises `TimeoutError`."""
+        end = time.perf_counter() + timeout
+        while self.process.poll() is None:
+            self.read(0.05)
+            if time.perf_counter() > end:
+                raise TimeoutError(f"still running after {timeout} s; last: {self.tail()}")
+        self.read(0)
+        return self.process.returncode
+
+    @property
+    def painted(self) -> bytes:
+        """Every byte since `forget`, escape sequences included."""
+        return self._text
+
     def tail(self) -> str:
         """The last text painted, for error messages."""
         return _ESCAPES.sub(b"", self._text)[-600:].decode(errors="replace")

@@ -1,0 +1,109 @@
+"""The app as a person has it: a real terminal, a real file, real saves, real torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal import Terminal
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+
+BREAKS = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        print("in forward")
+        return torch.relu(x) * 1.5
+
+
+model = Model()
+inputs = (torch.randn(8, 8),)
+"""
+REPAIRED = BREAKS.replace('        print("in forward")\n', "")
+RESTORED = b"\x1b[?1049l"
+"""What leaves the alternate screen: the terminal is the person's own again."""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "model.py"
+    file.write_text(BREAKS)
+    return file
+
+
+@pytest.fixture
+def terminal(model: Path) -> Iterator[Terminal]:
+    command = [sys.executable, "-m", "tcexplore", model.name]
+    with Terminal(command, columns=160, rows=50, cwd=str(model.parent)) as opened:
+        yield opened
+
+
+def save(file: Path, text: str) -> None:
+    new = file.with_suffix(".tmp")
+    new.write_text(text)
+    os.replace(new, file)
+
+
+def descendants(root: int) -> Iterator[int]:
+    """Every process that stems from one."""
+    children = Path(f"/proc/{root}/task/{root}/children")
+    for child in map(int, children.read_text().split() if children.exists() else ()):
+        yield child
+        yield from descendants(child)
+
+
+def gone(pids: set[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_an_edit_removes_the_break_and_leaving_leaves_nothing(terminal: Terminal, model: Path) -> None:
+    terminal.wait_for("1 graph break", timeout=200)
+    terminal.wait_for("kernel")
+    terminal.forget()
+    save(model, REPAIRED)
+    terminal.wait_for("0 graph breaks")
+    terminal.forget()
+    save(model, BREAKS.replace("relu(x)", "relu(x"))
+    terminal.wait_for("SyntaxError")
+    terminal.forget()
+    save(model, BREAKS)
+    terminal.wait_for("1 graph break")
+    workers = set(descendants(terminal.process.pid))
+    assert workers
+    terminal.type("q")
+    assert terminal.wait(30) == 0
+    assert RESTORED in terminal.painted
+    assert gone(workers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_restores_the_terminal_and_leaves_nothing(terminal: Terminal, number: signal.Signals) -> None:
+    terminal.wait_for("graph break", timeout=200)
+    workers = set(descendants(terminal.process.pid))
+    terminal.forget()
+    terminal.process.send_signal(number)
+    assert terminal.wait(30) == 128 + number
+    assert RESTORED in terminal.painted
+    assert gone(workers)
+
+
+def test_fifty_quick_saves_end_with_the_last_one_in_view(terminal: Terminal, model: Path) -> None:
+    terminal.wait_for("graph break", timeout=200)
+    terminal.type("2z")
+    for number in range(50):
+        save(model, REPAIRED.replace("1.5", f"2.{number:02d}625"))
+        terminal.read(0.02)
+    terminal.wait_for("2.49625")
+    workers = set(descendants(terminal.process.pid))
+    terminal.type("q")
+    assert terminal.wait(30) == 0
+    assert gone(workers)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tcexplore.capture.origins import lines
 from tcexplore.capture.project import Project
+from tcexplore.capture.replaced import as_made
 from tcexplore.events import Location
 
 
@@ -29,7 +30,7 @@ class PostGrad:
 
     def ops(self, names: Iterable[str]) -> tuple[str, ...]:
         """The ATen ops (`aten.gelu`) that the nodes were decomposed from, each once."""
-        nodes = (self._nodes[name] for name in self.sort(names))
+        nodes = (as_made(self._nodes[name]) for name in self.sort(names))
         return tuple(dict.fromkeys(_op_name(node.meta.get("original_aten") or node.target) for node in nodes))
 
     def targets(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,8 @@
-"""Nodes that Inductor's passes put in the place of others: torch keeps no stack trace with some of them."""
+"""Nodes that Inductor's passes put in the place of others.
+
+torch keeps no stack trace with some of the new ones; and where an old node takes the place of one that did nothing, it
+is given that one's metadata over its own.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ from tcexplore.capture.hooks import Hooks
 
 _FACT = "lines of nodes that passes put in"
 _REPLACED = "tcexplore_replaced"
+_OWN = "tcexplore_own:"
+_KEPT = ("stack_trace", "from_node", "source_fn_stack", "fwd_source_fn_stack", "nn_module_stack", "original_aten")
 _ENTRIES = ("GraphPatternEntry", "LoweringPatternEntry", "ReplacementPatternEntry")
 
 
 def install(hooks: Hooks) -> None:
-    """Note with each new node that has no stack trace the nodes that it replaces."""
+    """Note with each new node that has no stack trace the nodes that it replaces, with an old one what it was."""
     unplaced: list[set[Any]] = []
 
     def replacing(_entry: Any, _match: Any, graph: Any, *_: Any, **__: Any) -> None:
@@ -23,7 +29,12 @@ def install(hooks: Hooks) -> None:
             node.meta[_REPLACED] = tuple(match.nodes)
 
     def taking_over(old: Any, new: Any, *_: Any, **__: Any) -> None:
-        if new.op == "call_function" and not new.stack_trace and old not in new.meta.get(_REPLACED, ()):
+        if new.op != "call_function":
+            return
+        if new.stack_trace:
+            # With its name: the metadata that is written over it may hold the same of the other node.
+            new.meta.setdefault(_OWN + new.name, {key: new.meta[key] for key in _KEPT if key in new.meta})
+        elif old not in new.meta.get(_REPLACED, ()):
             new.meta[_REPLACED] = (*new.meta.get(_REPLACED, ()), old)
 
     for entry in _ENTRIES:
@@ -33,17 +44,37 @@ def install(hooks: Hooks) -> None:
 
 
 def _without_stack(graph: Any) -> set[Any]:
-    return {node for node in graph.nodes if node.op == "call_function" and not node.stack_trace}
+    return {node for node in graph.nodes if node.op == "call_function" and "stack_trace" not in node.meta}
+
+
+class _AsMade:
+    """A node with its own metadata, in the place of what a pass wrote over it."""
+
+    def __init__(self, node: Any, own: dict[str, Any]) -> None:
+        self._node = node
+        self.meta = {**{key: value for key, value in node.meta.items() if key not in _KEPT}, **own}
+        self.stack_trace = own.get("stack_trace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+def as_made(node: Any) -> Any:
+    """The node as the pass or the tracer that made it left it."""
+    own = node.meta.get(_OWN + node.name)
+    return node if own is None else _AsMade(node, own)
 
 
 def sources(node: Any) -> tuple[Any, ...]:
     """The nodes that know where a node is from: itself, or those that it replaced."""
+    if node.stack_trace or _REPLACED not in node.meta:
+        return (as_made(node),)
     found, pending, seen = {}, [node], set()
     while pending:
         current = pending.pop(0)
         if current.stack_trace or _REPLACED not in current.meta:
-            found[current] = None
+            found[current] = as_made(current)
         elif current not in seen:
             seen.add(current)
             pending.extend(current.meta[_REPLACED])
-    return tuple(found)
+    return tuple(found.values())

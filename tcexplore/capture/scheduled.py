@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tcexplore.capture.flops import flops
+
 
 class Scheduled(NamedTuple):
     """Names of scheduler nodes and of the buffers that they write, the post-grad nodes they came from; `kind` is the
@@ -34,7 +36,7 @@ def scheduled(schedule: Iterable[Any], scheduler: Any) -> Scheduled:
         bytes_read=_sum(bytes_moved(node, writes=False) for node in whole),
         bytes_written=_sum(bytes_moved(node, reads=False) for node in whole),
         bytes_saved=_saved(parts, whole),
-        flops=_sum(node.estimate_flops() for node in whole),
+        flops=_sum(flops(part.node.get_origin_node()) for part in parts if part.is_extern() or part.is_template()),
         fusion=_fusion(parts, whole),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ def models() -> Iterator[Model]:
     for path in sorted(SAMPLES.glob("*.py")):
         module = _imported(path)
         if hasattr(module, "model") and hasattr(module, "inputs"):
-            yield Model(path.stem, str(path), lambda module=module: (module.model, _positional(module.inputs)))
+            yield Model(path.stem, str(path), lambda module=module: _first_call(module))
     for name in _ARCHITECTURES:
         yield Model(name, __file__, lambda name=name: _transformer(name))
 
@@ -45,14 +46,17 @@ def models() -> Iterator[Model]:
 def _imported(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(f"sample_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def _positional(inputs: Any) -> tuple[Any, ...]:
-    calls = inputs() if callable(inputs) else inputs
+def _first_call(module: Any) -> tuple[Any, tuple[Any, ...]]:
+    calls = module.inputs() if callable(module.inputs) else module.inputs
     call = calls[0] if isinstance(calls, list) else calls
-    return tuple(call.values()) if isinstance(call, dict) else tuple(call)
+    if isinstance(call, dict):
+        return lambda: module.model(**call), ()
+    return module.model, tuple(call)
 
 
 class _Called(torch.nn.Module):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.lines.bodies import current_node, ops_of
+from tcexplore.capture.lines.bodies import ops_of
 from tcexplore.capture.lines.marks import CPP, TRITON, Marks, Ops
 from tcexplore.capture.lines.running import FACT
 
@@ -42,7 +42,7 @@ class Writing:
         from torch._inductor.virtualized import V
 
         def writeline(buffer: Any, line: Any) -> None:
-            node = current_node()
+            node = getattr(V.interpreter, "current_node", None)
             if node is not None and not self._headers:
                 line = self._marked(V.kernel, buffer, line, ops_of(node))
             original(buffer, line)
@@ -51,7 +51,7 @@ class Writing:
 
     def _marked(self, kernel: Any, buffer: Any, line: Any, ops: Ops) -> Any:
         form = self.form(kernel)
-        if not ops or form is None or not any(value is buffer for value in vars(kernel).values()):
+        if not ops or form is None or not _owns(kernel, buffer):
             return line
         if isinstance(line, str):
             return self._marks.mark(line, ops, form)
@@ -60,8 +60,10 @@ class Writing:
         return line
 
     def _sharing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        from torch._inductor.virtualized import V
+
         def generate(cse: Any, buffer: Any, expr: Any, *args: Any, **kwargs: Any) -> Any:
-            node = current_node()
+            node = getattr(V.interpreter, "current_node", None)
             if node is None:
                 return original(cse, buffer, expr, *args, **kwargs)
             first = self._marks.issued
@@ -89,3 +91,10 @@ class Writing:
                 self._headers -= 1
 
         return codegen
+
+
+def _owns(kernel: Any, buffer: Any) -> bool:
+    for value in vars(kernel).values():  # noqa: SIM110 - thousands of times in a compile
+        if value is buffer:
+            return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
@@ -12,6 +13,8 @@ from tcexplore.session.program import kernel_program, same_program
 from tcexplore.session.snapshot import Snapshot
 
 T = TypeVar("T")
+
+_IDENTITY = re.compile(r"\b\d{9,}\b")
 
 KINDS = ("same", "changed", "added", "removed")
 
@@ -58,7 +61,7 @@ def diff(before: Snapshot, after: Snapshot) -> RunDiff:
         source=aligned(before.source.splitlines(), after.source.splitlines(), lambda line: line),
         nodes=aligned(_nodes(before), _nodes(after), _node_key),
         breaks=aligned(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
-        guards=aligned(_guards(before), _guards(after), lambda g: (g[1].kind, g[1].source, g[1].summary, g[1].code)),
+        guards=aligned(_guards(before), _guards(after), _guard_key),
         kernels=matched_kernels(before.kernels, after.kernels),
     )
 
@@ -133,6 +136,12 @@ def _nodes(snapshot: Snapshot) -> list[tuple[str, ev.FxNode]]:
 def _node_key(item: tuple[str, ev.FxNode]) -> Hashable:
     node = item[1]
     return node.op, node.target, node.args, node.dtype, node.shape, node.stride
+
+
+def _guard_key(item: tuple[str, ev.Guard]) -> Hashable:
+    """Without the numbers of objects, which every run has others of."""
+    guard = item[1]
+    return guard.kind, guard.source, guard.summary, tuple(_IDENTITY.sub("id", code) for code in guard.code)
 
 
 def _guards(snapshot: Snapshot) -> list[tuple[str, ev.Guard]]:

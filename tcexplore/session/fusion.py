@@ -32,12 +32,14 @@ class Fused:
     `groups` are its scheduler nodes, those that the scheduler fused together in one tuple: several groups are loop
     nests that only share a function. `steps` are the scheduler's fusions in their order. `kinds` say what was fused:
     `extern`, else any of `outer loop`, `template`, `template epilogue`, `foreach`, `reduction`, `pointwise`, and
-    `normalisation` and `softmax` by its ops; empty where every node stands alone.
+    `normalisation` and `softmax` by its ops; empty where every node stands alone. `inlined` is set when there are more
+    ops than scheduler nodes: lowering wrote some into the loop of another, and they never had a buffer.
     """
 
     groups: tuple[tuple[str, ...], ...]
     steps: tuple[ev.FusionDecision, ...]
     kinds: tuple[str, ...]
+    inlined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,13 @@ def fused(snapshot: Snapshot, kernel: ev.Kernel) -> Fused:
     own = set(kernel.scheduler_nodes)
     steps = tuple(d for d in _of(snapshot.fusion, kernel) if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
     groups = _groups(kernel.scheduler_nodes, steps)
-    return Fused(groups, steps, tuple(_kinds(kernel, groups)))
+    inlined = any(len(_computed(call)) > len(call.scheduler_nodes) for call in kernel.calls or (kernel,))
+    return Fused(groups, steps, tuple(_kinds(kernel, groups)), inlined)
+
+
+def _computed(call: ev.Kernel | ev.KernelCall) -> set[str]:
+    """The post-grad nodes that there are statements of; views have none. Empty where torch tells no statements."""
+    return {name for line in call.lines for name in line.nodes}
 
 
 def _of(decisions: Iterable[ev.FusionDecision], kernel: ev.Kernel) -> Iterable[ev.FusionDecision]:

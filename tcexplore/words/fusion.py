@@ -49,13 +49,13 @@ PLAIN = {
     "nodes numel/rnumel incompatibility": "their loops have different sizes, and no loop over both can be made",
     "nodes numel incompatibility": "their loops have different sizes, and no loop over both can be made",
     "numel/rnumel mismatch (reduce) (%s, %s), (%s, %s)": (
-        "both reduce, but over different sizes: {0} elements against {1}, {2} reduced against {3}"
+        "both reduce, but over different sizes: loops of {0} and {1}, reductions of {2} and {3} elements"
     ),
     "numel/rnumel mismatch (non-reduce) (%s, %s), (%s, %s)": (
-        "their loops have different sizes: {0} elements against {1}, {2} reduced against {3}"
+        "their loops have different sizes: loops of {0} and {1}, reductions of {2} and {3} elements"
     ),
     "numel/rnumel mismatch prologue mismatch (%s, %s), (%s, %s)": (
-        "the sizes do not fit the input of the matrix product: {0} elements against {1}, {2} reduced against {3}"
+        "the sizes do not fit the template's input: loops of {0} and {1}, reductions of {2} and {3} elements"
     ),
     "tiling mismatch (%s, %s, %s)": "their loops are cut into different tiles: {0}, {1}, {2}",
     "invalid tiling for reduction": "the element-by-element part cannot be tiled the way the reduction is",

@@ -81,3 +81,15 @@ def test_what_is_equal_at_both_ends_is_paired() -> None:
         ("same", "d", "d"), ("same", "e", "e"), ("same", "f", "f"),
     ]  # fmt: skip
     assert [c.kind for c in aligned("aa", "a", lambda item: item)] == ["same", "removed"]
+
+
+def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
+    def guarded(identity: int) -> Snapshot:
+        code = (f"___check_obj_id(L['self'], {identity})",)
+        guards = (
+            ev.Guard(kind="ID_MATCH", source="L['self']", code=code),
+            ev.Guard(kind="EQUALS_MATCH", source="n", code=("n == 8",)),
+        )
+        return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=guards),))
+
+    assert [c.kind for c in diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]

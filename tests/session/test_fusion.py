@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcexplore.events import Config, FusionDecision, Kernel
+from tcexplore.events import Config, FusionDecision, Kernel, KernelLine
 from tcexplore.session import Snapshot
 from tcexplore.session.fusion import fused, neighbours, why_not
 
@@ -70,3 +70,10 @@ def test_neighbours_are_generated_kernels_of_one_graph():
     assert [(found.a.name, found.b.name) for found in neighbours(RUN)] == [("k0", "k1")]
     apart = replace(RUN, kernels=(FIRST, replace(SECOND, graph="1/0")))
     assert neighbours(apart) == ()
+
+
+def test_more_ops_than_scheduler_nodes_were_inlined():
+    one = kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)), KernelLine(n=2, nodes=("mul", "add"))))
+    assert fused(RUN, one).inlined
+    assert not fused(RUN, kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)),))).inlined
+    assert not fused(RUN, FIRST).inlined, "nothing is said where torch tells no statements"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tcexplore.events import Kernel
 from tcexplore.session import Snapshot
@@ -28,7 +29,9 @@ def kernels(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row
         opened = "diff same kernels" in toggled
         said = f"{count(len(same), 'kernel')} with identical code"
         yield fold("diff same kernels", opened, (said, "muted"), indent=3)
-        yield from (_one_line(found, change) for change in (same if opened else ()))
+        for change in same if opened else ():
+            made = _one_line(found, change)
+            yield replace(made, spans=(Span("   "), *made.spans))
 
 
 def _kernel(found: RunDiff, change: Change[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:

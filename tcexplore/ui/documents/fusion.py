@@ -57,7 +57,10 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     unfused = saved + moved
     part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
     yield row((f" fusing saves {size(max(saved, 0))}", "strong"), (part, "muted"))
-    said = "By torch's own sizes of the buffers that its scheduler nodes read and write, fused and each on its own."
+    said = (
+        "By torch's own sizes of the buffers that its scheduler nodes read and write, fused and each on its own. Ops "
+        "that were inlined before there was a scheduler never had a buffer, and are not counted."
+    )
     yield from wrapped(said, width, "dim")
     if any(kernel.language == "extern" for kernel in snapshot.kernels):
         yield from wrapped(APART["extern"], width, "dim")
@@ -79,7 +82,8 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
 
 
 def _kinds(found: Fused) -> str:
-    return " · ".join(found.kinds) or "nothing fused"
+    inlined = ("ops inlined",) if found.inlined else ()
+    return " · ".join((*found.kinds, *inlined)) or "nothing fused"
 
 
 def _details(kernel: Kernel, found: Fused, known: Labels, width: int) -> Iterator[Row]:

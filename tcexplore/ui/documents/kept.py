@@ -58,7 +58,7 @@ def _inputs(
 ) -> Iterator[Row]:
     name = f"saved inputs {graph}"
     opened = name in toggled
-    said = (f"{count(len(taken), 'input')} too, which are alive anyway and cost nothing more", "muted")
+    said = (f"{count(len(taken), 'input')} besides: alive anyway, so at no extra cost", "muted")
     yield fold(name, opened, said, indent=3)
     yield from (_value(snapshot, graph, saved, nodes.get(saved.name)) for saved in (taken if opened else ()))
 

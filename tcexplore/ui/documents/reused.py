@@ -27,7 +27,7 @@ def _wrapper(snapshot: Snapshot, wrapper: Wrapper, known: Labels, toggled: froze
         return
     name = f"reused {wrapper.graph} {wrapper.phase}"
     opened = name in toggled
-    said = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} take over the memory of another"
+    said = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} in the memory of another"
     yield fold(name, opened, ("memory used again", "heading"), (said, "muted"), indent=1)
     if opened:
         by = _written_by(snapshot, wrapper)

@@ -1,0 +1,118 @@
+"""What the explaining views say, as text that a reviewer can read, and what holds for all of their rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.session import Snapshot
+from tcexplore.session.links import closure, line_link, node_link
+from tcexplore.ui.document import Builder, Row
+from tcexplore.ui.documents.decomposition import decomposition_of
+from tcexplore.ui.documents.diff import diff
+from tcexplore.ui.documents.why_not import why_not
+from tcexplore.ui.palette import NAMES
+from tests import fakes
+from tests.documents import golden
+from tests.documents.views import VIEWS, compared, same
+from tests.snapshots import gate
+
+EVERY = {**VIEWS, "diff": compared()}
+
+
+def rows(build: Builder, run: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> list[Row]:
+    document = build(run, toggled, width)
+    return [document.row(index) for index in range(len(document))]
+
+
+def opened(build: Builder, run: Snapshot, width: int = 78) -> frozenset[str]:
+    """The folds to toggle so that nothing is folded."""
+    found = frozenset[str]()
+    while more := {row.fold for row in rows(build, run, found, width) if row.fold and "▸" in row.text}:
+        assert not more & found
+        found |= more
+    return found
+
+
+@pytest.mark.parametrize("view", EVERY)
+def test_views(view: str):
+    run, build = gate.run(), EVERY[view]
+    closed, whole = build(run, frozenset(), 78), build(run, opened(build, run), 78)
+    golden.check(f"view-{view}", golden.text(closed) + "\n== all open\n" + golden.text(whole))
+
+
+def test_side_by_side():
+    golden.check("view-diff-150", golden.text(compared()(gate.run(), frozenset(), 150)))
+
+
+def test_the_same_program_is_said():
+    document = diff(gate.run(), same(), frozenset(), 78)
+    assert "SAME PROGRAM" in document.row(0).text
+    golden.check("view-diff-same", golden.text(document))
+
+
+@pytest.mark.parametrize("view", EVERY)
+@pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, gate.run])
+def test_rows_are_lines_in_known_styles_and_always_the_same(view: str, run):  # noqa: ANN001
+    snapshot, build = run(), EVERY[view]
+    document = build(snapshot, opened(build, snapshot, 60), 60)
+    assert len(document)
+    for index in range(len(document)):
+        row = document.row(index)
+        assert "\n" not in row.text
+        assert row == document.row(index)
+        styles = {name for span in row.spans for name in span.style.split()}
+        assert {name for name in styles if not name.startswith(("kernel.", "label."))} <= NAMES
+    with pytest.raises(IndexError):
+        document.row(len(document))
+
+
+def test_prose_fits():
+    for view in VIEWS:
+        for run in (fakes.nothing_compiled(), fakes.running()):
+            assert all(len(row.text) < 38 for row in rows(VIEWS[view], run, width=38)), view
+
+
+def test_any_two_kernels_are_answered():
+    run = gate.run()
+    first, second, third = run.kernels
+    texts = [golden.text(why_not(run, *pair)) for pair in ((second, third), (third, second), (first, third))]
+    golden.check("view-why_not", "\n".join(texts))
+
+
+def test_a_selection_is_decomposed_alone():
+    run = gate.run()
+    gelu = decomposition_of(run, (node_link("0/0", "sigmoid"),), frozenset(), 78)
+    text = golden.text(gelu)
+    assert "std::exp" in text
+    assert "torch.sigmoid(h) + 1" in text
+    assert "x * self.weight" not in text
+    assert "tmp5 = tmp3 + tmp4" not in text, "the addition on the same line is another op"
+    assert golden.text(decomposition_of(run, (), frozenset(), 78)) == golden.text(
+        VIEWS["decomposition"](run, frozenset(), 78)
+    )
+
+
+def test_a_line_lights_its_ops_forward_and_backward():
+    run = gate.run()
+    lit = closure(run, (line_link(gate.TIMES),))
+    build = VIEWS["aot"]
+    own = [row for row in rows(build, run, opened(build, run)) if row.links and row.links[0].kind == "aten"]
+    names = {(link.where, link.name) for row in own for link in row.links[:1] if link in lit}
+    assert names == {
+        ("0/0/forward", "mul"),
+        ("0/0/backward", "mul"),
+        ("0/0/backward", "mul_3"),
+        ("0/0/backward", "sum_1"),
+        ("0/0/joint", "detach"),
+    }
+
+
+def test_statements_of_the_backward_lead_to_the_line():
+    run = gate.run()
+    statement = next(
+        row
+        for row in rows(VIEWS["decomposition"], run, opened(VIEWS["decomposition"], run))
+        if "tmp1 * tmp3" in row.text
+    )
+    assert line_link(gate.GATE) in closure(run, statement.links)
+    assert line_link(gate.TIMES) not in closure(run, statement.links)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.report import json_graphs, json_kernels, json_timing
+from tcexplore.report import json_aot, json_graphs, json_kernels, json_timing
 from tcexplore.session import Snapshot
 from tcexplore.words.paths import shown
 
@@ -43,9 +43,12 @@ def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[st
         "guard_latency_us": {i.graph: i.latency_us for i in snapshot.guards},
         "recompiles": [json_graphs.recompile(r) for r in snapshot.recompiles],
         "aten_graphs": [json_graphs.aten_graph(g) for g in snapshot.aten_graphs],
-        "kernels": [json_kernels.kernel(k) for k in snapshot.kernels],
+        "kernels": [json_kernels.kernel(snapshot, k) for k in snapshot.kernels],
         "wrapper": [json_kernels.wrapper(w) for w in snapshot.wrappers],
         "fusion": [json_kernels.fusion(f) for f in snapshot.fusion],
+        "line_traffic": json_kernels.traffic(snapshot),
+        "partitions": [json_aot.partition(p) for p in snapshot.partitions],
+        "passes": [json_aot.pass_run(p) for p in snapshot.passes],
         "timing": json_timing.timing(snapshot),
         "accuracy": None,
         "memory": None,

@@ -6,11 +6,17 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.report.json_graphs import pair
+from tcexplore.session import Snapshot
+from tcexplore.session.fusion import fused
+from tcexplore.session.heat import heat
+from tcexplore.words.fusion import plain
+from tcexplore.words.paths import shown
 
 Fields = dict[str, Any]
 
 
-def kernel(kernel: ev.Kernel) -> Fields:
+def kernel(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
+    what = fused(snapshot, kernel)
     return {
         "name": kernel.name,
         "graph": kernel.graph,
@@ -22,14 +28,46 @@ def kernel(kernel: ev.Kernel) -> Fields:
         "nodes": list(kernel.nodes),
         "source_lines": [pair(location) for location in kernel.source_lines],
         "lines": [_line(line) for line in kernel.lines],
+        "fusion": list(what.kinds),
+        "inlined": what.inlined,
+        "fused_nodes": [list(group) for group in what.groups],
         "scheduler_nodes": list(kernel.scheduler_nodes),
         "buffers": list(kernel.buffers),
         "bytes_read": kernel.bytes_read,
         "bytes_written": kernel.bytes_written,
+        "bytes_saved": kernel.bytes_saved,
         "flops": kernel.flops,
+        "calls": [_call(call) for call in kernel.calls],
         "resources": None,
         "stages": None,
     }
+
+
+def _call(call: ev.KernelCall) -> Fields:
+    return {
+        "order": call.order,
+        "nodes": list(call.nodes),
+        "source_lines": [pair(location) for location in call.source_lines],
+        "buffers": list(call.buffers),
+        "bytes_read": call.bytes_read,
+        "bytes_written": call.bytes_written,
+    }
+
+
+def traffic(snapshot: Snapshot) -> list[Fields]:
+    """By line, what the kernels move that it takes part in; a fused kernel counts in full for each of its lines."""
+    return [
+        {
+            "file": shown(file),
+            "line": line,
+            "calls": found.calls,
+            "bytes": found.bytes,
+            "share": found.share,
+            "extern": found.extern,
+            "calls_of_unknown_size": found.unknown,
+        }
+        for (file, line), found in sorted(heat(snapshot.kernels).lines.items())
+    ]
 
 
 def _line(line: ev.KernelLine) -> Fields:
@@ -37,7 +75,12 @@ def _line(line: ev.KernelLine) -> Fields:
 
 
 def wrapper(wrapper: ev.Wrapper) -> Fields:
-    return {"graph": wrapper.graph, "phase": wrapper.phase, "source": wrapper.source}
+    return {
+        "graph": wrapper.graph,
+        "phase": wrapper.phase,
+        "source": wrapper.source,
+        "reused": [list(pair) for pair in wrapper.reused],
+    }
 
 
 def fusion(decision: ev.FusionDecision) -> Fields:
@@ -48,6 +91,11 @@ def fusion(decision: ev.FusionDecision) -> Fields:
         "b": decision.b,
         "fused": decision.fused,
         "reason": decision.reason,
+        "in_words": plain(decision.reason) or None,
+        "kind": decision.kind or None,
+        "a_nodes": list(decision.a_nodes),
+        "b_nodes": list(decision.b_nodes),
+        "bytes_saved": decision.bytes_saved,
     }
 
 

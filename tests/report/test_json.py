@@ -11,6 +11,7 @@ from tcexplore import events as ev
 from tcexplore.report.json import report
 from tcexplore.session import Snapshot
 from tests import fakes
+from tests.snapshots import gate
 
 MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
 
@@ -25,10 +26,12 @@ PROMISED = {
     "recompiles": {"graph", "of", "failed_guard", "reason", "file", "line"},
     "kernels": {
         "name", "graph", "phase", "language", "source", "ops", "nodes", "source_lines", "lines", "bytes_read",
-        "bytes_written", "flops", "resources", "stages",
+        "bytes_written", "bytes_saved", "flops", "fusion", "inlined", "fused_nodes", "calls", "resources", "stages",
     },
     "wrapper": {"graph", "phase", "source"},
-    "fusion": {"a", "b", "fused", "reason"},
+    "fusion": {"a", "b", "fused", "reason", "in_words"},
+    "line_traffic": {"file", "line", "calls", "bytes", "share", "extern"},
+    "aten_graphs": {"graph", "stage", "phase", "nodes"},
     "timing": {
         "eager_us", "compiled_us", "speedup", "ci95", "noise_floor", "pairs", "verdict", "first_call_s", "compile_s",
         "break_even_calls", "samples",
@@ -94,6 +97,24 @@ def test_what_is_null_is_explained():
     skipped = report(fakes.recompiled(), MACHINE)
     assert skipped["timing"] is None
     assert "timing" in {entry["fact"] for entry in skipped["missing"]}
+
+
+def test_a_training_run_carries_its_stages():
+    whole = report(gate.run(), MACHINE)
+    assert [graph["stage"] for graph in whole["aten_graphs"]] == [
+        "joint", "forward", "backward", "post_grad", "post_grad",
+    ]  # fmt: skip
+    (cut,) = whole["partitions"]
+    assert [(saved["name"], saved["bytes"], saved["input"]) for saved in cut["saved"]] == [
+        ("primals_2", 131_072, True), ("mul", 131_072, False),
+    ]  # fmt: skip
+    assert cut["recomputed"] == ["sigmoid"]
+    (changed,) = [run for run in whole["passes"] if run["changes"]]
+    assert (changed["name"], changed["nodes_before"], changed["nodes_after"]) == ("remove_noop_ops", 13, 12)
+    first, second, _ = whole["kernels"]
+    assert first["lines"][0]["source"] == [[gate.FILE, gate.TIMES.line]]
+    assert (second["fusion"], second["fused_nodes"]) == (["pointwise"], [["op0", "op1"], ["op2"]])
+    assert {entry["line"]: entry["calls"] for entry in whole["line_traffic"]} == {7: 2, 8: 2}
 
 
 def test_an_error_says_where_and_whose():

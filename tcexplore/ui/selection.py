@@ -16,6 +16,18 @@ class Selection:
         self.links: tuple[Link, ...] = ()
         self.chain: frozenset[Link] = frozenset()
         self._snapshot: Snapshot | None = None
+        self._prepared = 0
+
+    def ready(self, session: Session) -> bool:
+        """Whether the run in view is whole and the first selection in it has not been prepared for."""
+        shown = session.shown
+        return shown is not None and shown.complete and shown.run != self._prepared
+
+    def prepare(self, session: Session) -> None:
+        """Index the run in view: 60 ms for 10 000 nodes, which no key should wait for."""
+        if session.shown is not None:
+            self._prepared = session.shown.run
+            closure(session.shown, [Link("line", "", "")])
 
     def select(self, links: Sequence[Link], session: Session) -> None:
         """Select these links in the newest run that was compiled."""

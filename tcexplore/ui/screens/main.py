@@ -62,6 +62,8 @@ class MainScreen(Screen[None]):
         self.board.follow(session)
         if self.selection.follow(session):
             self._light(everywhere=False)
+        if self.selection.ready(session):
+            self.call_after_refresh(self.selection.prepare, session)
 
     def tick(self, standby: Standby | None, now: float) -> None:
         """Show how long the run has been going on."""

@@ -30,3 +30,91 @@ class TargetSkipped(Event):
     target: str
     op: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One form of a kernel on its way to the machine: `ttir`, `ttgir`, `llir`, `ptx`, `sass`, `amdgcn`, `assembly`.
+
+    `lines` pairs a line of `text` with the line of the kernel's source that it was made from, both 1-based; lines
+    without an origin are left out.
+    """
+
+    name: str
+    text: str
+    lines: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one block of a kernel takes. Registers per thread; `spills` and `stack` bytes of local memory per thread;
+    shared memory in bytes per block.
+
+    `occupancy` is the share of the multiprocessor's warps that can be resident, in theory, and `limited_by` what
+    keeps it from 1 (`registers`, `shared memory`, `warps`, `blocks`; empty at 1). `mix` counts instructions by kind.
+    `warnings` are sentences for the person.
+    """
+
+    registers: int
+    spills: int
+    stack: int
+    shared_static: int
+    shared_dynamic: int
+    num_warps: int
+    num_stages: int
+    threads: int
+    occupancy: float
+    blocks: int
+    limited_by: str
+    mix: tuple[tuple[str, int], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelAssembled(Event):
+    """A kernel in one autotuning configuration (`XBLOCK=8, num_warps=2, num_stages=1`), down to the machine's code.
+
+    `graph`, `phase`, `kernel` and `target` are those of the `Kernel`. `resources` is None for code that does not run
+    on a GPU.
+    """
+
+    graph: str
+    phase: str
+    kernel: str
+    target: str
+    config: str
+    stages: tuple[Stage, ...]
+    resources: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelNotAssembled(Event):
+    """A kernel that could not be brought to machine code, and why."""
+
+    graph: str
+    phase: str
+    kernel: str
+    target: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RooflinePoint(Event):
+    """Where a kernel stands under the roof of a target: an estimate from counts and vendor peaks, nothing measured.
+
+    `bytes` and `flops` of one launch, `intensity` FLOP per byte, None where torch does not count its FLOPs. `bound` is
+    `memory` or `compute`; `implied_us` the least time that this bound allows; `peak` the FLOP/s taken for compute.
+    """
+
+    graph: str
+    phase: str
+    kernel: str
+    target: str
+    bytes: int
+    flops: int | None
+    intensity: float | None
+    bound: str
+    implied_us: float
+    memory_peak: float
+    peak: float
+    precision: str

@@ -75,8 +75,10 @@ def answering(target: Target) -> Iterator[None]:
 def _before() -> None:
     """Tables that torch fills once, on the first device that asks, are filled for the CPU first: they stay."""
     interfaces.get_interface_for_device("cpu")
-    for passes in (joint_graph, post_grad, pre_grad):
-        passes.lazy_init(torch.device("cpu"))
+    # Called as torch calls them: each remembers what it was called with, and fails when it fills its tables twice.
+    joint_graph.lazy_init(torch.device("cpu"))
+    for passes in (post_grad, pre_grad):
+        passes.lazy_init()
 
 
 def _nothing(*_: Any, **__: Any) -> None:

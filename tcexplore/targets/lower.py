@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
@@ -52,6 +53,8 @@ def lower(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], target: Targe
 def _without_device(target: Target, note: Callable[[str], None]) -> Iterator[None]:
     """Everything that lets torch compile for a device that is not there; all of it undone on the way out."""
     with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
         stack.enter_context(absent.device(target.cudnn))
         stack.enter_context(answering(target))
         stack.enter_context(assuming(note))

@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.targets_identity record FILE [MODEL ...]
     python -m tests.benchmarks.targets_identity compare FILE [MODEL ...] [--diff] [--target NAME]
+    python -m tests.benchmarks.targets_identity assemble FILE [--count N]
 
 The two must run the same torch, triton and transformers for the sources to be comparable; `compare` says when not.
 """
@@ -15,9 +16,11 @@ import gc
 import gzip
 import hashlib
 import json
+import random
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -132,22 +135,12 @@ def resources() -> dict[str, list[dict[str, Any]]]:
 
 def _resource(result: Any) -> dict[str, Any]:
     kernel, config = result.kernel, result.config
-    asm = getattr(kernel, "asm", {})
     return {
         "config": {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages},
         "registers": getattr(kernel, "n_regs", None),
         "spills": getattr(kernel, "n_spills", None),
         "shared": getattr(kernel.metadata, "shared", None),
-        "ptx": digest(_code(asm["ptx"])) if "ptx" in asm else None,
-        "cubin": len(asm.get("cubin", b"")),
     }
-
-
-def _code(ptx: str) -> str:
-    """The instructions of PTX, without lines of debugging information: those hold paths of the machine."""
-    body = ptx.partition(".section")[0].splitlines()
-    kept = (line.partition("//")[0].strip() for line in body)
-    return "\n".join(line for line in kept if line and not line.startswith((".file", ".loc", "$L__tmp", "$L__func")))
 
 
 def record(file: Path, names: list[str]) -> int:
@@ -249,15 +242,58 @@ def _show(real: list[str], made: list[str], extern: list[str], called: list[str]
         print("\n".join(list(difflib.unified_diff(extern, called, "gpu", "here", lineterm="", n=0))[:14]))
 
 
+def assembled(file: Path, count: int) -> int:
+    """Assemble `count` of the recorded kernels here, and compare with what the device's driver reported of them."""
+    from tcexplore.events import Kernel
+    from tcexplore.targets.assemble import Assembler
+    from tcexplore.targets.table import find
+
+    facts, assembler, target = read(file), Assembler(), find("h200")
+    chosen = random.Random(1).sample(sorted(facts["resources"]), count)
+    right: Counter[str] = Counter()
+    for key in chosen:
+        source, real = facts["sources"][key], {_config(r["config"]): r for r in facts["resources"][key]}
+        name = re.findall(r"^def (triton_\w+)\(", source, re.M)[-1]
+        kernel = Kernel(graph="0/0", phase="forward", name=name, language="triton", source=source)
+        for made in assembler.assemble(kernel, target):
+            known = real.get(getattr(made, "config", ""))
+            right.update(_agreement(made, known))
+    assembler.close()
+    print(f"{count} kernels: {dict(right)}")
+    return 0
+
+
+def _config(options: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in options.items())
+
+
+def _agreement(made: Any, real: dict[str, Any] | None) -> dict[str, int]:
+    if not hasattr(made, "resources"):
+        print(f"   not assembled: {made.kernel} {made.reason}")
+        return {"not assembled": 1}
+    if real is None:
+        return {"configurations not recorded": 1}
+    took = made.resources
+    return {
+        "configurations": 1,
+        "registers": took.registers == real["registers"],
+        "spills": took.stack == 4 * real["spills"],
+        "shared": took.shared_dynamic == real["shared"],
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("record", "compare"))
+    parser.add_argument("what", choices=("record", "compare", "assemble"))
     parser.add_argument("file", type=Path)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--target", default="h200")
     parser.add_argument("--diff", action="store_true")
+    parser.add_argument("--count", type=int, default=100)
     args = parser.parse_args()
     names = args.models or list(MODELS)
+    if args.what == "assemble":
+        return assembled(args.file, args.count)
     return record(args.file, names) if args.what == "record" else compare(args.file, names, args.target, args.diff)
 
 

@@ -1,0 +1,130 @@
+"""A Triton kernel's source to machine code for a target, in a process of its own: a crash there costs nothing here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import platformdirs
+
+from tcexplore.events import Event, Kernel
+from tcexplore.events.targets import KernelAssembled, KernelNotAssembled, Resources, Stage
+from tcexplore.targets import binary, resources
+from tcexplore.targets.stages import stage
+from tcexplore.targets.table import Target
+
+_FILE = "kernel.py"
+_ROOT = str(Path(__file__).resolve().parents[2])
+_ORDER = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
+
+
+class Assembler:
+    """One assembling process, started when first needed and again after it died. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as this does
+
+    def assemble(self, kernel: Kernel, target: Target, name: str = "") -> Iterator[Event]:
+        """A `KernelAssembled` for each autotuning configuration of a Triton kernel, or one `KernelNotAssembled`.
+
+        `name` is the kernel's in its source, where that is not `kernel.name`; `target.key` has to be one that
+        `table.find` knows.
+        """
+        whole, before = _whole(kernel.source)
+        answer = self._ask({"source": whole, "name": name or _defined(kernel), "target": target.key})
+        of: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name, "target": target.key}
+        if "error" in answer:
+            yield KernelNotAssembled(reason=answer["error"], **of)
+            return
+        for made in answer["configs"]:
+            stages, taken = _stages(made, target, before)
+            yield KernelAssembled(config=made["config"], stages=stages, resources=taken, **of)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    stream.close()
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _ask(self, request: dict[str, str]) -> dict[str, Any]:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = ""
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.close()
+        return {"error": f"the assembling process ended with code {process.returncode}: {self._last_words()}"}
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tcexplore.targets.assembler"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                text=True,
+                env={**os.environ, **_environment()},
+            )
+        return self._process
+
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        lines = self._said.read().strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def _stages(made: dict[str, Any], target: Target, before: int) -> tuple[tuple[Stage, ...], Resources | None]:
+    asm: dict[str, str] = made["asm"]
+    stages = [stage(name, asm[name], _FILE, before) for name in _ORDER if name in asm]
+    if target.backend == "hip":
+        return tuple(stages), resources.amd(target, made["metadata"], asm.get("amdgcn", ""))
+    cubin = bytes.fromhex(made["cubin"])
+    code = binary.sass(cubin)
+    taken = resources.nvidia(target, binary.usage(cubin), made["metadata"], code)
+    return (*stages, stage("sass", code, _FILE, before)), taken
+
+
+def _whole(source: str) -> tuple[str, int]:
+    """A kernel's source as a module of its own, and how many lines were put ahead of it."""
+    if "import triton" in source:
+        return source, 0
+    return _imports() + source, _imports().count("\n")
+
+
+def _environment() -> dict[str, str]:
+    """Where the process finds this package, and a cache of its own: its line information is not Triton's."""
+    cache_dir = Path(platformdirs.user_cache_dir("tcexplore")) / "triton"
+    path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(cache_dir)}
+
+
+@cache
+def _imports() -> str:
+    """What Inductor writes at the top of a kernel's module, which the kernel is shown without."""
+    from torch._inductor.codegen.triton import TritonKernel
+
+    imports: str = TritonKernel.gen_common_triton_imports()
+    return imports.rstrip("\n") + "\n"
+
+
+def _defined(kernel: Kernel) -> str:
+    return kernel.name.partition(":")[0]

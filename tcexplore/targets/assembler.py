@@ -1,0 +1,94 @@
+"""The process that assembles kernels: requests and answers are JSON, a line each, over its standard streams.
+
+A request is `{"source", "name", "target"}`, `target` a name of the device table or the path of a file; the answer
+`{"configs": [{"config", "metadata", "asm", "cubin"}]}`, the cubin in hex, or `{"error"}`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import torch._inductor.config as inductor_config
+from torch._inductor.runtime import triton_helpers
+
+from tcexplore.targets.answers import answering
+from tcexplore.targets.inline_asm import kept_to_its_line
+from tcexplore.targets.table import Target, find
+
+_METADATA = ("shared", "num_warps", "num_stages", "num_ctas")
+_STATIC = ("use_static_cuda_launcher", "use_static_triton_launcher")
+
+
+def serve() -> None:
+    """Answer requests until the other side closes. What compilers print goes to stderr."""
+    _keep_lines()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        try:
+            answer = _assemble(**json.loads(line))
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {str(error).strip()[:2000]}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _keep_lines() -> None:
+    """Let the line information of SASS follow inline assembly as a whole; the instructions are the same."""
+    try:
+        from triton.backends.nvidia.compiler import CUDABackend
+
+        original = CUDABackend.make_cubin
+    except (ImportError, AttributeError):
+        return
+    CUDABackend.make_cubin = lambda self, src, *args: original(self, kept_to_its_line(src), *args)
+
+
+def _assemble(source: str, name: str, target: str) -> dict[str, Any]:
+    device = find(target)
+    static = {option: False for option in _STATIC if hasattr(inductor_config, option)}
+    with (
+        answering(device),
+        inductor_config.patch(static),
+        mock.patch.object(triton_helpers, "set_driver_to_gpu"),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        tuner = getattr(_loaded(Path(folder) / "kernel.py", source), name)
+        return {"configs": [_compiled(tuner, config, device) for config in tuner.configs]}
+
+
+def _loaded(file: Path, source: str) -> ModuleType:
+    file.write_text(source)
+    spec = importlib.util.spec_from_file_location("kernel", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _compiled(tuner: Any, config: Any, target: Target) -> dict[str, Any]:
+    tuner.device_props = tuner.device_props._replace(
+        type=target.backend, cc=target.arch, warp_size=target.properties.warp_size
+    )
+    kernel = tuner._precompile_config(config).kernel
+    binary = kernel.asm.get("cubin", b"")
+    options = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return {
+        "config": ", ".join(f"{key}={value}" for key, value in options.items()),
+        "metadata": {key: getattr(kernel.metadata, key) for key in _METADATA if hasattr(kernel.metadata, key)},
+        "asm": {key: text for key, text in kernel.asm.items() if isinstance(text, str)},
+        "cubin": binary.hex() if isinstance(binary, bytes) else "",
+    }
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,107 @@
+"""A recorded H200 kernel to machine code for NVIDIA and AMD, and C++ to this machine's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcexplore.events import Kernel
+from tcexplore.events.targets import KernelAssembled, KernelNotAssembled
+from tcexplore.targets import cpu_assembly
+from tcexplore.targets.assemble import Assembler
+from tcexplore.targets.table import find
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def assembler() -> Iterator[Assembler]:
+    made = Assembler()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[Kernel, list[dict[str, Any]]]:
+    facts = json.loads(gzip.decompress(Path(__file__).with_name("h200.json.gz").read_bytes()))
+    key = min(k for k, s in facts["sources"].items() if "gelu_native_layer_norm" in s and "def triton_per" in s)
+    source = facts["sources"][key]
+    name = re.findall(r"^def (triton_\w+)\(", source, re.M)[-1]
+    return Kernel(graph="0/0", phase="forward", name=name, language="triton", source=source), facts["resources"][key]
+
+
+def test_every_stage_down_to_sass_with_its_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
+    kernel, real = recorded
+    made = list(assembler.assemble(kernel, find("h200")))
+    assert all(type(event) is KernelAssembled for event in made), made
+    assert [stage.name for stage in made[0].stages] == ["ttir", "ttgir", "llir", "ptx", "sass"]
+    source = kernel.source.split("\n")
+    for stage in made[0].stages:
+        assert stage.lines, stage.name
+        text = stage.text.splitlines()
+        assert all(1 <= n <= len(text) and 1 <= line <= len(source) for n, line in stage.lines)
+    sass = made[0].stages[-1]
+    loads = [source[line - 1] for n, line in sass.lines if "LDG" in sass.text.splitlines()[n - 1]]
+    assert loads
+    assert all("tl.load" in line for line in loads)
+    assert len(made) == len(real)
+    resources = made[0].resources
+    assert resources.threads == 32 * resources.num_warps
+    assert 0 < resources.occupancy <= 1
+    assert sum(count for _, count in resources.mix) > 50
+
+
+def test_a_source_without_its_imports_gives_the_same_code_and_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
+    kernel, _ = recorded
+    lines = kernel.source.split("\n")
+    cut = lines.index("@triton_heuristics.persistent_reduction(")
+    short = replace(kernel, source="\n".join(lines[cut:]))
+    (whole, *_), (bare, *_) = (list(assembler.assemble(k, find("h200"))) for k in (kernel, short))
+    assert [line - cut for _, line in whole.stages[-1].lines] == [line for _, line in bare.stages[-1].lines]
+
+
+def test_amd(assembler: Assembler, recorded: tuple[Kernel, Any]):
+    made = next(iter(assembler.assemble(recorded[0], find("mi300x"))))
+    assert type(made) is KernelAssembled, made
+    assert made.stages[-1].name == "amdgcn"
+    assert "gfx942" in made.stages[-1].text
+    assert made.stages[-1].lines
+    assert made.resources.registers > 0
+    assert made.resources.threads % 64 == 0
+
+
+def test_a_crash_is_told_and_the_next_kernel_assembled(assembler: Assembler, recorded: tuple[Kernel, Any]):
+    crash = replace(recorded[0], source="import triton, os\nos._exit(7)\n")
+    wrong = replace(recorded[0], source="import triton\nk = 1 / 0\n")
+    (ended,), (failed,) = (list(assembler.assemble(k, find("h200"))) for k in (crash, wrong))
+    assert type(ended) is KernelNotAssembled
+    assert "ended with code 7" in ended.reason
+    assert "ZeroDivisionError" in failed.reason
+    assert type(next(iter(assembler.assemble(recorded[0], find("h200"))))) is KernelAssembled
+
+
+CPP = """typedef float four __attribute__((vector_size(16)));
+extern "C" void kernel(const four* a, four* b) {
+    for (long i = 0; i < 1024; i++) {
+        b[i] = a[i] / b[i];
+    }
+}
+extern "C" void kernel_scalar(const float* a, float* b) {
+    b[0] = a[0] / b[0];
+}
+"""
+
+
+def test_cpp_assembly_with_lines_and_vectorisation():
+    made = cpu_assembly.assemble(CPP)
+    text, source = made.stage.text.splitlines(), CPP.splitlines()
+    assert (made.width, made.packed, made.scalar, made.vectorised) == (128, 1, 1, False)
+    divisions = [source[line - 1].strip() for n, line in made.stage.lines if "div" in text[n - 1]]
+    assert divisions == ["b[i] = a[i] / b[i];", "b[0] = a[0] / b[0];"]

@@ -1,0 +1,120 @@
+"""Real lowering for a GPU that is not here, with the torch that is."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tcexplore.events import TargetLowered, TargetSkipped
+from tcexplore.targets.table import find
+from tests.benchmarks.targets_models import SMALL
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch's own, about itself
+    from torch._inductor.graph import GraphLowering
+
+    from tcexplore.targets.lower import lower
+    from tests.benchmarks import targets_identity as identity
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+def lowered(model: Any, inputs: tuple[Any, ...], name: str, **options: Any) -> tuple[list[str], list[Any]]:
+    events: list[Any] = []
+
+    def backend(gm: Any, example_inputs: Any) -> Any:
+        lower(gm, example_inputs, find(name), events.append)
+        return gm.forward
+
+    torch._dynamo.reset()
+    with identity.generated() as codes:
+        torch.compile(model, backend=backend, **options)(*inputs)
+    return codes, events
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Any]:
+    return identity.read(Path(__file__).with_name("h200.json.gz"))
+
+
+@pytest.mark.timeout(300)
+def test_every_kernel_of_an_h200_is_there_forward_and_backward(recorded: dict[str, Any]):
+    """With the torch, triton and transformers of the recording, to the letter; else every model, none lost."""
+    same_versions = recorded["versions"] == identity.versions()
+    backend = identity.without_device(find("h200"))
+    for name in ("norm_gelu", "dropout_mlp", "sdpa_mask", "conv_bn", "language_model"):
+        real = recorded["models"][f"{name} training"]
+        codes = identity.run(name, "training", "cpu", backend)
+        made = identity.kernels(codes)
+        assert len(codes) == 2, f"{name}: the forward and the backward"
+        assert {e for e in identity.externs(codes) if "attention" in e} == {
+            e for e in real["extern"] if "attention" in e
+        }
+        if same_versions:
+            assert [identity.digest(source) for _, source in made] == real["kernels"]
+        else:
+            assert made
+
+
+def test_each_target_gets_its_own_code():
+    model, inputs = SMALL["sdpa_bf16"]()
+    with torch.no_grad():
+        codes = {name: lowered(model.eval(), inputs, name) for name in ("h100", "l4", "b200", "mi300x")}
+    assert all(type(event) is TargetLowered for _, events in codes.values() for event in events)
+    text = {name: made[0][0] for name, made in codes.items()}
+    assert "cc=90" in text["h100"]
+    assert "cc=89" in text["l4"]
+    assert "cc=100" in text["b200"]
+    assert "gfx942" in text["mi300x"]
+    assert "_cudnn_attention" in text["h100"]
+    assert "_flash_attention" in text["l4"]
+
+
+def test_nothing_of_it_stays():
+    before = torch.cuda.is_available(), torch._C._get_accelerator(), GraphLowering.save_output_code
+    model, inputs = SMALL["mlp"]()
+    codes, _ = lowered(model, inputs, "h200")
+    assert "triton" in codes[0]
+    assert (torch.cuda.is_available(), torch._C._get_accelerator(), GraphLowering.save_output_code) == before
+    torch._dynamo.reset()
+    out = torch.compile(model)(*inputs)
+    out.sum().backward()
+    torch.testing.assert_close(out, model(*inputs))
+
+
+def test_dynamic_sizes_keep_their_symbols_and_the_persons_guards():
+    calls: list[int] = []
+
+    def backend(gm: Any, example_inputs: Any) -> Any:
+        calls.append(len(calls))
+        lower(gm, example_inputs, find("h200"), lambda _: None)
+        return gm.forward
+
+    torch._dynamo.reset()
+    with identity.generated() as codes:
+        compiled = torch.compile(lambda x: torch.softmax(x * 2, -1), backend=backend, dynamic=True)
+        for size in (7, 16, 100):
+            compiled(torch.randn(4, size))
+    assert len(calls) == 1, "lowering must not add guards"
+    assert "ks0" in codes[0]
+
+
+def test_what_cannot_be_lowered_is_named():
+    @torch.library.custom_op("tcexplore_tests::no_meta", mutates_args=())
+    def no_meta(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @no_meta.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        if x.device.type == "cuda":
+            raise NotImplementedError("aten::something has no kernel here")
+        return torch.empty_like(x)
+
+    _, events = lowered(lambda x: no_meta(x) + 1, (torch.randn(8),), "h200")
+    assert [type(e) for e in events] == [TargetSkipped]
+    assert events[0].op == "torch.ops.tcexplore_tests.no_meta.default"
+    assert "no kernel here" in events[0].reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -66,10 +65,10 @@ class KernelCapture:
 
         calls = self._calls()
         if is_extern:
-            schedule: Iterable[Any] = [V.graph.scheduler.name_to_node[node_schedule.get_operation_name()]]
+            known = V.graph.scheduler.name_to_node.get(node_schedule.get_operation_name())
+            facts = scheduled([] if known is None else [known], V.graph.scheduler)
         else:
-            schedule = node_schedule
-        facts = scheduled(schedule, V.graph.scheduler)
+            facts = scheduled(node_schedule, V.graph.scheduler)
         nodes = self._nodes()
         source = calls.defined.get(kernel_name)
         if source is not None:

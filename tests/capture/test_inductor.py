@@ -1,0 +1,141 @@
+"""What is captured below Dynamo: AOT and post-grad graphs, kernels and their calls, fusion, the wrapper, caches."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from functools import cache
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from tcexplore.capture import caches
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+from tcexplore.events import AtenGraph, CacheUsed, Event, FactMissing, FusionDecision, Kernel, Partitioned, Wrapper
+from tests.capture.compiling import captured
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Twice(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(32, 32)
+        self.second = torch.nn.Linear(32, 32)
+        self.last = torch.nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.sigmoid(self.first(x)) * 2.5
+        x = torch.sigmoid(self.second(x)) * 2.5
+        return self.last(x).softmax(-1)
+
+
+@cache
+def _events() -> list[Event]:
+    return captured(Twice(), (torch.randn(16, 32),), __file__, train=True)
+
+
+def _of(kind: type) -> list:
+    return [event for event in _events() if isinstance(event, kind)]
+
+
+def _line(text: str) -> int:
+    with open(__file__) as file:
+        return next(n for n, line in enumerate(file, 1) if text in line)
+
+
+@pytest.mark.torch
+def test_nothing_is_missing_and_everything_has_its_graph_and_phase() -> None:
+    assert _of(FactMissing) == []
+    assert {event.graph for event in _of(Kernel) + _of(Wrapper) + _of(AtenGraph) + _of(FusionDecision)} == {"0/0"}
+    assert {event.phase for event in _of(Kernel)} == {event.phase for event in _of(Wrapper)} == {"forward", "backward"}
+
+
+@pytest.mark.torch
+def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> None:
+    stages = {(graph.stage, graph.phase): graph for graph in _of(AtenGraph)}
+    assert set(stages) == {
+        ("joint", "forward"), ("forward", "forward"), ("backward", "backward"),
+        ("post_grad", "forward"), ("post_grad", "backward"),
+    }  # fmt: skip
+    backward = [node for node in stages["backward", "backward"].nodes if node.op == "call_function"]
+    assert all(node.location is not None for node in backward)
+    assert all(node.origins for node in backward)
+    first = {node.origins for node in backward if node.location.line == _line("self.first(x)) * 2.5")}
+    second = {node.origins for node in backward if node.location.line == _line("self.second(x)) * 2.5")}
+    assert first
+    assert second
+    assert first.isdisjoint(second)
+
+
+@pytest.mark.torch
+def test_equal_code_is_one_kernel_that_keeps_what_each_call_is_for() -> None:
+    shared = [k for k in _of(Kernel) if k.phase == "forward" and len(k.calls) == 2]
+    assert len(shared) == 1
+    lines = [{place.line for place in call.source_lines} for call in shared[0].calls]
+    assert lines == [{_line("self.first(x)) * 2.5")}, {_line("self.second(x)) * 2.5")}]
+    for call in shared[0].calls:
+        assert {place for line in call.lines for place in line.source} == set(call.source_lines)
+    assert shared[0].bytes_written == sum(call.bytes_written for call in shared[0].calls)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_kernels_are_in_the_wrapper_in_the_order_of_their_calls(phase: str) -> None:
+    kernels = [kernel for kernel in _of(Kernel) if kernel.phase == phase]
+    wrapper = next(wrapper for wrapper in _of(Wrapper) if wrapper.phase == phase)
+    assert os.path.isfile(wrapper.path)
+    assert len({kernel.name for kernel in kernels}) == len(kernels)
+    assert sorted(call.order for k in kernels for call in k.calls) == list(range(sum(len(k.calls) for k in kernels)))
+    assert [k.calls[0].order for k in kernels] == sorted(k.calls[0].order for k in kernels)
+    for kernel in kernels:
+        text = kernel.source.strip().splitlines()
+        assert all(line.strip() in wrapper.source for line in text)
+        assert kernel.name.partition(":")[0] in wrapper.source
+        assert kernel.source_lines
+        assert kernel.bytes_read
+        assert (kernel.flops is not None) == (kernel.language == "extern")
+
+
+@pytest.mark.torch
+def test_fused_nodes_share_a_kernel_and_refused_ones_have_a_reason() -> None:
+    fused = [decision for decision in _of(FusionDecision) if decision.fused]
+    assert fused
+    for decision in fused:
+        owners = [k for k in _of(Kernel) if k.phase == decision.phase and decision.a_nodes[0] in k.scheduler_nodes]
+        assert [set(k.scheduler_nodes) >= {*decision.a_nodes, *decision.b_nodes} for k in owners] == [True]
+        assert decision.kind
+        assert decision.bytes_saved is not None
+    assert all(decision.reason for decision in _of(FusionDecision) if not decision.fused)
+
+
+@pytest.mark.torch
+def test_what_the_forward_keeps_has_its_bytes() -> None:
+    partition = _of(Partitioned)[0]
+    kept = [tensor for tensor in partition.saved if not tensor.input]
+    assert kept
+    assert all(tensor.bytes for tensor in kept)
+    assert all(tensor.location for tensor in kept)
+    assert any(tensor.input for tensor in partition.saved)
+
+
+@pytest.mark.parametrize(("name", "cache", "outcome"), [
+    ("fx_graph_cache_hit", "fx_graph", "hit"), ("aotautograd_cache_bypass", "aot_autograd", "bypass"),
+])  # fmt: skip
+def test_cache_look_ups_come_from_the_trace(name: str, cache: str, outcome: str) -> None:
+    events: list[Event] = []
+    hooks = Hooks(events.append)
+    trace = StructuredTrace(hooks)
+    caches.install(hooks, trace, Project(__file__))
+    record = logging.makeLogRecord({
+        "metadata": {"artifact": {"name": name}, "frame_id": 1, "frame_compile_id": 0},
+        "payload": json.dumps({"cache_bypass_reason": "told so"}),
+    })  # fmt: skip
+    trace.handle(record)
+    assert events == [CacheUsed(graph="1/0", cache=cache, outcome=outcome, reason="told so")]

@@ -86,7 +86,7 @@ class LineView(ScrollView, can_focus=True):
             return ink.blank(width, thumb=thumb)
         row = self.document.row(index)
         lit = self._is_lit(row)
-        cursor = index == self.cursor and self.has_focus
+        cursor = index == self.cursor and (self.has_focus or self.sought is not None)
         whole = (
             ink.cursor_row(row, lit=lit, query=self.sought)
             if cursor

@@ -23,15 +23,23 @@ def on_target(gm: GraphModule, replace: dict[Any, Any]) -> GraphModule:
     A device that the graph holds as `torch.device("cpu")` came from a tensor (`x.device`) and moves; a device that the
     person wrote as text (`"cpu"`) stays, but for autocast, which is asked for by device type.
     """
-    moved = copy.deepcopy(gm)
-    # Which inputs are parameters, so that they need not be saved for the backward, is told by marks that a copy loses.
-    for name in gm.__dict__.keys() - moved.__dict__.keys():
-        setattr(moved, name, gm.__dict__[name])
-    for old, new in zip(gm.graph.nodes, moved.graph.nodes, strict=True):
-        if hasattr(old, "_dynamo_source"):
-            new._dynamo_source = old._dynamo_source
+    moved = copied(gm)
     _move(moved, replace)
     return moved
+
+
+def copied(gm: GraphModule) -> GraphModule:
+    """A copy of a Dynamo graph with the marks that `copy.deepcopy` loses.
+
+    They tell which inputs are parameters, and so which need not be saved for the backward.
+    """
+    copy_of = copy.deepcopy(gm)
+    for name in gm.__dict__.keys() - copy_of.__dict__.keys():
+        setattr(copy_of, name, gm.__dict__[name])
+    for old, new in zip(gm.graph.nodes, copy_of.graph.nodes, strict=True):
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    return copy_of
 
 
 def _move(gm: GraphModule, replace: dict[Any, Any]) -> None:

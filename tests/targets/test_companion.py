@@ -1,0 +1,64 @@
+"""Lowering beside a real run with the capture's own hooks, and a switch of target."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+from tcexplore.events import AtenGraph, Kernel, TargetLowered, Wrapper
+from tcexplore.targets.table import find
+from tcexplore.targets.tag import tagged
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch's own, about itself
+    from tcexplore.capture import inductor, kernels, wrapper
+    from tcexplore.targets.companion import Companion
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
+    events: list[Any] = []
+    emit = tagged(events.append)
+    hooks = Hooks(emit)
+    trace = StructuredTrace(hooks)
+    for room in (inductor, kernels, wrapper):
+        room.install(hooks, trace, Project(__file__))
+    trace.install()
+    companion = Companion(find("l4"), emit)
+    assert companion.install(hooks)
+    traced: list[int] = []
+
+    def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        traced.append(1)
+        return torch.relu(x @ w).sum()
+
+    try:
+        torch._dynamo.reset()
+        x, w = torch.randn(32, 64), torch.randn(64, 48, requires_grad=True)
+        torch.compile(model, backend="inductor")(x, w).backward()
+        companion.switch(find("h100"))
+    finally:
+        trace.remove()
+        hooks.remove()
+    assert len(companion.captured) == 1
+
+    def of(kind: type, target: str) -> list[Any]:
+        return [e for e in events if type(e) is kind and e.target == target]
+
+    for target, languages in {
+        "native": {"cpp", "extern"},
+        "l4": {"triton", "extern"},
+        "h100": {"triton", "extern"},
+    }.items():
+        assert {k.language for k in of(Kernel, target)} == languages, target
+        assert {(w.graph, w.phase) for w in of(Wrapper, target)} == {("0/0", "forward"), ("0/0", "backward")}
+        assert {g.phase for g in of(AtenGraph, target)} == {"forward", "backward"}
+    assert [e.target for e in events if type(e) is TargetLowered] == ["l4", "h100"]
+    assert all(e.kernels >= 2 for e in events if type(e) is TargetLowered)

@@ -9,6 +9,7 @@ from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.report import json_aot, json_graphs, json_kernels, json_timing
 from tcexplore.session import Snapshot
+from tcexplore.session.fusion import Fusions
 from tcexplore.words.paths import shown
 
 SCHEMA = 1
@@ -24,6 +25,7 @@ def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[st
 
     `machine` is the worker's greeting, None when there was no worker; `exceeded` are the limits not kept.
     """
+    fusions = Fusions(snapshot)
     return {
         "schema": SCHEMA,
         "tcexplore": __version__,
@@ -43,7 +45,7 @@ def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[st
         "guard_latency_us": {i.graph: i.latency_us for i in snapshot.guards},
         "recompiles": [json_graphs.recompile(r) for r in snapshot.recompiles],
         "aten_graphs": [json_graphs.aten_graph(g) for g in snapshot.aten_graphs],
-        "kernels": [json_kernels.kernel(snapshot, k) for k in snapshot.kernels],
+        "kernels": [json_kernels.kernel(k, fusions.fused(k)) for k in snapshot.kernels],
         "wrapper": [json_kernels.wrapper(w) for w in snapshot.wrappers],
         "fusion": [json_kernels.fusion(f) for f in snapshot.fusion],
         "line_traffic": json_kernels.traffic(snapshot),

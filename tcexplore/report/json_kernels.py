@@ -7,7 +7,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.report.json_graphs import pair
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import fused
+from tcexplore.session.fusion import Fused
 from tcexplore.session.heat import heat
 from tcexplore.words.fusion import plain
 from tcexplore.words.paths import shown
@@ -15,8 +15,7 @@ from tcexplore.words.paths import shown
 Fields = dict[str, Any]
 
 
-def kernel(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
-    what = fused(snapshot, kernel)
+def kernel(kernel: ev.Kernel, what: Fused) -> Fields:
     return {
         "name": kernel.name,
         "graph": kernel.graph,

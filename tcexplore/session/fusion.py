@@ -57,24 +57,55 @@ class WhyNot:
     apart: str = ""
 
 
-def fused(snapshot: Snapshot, kernel: ev.Kernel) -> Fused:
-    """What was fused into this kernel of the run."""
-    if kernel.language == "extern":
-        return Fused(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
-    own = set(kernel.scheduler_nodes)
-    steps = tuple(d for d in _of(snapshot.fusion, kernel) if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
-    groups = _groups(kernel.scheduler_nodes, steps)
-    inlined = any(len(_computed(call)) > len(call.scheduler_nodes) for call in kernel.calls or (kernel,))
-    return Fused(groups, steps, tuple(_kinds(kernel, groups)), inlined)
+class Fusions:
+    """Answers on one run's kernels, its decisions found by the scheduler nodes that they are about."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._kernels = snapshot.kernels
+        self._decisions = snapshot.fusion
+        self._about: dict[tuple[str, str, str], set[int]] = {}
+        for index, decision in enumerate(snapshot.fusion):
+            for name in (*decision.a_nodes, *decision.b_nodes):
+                self._about.setdefault((decision.graph, decision.phase, name), set()).add(index)
+
+    def fused(self, kernel: ev.Kernel) -> Fused:
+        """What was fused into this kernel."""
+        if kernel.language == "extern":
+            return Fused(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
+        own = set(kernel.scheduler_nodes)
+        found = (self._decisions[index] for index in sorted(self._of(kernel)))
+        steps = tuple(d for d in found if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
+        groups = _groups(kernel.scheduler_nodes, steps)
+        inlined = any(len(_computed(call)) > len(call.scheduler_nodes) for call in kernel.calls or (kernel,))
+        return Fused(groups, steps, tuple(_kinds(kernel, groups)), inlined)
+
+    def why_not(self, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+        """Why these two kernels were not fused, in the scheduler's last words on each pair of their nodes."""
+        both = set(a.scheduler_nodes), set(b.scheduler_nodes)
+        indices = sorted(self._of(a) & self._of(b)) if _together(a, b) else []
+        found = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
+        related = tuple(d for d in found if not unrelated(d))
+        return WhyNot(a, b, related, len(found) - len(related), _apart(a, b))
+
+    def neighbours(self) -> tuple[WhyNot, ...]:
+        """Each two generated kernels of one graph and phase with no other generated one called first between them."""
+        pairs = pairwise(kernel for kernel in self._kernels if kernel.language != "extern")
+        return tuple(self.why_not(a, b) for a, b in pairs if _together(a, b))
+
+    def _of(self, kernel: ev.Kernel) -> set[int]:
+        """The decisions about any of the kernel's nodes, by their place in the run's."""
+        names = ((kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes)
+        return set().union(*(self._about.get(name, set()) for name in names))
+
+
+def why_not(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+    """Why two kernels of a run were not fused."""
+    return Fusions(snapshot).why_not(a, b)
 
 
 def _computed(call: ev.Kernel | ev.KernelCall) -> set[str]:
     """The post-grad nodes that there are statements of; views have none. Empty where torch tells no statements."""
     return {name for line in call.lines for name in line.nodes}
-
-
-def _of(decisions: Iterable[ev.FusionDecision], kernel: ev.Kernel) -> Iterable[ev.FusionDecision]:
-    return (d for d in decisions if (d.graph, d.phase) == (kernel.graph, kernel.phase))
 
 
 def _groups(names: Sequence[str], steps: Iterable[ev.FusionDecision]) -> tuple[tuple[str, ...], ...]:
@@ -103,20 +134,6 @@ def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
             yield "normalisation"
         if ops & SOFTMAXES:
             yield "softmax"
-
-
-def neighbours(snapshot: Snapshot) -> tuple[WhyNot, ...]:
-    """Each two generated kernels of one graph and phase with no other generated one called first between them."""
-    pairs = pairwise(kernel for kernel in snapshot.kernels if kernel.language != "extern")
-    return tuple(why_not(snapshot, a, b) for a, b in pairs if _together(a, b))
-
-
-def why_not(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
-    """Why these two kernels were not fused, in the scheduler's last words on each pair of their nodes."""
-    both = set(a.scheduler_nodes), set(b.scheduler_nodes)
-    found = [d for d in _of(snapshot.fusion, a) if not d.fused and _between(d, both)] if _together(a, b) else []
-    related = tuple(d for d in found if not unrelated(d))
-    return WhyNot(a, b, related, len(found) - len(related), _apart(a, b))
 
 
 def unrelated(decision: ev.FusionDecision) -> bool:

@@ -9,9 +9,12 @@ from time import thread_time
 import pytest
 
 from tcexplore.session import Snapshot
+from tcexplore.session.diff import diff
+from tcexplore.session.links import closure, node_link
 from tcexplore.ui.document import Document
 from tests import fakes
 from tests.documents.panes import BUILDERS
+from tests.documents.views import VIEWS
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +67,25 @@ def test_a_document_made_again_reuses_what_has_not_changed(run: Snapshot):
     again = best(lambda: BUILDERS["graph"](replace(run, output=()), frozenset(), 78))
     other = best(lambda: BUILDERS["graph"](replace(run, graphs=(replace(run.graphs[0]),)), frozenset(), 78), times=2)
     assert again < other / 3
+
+
+@pytest.fixture(scope="module")
+def lowered() -> Snapshot:
+    return fakes.large.lowered()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_of_ten_thousand_nodes_and_300_kernels_is_there_at_once(lowered: Snapshot, view: str):
+    assert best(lambda: VIEWS[view](lowered, frozenset(), 100)) < 0.05
+
+
+def test_selecting_in_a_large_run_is_immediate(lowered: Snapshot):
+    links = (node_link("0/0", "add_5000"),)
+    assert len(closure(lowered, links)) >= 4
+    assert best(lambda: closure(lowered, links)) < 0.05
+
+
+def test_two_large_runs_are_compared_in_a_moment(lowered: Snapshot):
+    graph = lowered.graphs[0]
+    other = replace(lowered, graphs=(replace(graph, nodes=graph.nodes[:5000] + graph.nodes[5010:]),))
+    assert best(lambda: diff(lowered, other), times=2) < 1.0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore.events import Config, FusionDecision, Kernel, KernelLine
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import fused, neighbours, why_not
+from tcexplore.session.fusion import Fusions, why_not
 
 
 def kernel(name: str, *nodes: str, **more: object) -> Kernel:
@@ -35,20 +35,20 @@ RUN = Snapshot(
 
 
 def test_nodes_that_only_share_a_function_are_not_fused():
-    found = fused(RUN, FIRST)
+    found = Fusions(RUN).fused(FIRST)
     assert found.groups == (("op0", "op1", "op2"), ("op7",))
     assert [step.b for step in found.steps] == ["op2", "op1_op2"]
     assert found.kinds == ("outer loop", "normalisation")
-    assert fused(RUN, SECOND).kinds == (), "two nodes in one function that no decision joined"
-    assert fused(RUN, SECOND).groups == (("op4",), ("op5",))
+    assert Fusions(RUN).fused(SECOND).kinds == (), "two nodes in one function that no decision joined"
+    assert Fusions(RUN).fused(SECOND).groups == (("op4",), ("op5",))
 
 
 def test_an_extern_kernel_is_said_to_be_one():
-    assert fused(RUN, GEMM).kinds == ("extern",)
+    assert Fusions(RUN).fused(GEMM).kinds == ("extern",)
 
 
 def test_a_template_is_one_without_any_step():
-    assert fused(RUN, kernel("t", "op9", fusion="template")).kinds == ("template",)
+    assert Fusions(RUN).fused(kernel("t", "op9", fusion="template")).kinds == ("template",)
 
 
 def test_any_two_kernels_can_be_asked_for_in_either_order():
@@ -67,13 +67,13 @@ def test_what_the_scheduler_never_sees_is_told_apart():
 
 
 def test_neighbours_are_generated_kernels_of_one_graph():
-    assert [(found.a.name, found.b.name) for found in neighbours(RUN)] == [("k0", "k1")]
+    assert [(found.a.name, found.b.name) for found in Fusions(RUN).neighbours()] == [("k0", "k1")]
     apart = replace(RUN, kernels=(FIRST, replace(SECOND, graph="1/0")))
-    assert neighbours(apart) == ()
+    assert Fusions(apart).neighbours() == ()
 
 
 def test_more_ops_than_scheduler_nodes_were_inlined():
     one = kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)), KernelLine(n=2, nodes=("mul", "add"))))
-    assert fused(RUN, one).inlined
-    assert not fused(RUN, kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)),))).inlined
-    assert not fused(RUN, FIRST).inlined, "nothing is said where torch tells no statements"
+    assert Fusions(RUN).fused(one).inlined
+    assert not Fusions(RUN).fused(kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)),))).inlined
+    assert not Fusions(RUN).fused(FIRST).inlined, "nothing is said where torch tells no statements"

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
-from tcexplore.events import Config, FxNode, GraphCaptured, Guard, GuardsInstalled, Kernel, KernelLine, Location
+from tcexplore.events import (
+    AtenGraph,
+    Config,
+    FusionDecision,
+    FxNode,
+    GraphCaptured,
+    Guard,
+    GuardsInstalled,
+    Kernel,
+    KernelLine,
+    Location,
+)
 from tcexplore.session import Snapshot
 from tests.snapshots.mlp_source import FOLDER
 
@@ -59,3 +71,33 @@ def snapshot(nodes: int = 10_000, lines: int = 50_000, guarded: int = 2_000) -> 
     """A finished run of that size."""
     return Snapshot(run=1, file=FILE, source=source(), config=Config(), status="ok", graphs=(graph(nodes),),
                     kernels=(kernel(lines),), guards=(guards(guarded),))  # fmt: skip
+
+
+def lowered(nodes: int = 10_000, kernels: int = 300) -> Snapshot:
+    """A run with all that comes below Dynamo: three stages, that many kernels of four scheduler nodes, decisions."""
+    run = snapshot(nodes, lines=10, guarded=20)
+    aten = tuple(replace(node, origins=(node.name,), target="aten.add.Tensor") for node in run.graphs[0].nodes)
+    stages = (AtenGraph(graph="0/0", stage=s, phase="forward", nodes=aten) for s in ("joint", "forward", "post_grad"))
+    each = nodes // kernels
+    made = (_part(number, aten[number * each : (number + 1) * each]) for number in range(kernels))
+    decisions = (_decision(number) for number in range(4 * kernels - 1))
+    return replace(run, aten_graphs=tuple(stages), kernels=tuple(made), fusion=tuple(decisions) * 3)
+
+
+def _part(number: int, nodes: tuple[FxNode, ...]) -> Kernel:
+    places = {node.location: None for node in nodes if node.location}
+    return Kernel(
+        graph="0/0", phase="forward", name=f"cpp_fused_add_{number}", language="cpp", ops=("aten.add",),
+        source="".join(f"auto tmp{n} = tmp{n - 1};\n" for n in range(len(nodes))), nodes=tuple(n.name for n in nodes),
+        source_lines=tuple(places), lines=tuple(KernelLine(n=n, nodes=(node.name,)) for n, node in enumerate(nodes, 1)),
+        scheduler_nodes=tuple(f"op{4 * number + n}" for n in range(4)), bytes_read=1024, bytes_written=1024,
+        bytes_saved=512, fusion="pointwise",
+    )  # fmt: skip
+
+
+def _decision(number: int) -> FusionDecision:
+    """The four nodes of a kernel were fused one after another; the next kernel's have nothing to do with them."""
+    a, b = f"op{number}", f"op{number + 1}"
+    reason = "" if number % 4 != 3 else "no shared data"
+    return FusionDecision(graph="0/0", phase="forward", a=a, b=b, fused=not reason, reason=reason, a_nodes=(a,),
+                          b_nodes=(b,))  # fmt: skip

@@ -43,6 +43,7 @@ def decomposition_of(
 
 _made = by_identity(2)(Decomposition)
 _texts = by_identity(8)(texts)
+_counted = by_identity(1024)(counted)
 
 
 def _index(snapshot: Snapshot) -> Decomposition:
@@ -55,8 +56,7 @@ def _document(
     rows = Lowering(labels(snapshot), places(snapshot.file), toggled, opened=opened)
     ordered = sorted(lines.items(), key=lambda item: _order(snapshot, item[0]))
     parts = [part for line, ops in ordered for part in _line(snapshot, line, ops, rows)]
-    total = counted(op for ops in lines.values() for op in ops)
-    return Parts(f"{count(total['ops'], 'op')}, {count(total['nodes'], 'ATen op')}", parts)
+    return Parts(f"{count(sum(map(len, lines.values())), 'op')} on {count(len(lines), 'line')}", parts)
 
 
 def _order(snapshot: Snapshot, line: Line | None) -> tuple[bool, bool, str, int]:
@@ -78,7 +78,7 @@ def _ops(ops: Sequence[Op], rows: Lowering) -> Iterator[Row]:
 
 
 def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str, opened: bool) -> Row:
-    total = counted(ops)
+    total = _counted(ops)
     said = [count(total["ops"], "op"), count(total["nodes"], "ATen op"), count(total["statements"], "statement")]
     facts = (f"  {' → '.join(said)}", "muted")
     if line is None:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fused, WhyNot, fused, neighbours
+from tcexplore.session.fusion import Fused, Fusions, WhyNot
 from tcexplore.session.heat import bytes_moved
 from tcexplore.session.links import Link, kernel_link
 from tcexplore.ui.document import Row
@@ -30,13 +30,14 @@ def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     if not snapshot.kernels:
         return Parts("", [nothing(snapshot, width, TEACHES)])
     known = labels(snapshot)
-    apart = {id(found.a): found for found in neighbours(snapshot)}
+    found = Fusions(snapshot)
+    apart = {id(why.a): why for why in found.neighbours()}
     groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
     parts: list[Part] = [fixed(_verdict(snapshot, width))]
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
-            parts.append(fixed(_kernel(snapshot, kernel, known, toggled, width)))
+            parts.append(fixed(_kernel(kernel, found.fused(kernel), known, toggled, width)))
             parts.append(fixed(_next(snapshot, apart.get(id(kernel)), known, toggled, width)))
     return Parts(_title(snapshot), parts)
 
@@ -67,9 +68,9 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield BLANK
 
 
-def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _kernel(kernel: Kernel, found: Fused, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
     name = f"fusion {kernel.graph} {kernel.phase} {kernel.name}"
-    found, opened = fused(snapshot, kernel), name in toggled
+    opened = name in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
     kinds = (f"  {_kinds(found)}", "extern" if kernel.language == "extern" else "heading")
     saved = (f"  saves {size(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")

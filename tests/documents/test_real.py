@@ -1,0 +1,77 @@
+"""The explaining views of a real training compile: all of them have something to say, and it hangs together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from tcexplore.events import Config
+from tcexplore.session import Snapshot
+from tcexplore.session.fusion import Fusions
+from tcexplore.session.heat import heat
+from tcexplore.session.stages import node_phases
+from tcexplore.ui.document import Document
+from tcexplore.ui.documents.diff import diff
+from tests.documents.views import VIEWS
+
+
+def snapshot() -> Snapshot:
+    from tcexplore.capture import graphs, passes
+    from tests.capture import compiling, constants
+
+    model, inputs = constants.make()
+    with mock.patch.object(compiling, "_ROOMS", (graphs, *compiling._ROOMS, passes)):
+        events = compiling.captured(model, inputs, constants.__file__, train=True)
+    found = Snapshot(
+        run=0, file=constants.__file__, source=Path(constants.__file__).read_text(), config=Config(train=True)
+    )
+    for event in events:
+        found = found.apply(event)
+    return found
+
+
+def whole(view: str, run: Snapshot) -> Document:
+    """Everything open."""
+    toggled = frozenset[str]()
+    while True:
+        document = VIEWS[view](run, toggled, 100)
+        rows = (document.row(index) for index in range(len(document)))
+        more = {row.fold for row in rows if row.fold and "▸" in row.text} - toggled
+        if not more:
+            return document
+        toggled |= more
+
+
+@pytest.mark.torch
+def test_views_of_a_real_run():
+    run = snapshot()
+    texts = {}
+    for view in VIEWS:
+        document = whole(view, run)
+        texts[view] = "\n".join(document.row(index).text for index in range(len(document)))
+    generated = [kernel for kernel in run.kernels if kernel.language != "extern"]
+    assert all(kernel.name in texts["fusion"] for kernel in generated)
+    for kernel in generated:
+        groups = Fusions(run).fused(kernel).groups
+        assert sorted(name for group in groups for name in group) == sorted(kernel.scheduler_nodes)
+    statements = {
+        text.strip() for kernel in generated for text in kernel.source.splitlines() if "constexpr" not in text
+    }
+    shown = [line for line in texts["decomposition"].splitlines() if any(text in line for text in statements if text)]
+    assert len(shown) > 50
+
+    (cut,) = run.partitions
+    assert cut.saved
+    assert all(saved.name in texts["aot"] for saved in cut.saved)
+    (joint,) = [graph for graph in run.aten_graphs if graph.stage == "joint"]
+    phases = node_phases(run.aten_graphs, joint)
+    assert {"forward", "backward"} <= set(phases.values())
+
+    found = heat(run.kernels)
+    assert found.bytes > 0
+    assert all(0 < line.share <= 1 for line in found.lines.values())
+    assert all(run.source.splitlines()[line - 1].strip() for file, line in found.lines if file == run.file)
+    assert "changed a graph" in VIEWS["passes"](run, frozenset(), 100).title
+    assert "SAME PROGRAM" in diff(run, run, frozenset(), 100).row(0).text

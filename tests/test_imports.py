@@ -16,6 +16,9 @@ FRONT = ("cli", "doctor", "events", "report", "session", "supervisor", "ui", "wa
 PURE = ("events", "session", "report", "words")
 """What holds, folds and prints events needs no terminal app."""
 
+TORCH = ("capture", "timing", "accuracy")
+"""Rooms of the worker's process, which load torch."""
+
 MAY_IMPORT = {
     "events": {"events"},
     "session": {"events", "session"},
@@ -24,6 +27,7 @@ MAY_IMPORT = {
     "report": {"events", "session", "report", "words"},
     "supervisor": {"events", "supervisor"},
     "capture": {"capture", "events"},
+    "accuracy": {"accuracy", "events", "capture", "words", "session"},
     "timing": {"timing", "events", "capture"},
 }
 """tcexplore's own rooms that a room may import: the one-way street."""
@@ -55,21 +59,21 @@ def test_what_is_pure_never_imports_textual(room: str):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("room", ["worker", "capture", "timing"])
+@pytest.mark.parametrize("room", ["worker", *TORCH])
 def test_the_workers_side_never_imports_textual(room: str):
     loaded = loaded_by(modules(room))
     assert "textual" not in loaded
     assert not {name for name in loaded if name.startswith(("tcexplore.ui", "tcexplore.cli", "tcexplore.report"))}
 
 
-@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if room not in ("capture", "timing")])
+@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if room not in TORCH])
 def test_rooms_import_only_what_stands_on_their_left(room: str):
     assert rooms_loaded(room) <= MAY_IMPORT[room] | {""}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("room", ["capture", "timing"])
-def test_capture_and_timing_import_only_what_stands_on_their_left(room: str):
+@pytest.mark.parametrize("room", TORCH)
+def test_capture_and_measuring_import_only_what_stands_on_their_left(room: str):
     assert rooms_loaded(room) <= MAY_IMPORT[room] | {""}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tcexplore.events import Event, FactMissing
@@ -87,6 +88,15 @@ class Hooks:
                 setattr(owner, name, descriptor)
             else:
                 delattr(owner, name)
+
+    @contextmanager
+    def silenced(self) -> Iterator[None]:
+        """While inside, nothing is made known: for a compile that is no part of what the person asked for."""
+        emit, self.emit = self.emit, lambda _: None
+        try:
+            yield
+        finally:
+            self.emit = emit
 
     def guarded(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         """Call an observer; a failure of ours costs the fact, never the compile."""

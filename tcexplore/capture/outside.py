@@ -54,7 +54,7 @@ def measure(call: Callable[[], object]) -> OpsOutside:
     """
     if _graphs is None:
         raise OutsideUnknownError(f"this torch has no {SYMBOL}")
-    with _quiet(), _marked(_graphs):
+    with quiet_profiler(), _marked(_graphs):
         events = _profiled(call)
     regions = sum(event.name.startswith(_REGION) for event in events)
     if not regions and any(event.name == _MARK for event in events):
@@ -94,7 +94,7 @@ def _marking(graph: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_profiler() -> Iterator[None]:
     """The profiler's library logs to the person's stderr when it first starts, unless it is told not to."""
     name = "KINETO_LOG_LEVEL"
     before = os.environ.get(name)

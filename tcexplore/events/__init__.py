@@ -27,6 +27,7 @@ from tcexplore.events.inductor import (
     Wrapper,
 )
 from tcexplore.events.passes import Hunk, PassRun
+from tcexplore.events.results import ACCURACY_VERDICTS, Accuracy, Deviation, Memory
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -42,13 +43,22 @@ from tcexplore.events.run import (
     SourceRead,
     Standby,
 )
-from tcexplore.events.targets import TargetLowered, TargetSkipped
+from tcexplore.events.targets import (
+    KernelAssembled,
+    KernelNotAssembled,
+    Resources,
+    RooflinePoint,
+    Stage,
+    TargetLowered,
+    TargetSkipped,
+)
 from tcexplore.events.text import clean
 from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
 
 VOCABULARY: dict[str, type] = {
     record.__name__: record
     for record in (
+        Accuracy,
         AtenGraph,
         CacheUsed,
         CallMade,
@@ -62,6 +72,9 @@ VOCABULARY: dict[str, type] = {
         GraphCaptured,
         GuardsInstalled,
         Kernel,
+        KernelAssembled,
+        KernelNotAssembled,
+        Memory,
         ModulesImported,
         OpsOutside,
         Output,
@@ -71,6 +84,7 @@ VOCABULARY: dict[str, type] = {
         PhaseStarted,
         PhaseTimed,
         Recompiled,
+        RooflinePoint,
         SourceRead,
         Standby,
         TargetLowered,
@@ -95,11 +109,11 @@ def decode_job(body: bytes) -> Job:
 
 
 __all__ = [
-    "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY",
-    "AtenGraph", "CacheUsed", "CallMade", "Config", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
-    "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk",
-    "Job", "Kernel", "KernelCall", "KernelLine", "Location", "ModulesImported", "OpsOutside", "Output",
-    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
-    "SavedTensor", "SourceRead", "Standby", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper",
-    "clean", "decode", "decode_job", "encode",
+    "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY", "Accuracy", "AtenGraph", "CacheUsed",
+    "CallMade", "Config", "Deviation", "EntryFound", "Event", "FactMissing", "Failed", "Finished", "FrameSkipped",
+    "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk", "Job", "Kernel",
+    "KernelAssembled", "KernelCall", "KernelLine", "KernelNotAssembled", "Location", "Memory", "ModulesImported",
+    "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError",
+    "Recompiled", "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered",
+    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

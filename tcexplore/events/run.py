@@ -41,6 +41,8 @@ class Job:
     config: Config = field(default_factory=Config)
     time_for: float | None = None
     """Seconds of timing after the compile; None refines until the worker is ended, 0 skips timing."""
+    examine: bool = True
+    """Whether results and memory of both sides are compared after the compile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ class PhaseStarted(Event):
     """Seconds since the job arrived."""
 
 
-PHASES = ("importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "timing")
+PHASES = ("importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "accuracy", "timing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

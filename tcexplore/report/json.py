@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.report import json_aot, json_graphs, json_kernels, json_timing
+from tcexplore.report import json_aot, json_graphs, json_kernels, json_results, json_timing
 from tcexplore.session import Snapshot
 from tcexplore.session.fusion import Fusions
 from tcexplore.words.paths import shown
@@ -15,7 +15,9 @@ from tcexplore.words.paths import shown
 SCHEMA = 1
 """Goes up with any change that a reader of the report could notice as wrong: a name gone, a meaning changed."""
 
-NOT_MEASURED = ("accuracy", "memory", "resources", "stages")
+NOT_MEASURED = ("resources", "stages")
+
+NOT_REACHED = "the run did not come to the comparison of eager and compiled"
 
 Fields = dict[str, Any]
 
@@ -52,8 +54,8 @@ def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[st
         "partitions": [json_aot.partition(p) for p in snapshot.partitions],
         "passes": [json_aot.pass_run(p) for p in snapshot.passes],
         "timing": json_timing.timing(snapshot),
-        "accuracy": None,
-        "memory": None,
+        "accuracy": json_results.accuracy(snapshot.accuracy),
+        "memory": json_results.memory(snapshot),
         "phases": [json_timing.phase(p) for p in snapshot.phases],
         "caches": [json_kernels.cache(c) for c in snapshot.caches],
         "calls": [json_timing.call(c) for c in snapshot.calls],
@@ -112,5 +114,11 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
         yield {"fact": missing.fact, "symbol": missing.symbol, "reason": missing.reason}
     if snapshot.timing is None and snapshot.timing_skipped:
         yield {"fact": "timing", "symbol": None, "reason": snapshot.timing_skipped}
+    known = {missing.fact for missing in snapshot.missing}
+    if json_results.accuracy(snapshot.accuracy) is None and "accuracy" not in known:
+        reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_REACHED
+        yield {"fact": "accuracy", "symbol": None, "reason": reason}
+    if snapshot.memory is None and "memory" not in known:
+        yield {"fact": "memory", "symbol": None, "reason": NOT_REACHED}
     for fact in NOT_MEASURED:
         yield {"fact": fact, "symbol": None, "reason": f"tcexplore {__version__} does not measure it"}

@@ -40,6 +40,8 @@ class Snapshot:
     pairs: tuple[ev.PairsMeasured, ...] = ()
     timing: ev.TimingEstimate | None = None
     timing_skipped: str = ""
+    accuracy: ev.Accuracy | None = None
+    memory: ev.Memory | None = None
     output: tuple[ev.Output, ...] = ()
     output_dropped: int = 0
     """Characters of output that were let go because there was too much of it."""
@@ -56,7 +58,7 @@ class Snapshot:
     @property
     def complete(self) -> bool:
         """Whether everything but further timing is known: the compile is over and nothing failed."""
-        return self.status == "ok" or (self.status == "running" and self.phase == "timing")
+        return self.status == "ok" or (self.status == "running" and self.phase in ("accuracy", "timing"))
 
     def apply(self, event: ev.Event) -> Snapshot:
         """This snapshot with one more event in it; an event of another run leaves it as it is."""
@@ -138,6 +140,8 @@ _STEPS: dict[type, Step] = {
     ev.PairsMeasured: _append("pairs"),
     ev.TimingEstimate: _set("timing"),
     ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
+    ev.Accuracy: _set("accuracy"),
+    ev.Memory: _set("memory"),
     ev.Output: _output,
     ev.SourceRead: _append("sources"),
     ev.ModulesImported: lambda s, e: replace(s, modules=e.files),

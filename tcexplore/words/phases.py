@@ -11,6 +11,7 @@ PHASES = {
     "inductor": "Inductor",
     "compiler": "C++ or Triton compiler",
     "backward": "backward pass",
+    "accuracy": "comparing results",
     "timing": "timing",
 }
 """The phases of a run in words; `` is before the first one."""

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from tcexplore.accuracy.subject import Subject
 from tcexplore.capture.entry import Call, Entry, EntryError
 from tcexplore.capture.entry_inputs import tensors_of
 from tcexplore.events import Config
 from tcexplore.timing.workload import Workload
+from tcexplore.worker.settings import seed
 
 Function = Callable[..., Any]
 
@@ -27,6 +29,7 @@ class Program:
     def __init__(self, entry: Entry, config: Config, module: ModuleType) -> None:
         self.entry = entry
         self.train = config.train
+        self._config = config
         self.eager = entry.target
         self.compiled = entry.compiled or _compile(entry.target, config)
         self._loss: Function = getattr(module, "loss", None) or mean_of_floats
@@ -66,8 +69,33 @@ class Program:
             reset=self.restore if mutates or self.train else None,
             calls=len(self.entry.calls),
             train=self.train,
-            device=self._device(),
+            device=self.device,
         )
+
+    def subject(self) -> Subject:
+        """Both sides, to be compared."""
+        return Subject(
+            eager=self.eager,
+            compiled=self.compiled,
+            calls=self.entry.calls,
+            call=self.call,
+            restore=self.restore,
+            seed=partial(seed, self._config.seed),
+            train=self.train,
+            module=self.module,
+        )
+
+    @property
+    def inductor_draws(self) -> bool:
+        """Whether random numbers come from Inductor's own generator in compiled code."""
+        return self._config.backend == "inductor"
+
+    def unrandomised(self) -> Function:
+        """The eager form compiled once more, such that Inductor draws random numbers as eager does."""
+        config = self._config
+        options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), "fallback_random": True}
+        again: Function = torch.compile(self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph)
+        return again
 
     def _all(self, function: Function) -> None:
         for call in self.entry.calls:
@@ -77,11 +105,22 @@ class Program:
         # Inference tensors keep no version; they cannot be restored in place either.
         return [0 if tensor.is_inference() else tensor._version for tensor, _ in self._inputs]
 
-    def _parameters(self) -> list[torch.Tensor]:
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """What holds the parameters; None for a function."""
         target = getattr(self.entry.target, "__self__", self.entry.target)
-        return list(target.parameters()) if isinstance(target, torch.nn.Module) else []
+        return target if isinstance(target, torch.nn.Module) else None
 
-    def _device(self) -> torch.device:
+    def tensors(self) -> list[torch.Tensor]:
+        """The input tensors."""
+        return [tensor for tensor, _ in self._inputs]
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return list(self.module.parameters()) if self.module else []
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs: the first device that is no CPU, of inputs and parameters."""
         tensors = (*(tensor for tensor, _ in self._inputs), *self._parameters())
         return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
 
@@ -99,7 +138,7 @@ def mean_of_floats(output: Any) -> torch.Tensor:
     Raises `EntryError` where there is none.
     """
     leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    floats = [leaf.float().mean() for leaf in leaves if leaf.is_floating_point()]
+    floats = [_at_least_float(leaf).mean() for leaf in leaves if leaf.is_floating_point()]
     if not floats:
         raise EntryError(
             "--train needs a floating-point output that depends on something that requires a gradient; there is none.",
@@ -107,3 +146,7 @@ def mean_of_floats(output: Any) -> torch.Tensor:
             "arguments",
         )
     return sum(floats[1:], start=floats[0])
+
+
+def _at_least_float(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.dtype is torch.float64 else tensor.float()

@@ -29,6 +29,7 @@ from tcexplore.events import (
 )
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import process, settings
+from tcexplore.worker.examination import Examination
 from tcexplore.worker.execute import Source
 from tcexplore.worker.failure import failed
 from tcexplore.worker.link import Channel
@@ -105,9 +106,14 @@ class Run:
         mutates = self._calls(program, "eager", program.eager)
         self.eager_done = True
         self.progress.enter("dynamo")
+        examination = Examination(program, self._hooks)
         self._calls(program, "compiled", program.compiled)
         self._say_modules()
         self._say_sources()
+        process.be_quiet()
+        if self.job.examine:
+            self.progress.enter("accuracy")
+            examination.report()
         self._measure(program, mutates)
 
     def _calls(self, program: Program, what: str, function: Callable[..., Any]) -> bool:
@@ -127,7 +133,6 @@ class Run:
     def _measure(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.measure import measure
 
-        process.be_quiet()
         workload = program.workload(mutates)
         self._hooks.guarded("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
         program.restore()

@@ -23,6 +23,7 @@ COMPILER_MODULES = (
     "tcexplore.worker.run",
     "tcexplore.capture.outside",
     "tcexplore.timing.measure",
+    "tcexplore.accuracy.measure",
 )
 """Imported ahead of the first job; one that is missing or broken is found out when it is needed."""
 

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.report.text import breaks, errors, graphs, guards, kernels, output, timing, verdict
+from tcexplore.report.text import breaks, errors, graphs, guards, kernels, output, results, timing, verdict
 from tcexplore.report.text.layout import indented
 from tcexplore.session import Snapshot
 
@@ -25,6 +25,8 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Guards", guards.guards),
     ("Kernels", kernels.kernels),
     ("Timing", timing.timing),
+    ("Accuracy", results.accuracy),
+    ("Memory", results.memory),
     ("Output", output.output),
     ("Not known", errors.missing),
 )

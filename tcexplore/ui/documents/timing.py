@@ -12,6 +12,7 @@ from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.plot import Axis, axis, bars, beyond
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
+from tcexplore.ui.documents.results import accuracy, memory
 from tcexplore.words.quantities import count, duration
 from tcexplore.words.recommendation import advice
 
@@ -39,7 +40,8 @@ def timing(
     if not known and not snapshot.timing_skipped and not snapshot.calls:
         return Parts("", [nothing(snapshot, width, TEACHES)])
     plot = _plot(snapshot, width) if known else ()
-    rows = [*_head(snapshot, width), BLANK, *plot, *_conditions(snapshot, width), *_cost(snapshot, width)]
+    rows = [*_head(snapshot, width), BLANK, *plot, *_conditions(snapshot, width), *_cost(snapshot, width),
+            *accuracy(snapshot, width), *memory(snapshot, width)]  # fmt: skip
     return Parts(_title(snapshot), [fixed(rows)])
 
 

@@ -1,0 +1,196 @@
+"""The comparison of one run, call by call, as long as its time lasts."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import torch
+
+from tcexplore.accuracy.difference import Difference, comparable, differences
+from tcexplore.accuracy.double import SHARE, Double, NoDoubleError, double_by_default, free_memory
+from tcexplore.accuracy.judge import WRONG, Value, judge, rms
+from tcexplore.accuracy.observe import Observed, observe
+from tcexplore.accuracy.subject import Function, Subject
+from tcexplore.capture.entry import Call
+from tcexplore.events import ACCURACY_VERDICTS, Accuracy, Deviation
+from tcexplore.words.quantities import size
+
+BUDGET_S = 4.0
+"""No further call is compared after this many seconds."""
+
+SLOWER_IN_DOUBLE = {"cpu": 4, "cuda": 64}
+"""How many times as long a float64 call may take as an eager one; GPUs that are made for drawing have 1/64."""
+
+PATIENCE_S = 20.0
+"""No float64 call is begun that would, by that, take longer."""
+
+COPIES = 6
+"""So many tensors of float64 are there at once while two values are compared."""
+
+SMALLEST = torch.finfo(torch.float64).eps
+"""No error against float64 is known to be smaller than that."""
+
+KINDS = ("outputs", "gradients", "changed")
+
+
+def measure(subject: Subject) -> Accuracy:
+    """Compare both sides on the subject's calls; raises what the person's code raises."""
+    return _Comparison(subject).run()
+
+
+class _Comparison:
+    """What has been found so far."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._began = time.perf_counter()
+        self._compiled = subject.compiled
+        self._double: Double | None = None
+        self._reason = ""
+        self._random = self._redone = False
+        self._values: list[Deviation] = []
+        self._differences: dict[Difference, None] = {}
+
+    def run(self) -> Accuracy:
+        try:
+            self._double = Double(self._subject)
+        except NoDoubleError as error:
+            self._reason = str(error)
+        compared = 0
+        for call in self._subject.calls:
+            if not self._one(call, f"call {compared + 1}: " if len(self._subject.calls) > 1 else ""):
+                break
+            compared += 1
+            if time.perf_counter() - self._began > BUDGET_S:
+                break
+        return self._accuracy(compared)
+
+    def _one(self, call: Call, where: str) -> bool:
+        """Compare one call; False where it is too large for that."""
+        started = time.perf_counter()
+        eager = self._observed(self._subject.eager, call)
+        seconds = time.perf_counter() - started
+        if too_large := _too_large(eager):
+            self._reason = too_large
+            return False
+        if eager.drew:
+            self._draw_alike()
+        compiled = self._observed(self._compiled, call)
+        exact = self._exact(call, seconds, eager)
+        self._differences |= dict.fromkeys(
+            Difference(where + found.said, found.breaks) for found in differences(eager, compiled)
+        )
+        self._values += [judge(value._replace(name=where + value.name)) for value in _values(eager, compiled, exact)]
+        return True
+
+    def _observed(self, function: Function, call: Call) -> Observed:
+        return observe(self._subject, function, call, self._subject.module)
+
+    def _draw_alike(self) -> None:
+        self._random = True
+        if self._subject.unrandomised is not None and not self._redone:
+            self._compiled, self._redone = self._subject.unrandomised(self._warm), True
+
+    def _warm(self, function: Function) -> None:
+        """Make every call once, so that it is compiled, and leave no trace of it in the model."""
+        for call in self._subject.calls:
+            self._observed(function, call)
+
+    def _exact(self, call: Call, eager_s: float, eager: Observed) -> Observed | None:
+        """The float64 run of a call; None, and `reason` says why, where there is none."""
+        if self._double is None:
+            return None
+        device = next((tensor.device.type for tensor in eager.outputs.values()), "cpu")
+        if eager_s * SLOWER_IN_DOUBLE.get(device, 4) > PATIENCE_S:
+            self._reason = "a float64 run would take too long"
+            return None
+        try:
+            with double_by_default():
+                exact = observe(self._subject, self._double.function, Double.call(call), self._double.module)
+        except Exception as error:
+            said = str(error).partition("\n")[0]
+            self._reason, self._double = f"it does not run in float64: {type(error).__name__}: {said}", None
+            return None
+        return self._usable(eager, exact)
+
+    def _usable(self, eager: Observed, exact: Observed) -> Observed | None:
+        """A float64 run that drew other numbers, or computed in another dtype, is none to judge by."""
+        floats = {name: tensor for name, tensor in eager.outputs.items() if tensor.is_floating_point()}
+        wide = {name: tensor for name, tensor in exact.outputs.items() if tensor.dtype is torch.float64}
+        if floats and not floats.keys() & wide.keys():
+            self._reason = "the program sets dtypes of its own: its float64 run is none"
+            return None
+        if eager.drew and not all(_near(floats[name], wide[name]) for name in floats.keys() & wide.keys()):
+            self._reason = "its float64 run draws other random numbers"
+            return None
+        return exact
+
+    def _accuracy(self, compared: int) -> Accuracy:
+        values, found = self._values, self._differences
+        worst = max(values, key=_badness, default=None)
+        verdict = worst.verdict if worst else ("identical" if compared else "not judged")
+        if any(difference.breaks for difference in found):
+            verdict = WRONG
+        return Accuracy(
+            verdict=verdict,
+            max_abs=_most(value.max_abs for value in values),
+            max_rel=_most(value.max_rel for value in values),
+            eager_vs_fp64=worst.eager_vs_fp64 if worst else None,
+            compiled_vs_fp64=worst.compiled_vs_fp64 if worst else None,
+            worst=worst.name if worst else "",
+            values=tuple(sorted(values, key=_badness, reverse=True)),
+            differences=tuple(difference.said for difference in found),
+            random=self._random,
+            fallback_random=self._redone,
+            calls=compared,
+            of=len(self._subject.calls),
+            train=self._subject.train,
+            reason=self._reason,
+            seconds=time.perf_counter() - self._began,
+        )
+
+
+def _too_large(eager: Observed) -> str:
+    """Why what a call gives is too much to be compared; empty where it is not."""
+    tensors = [tensor for kind in KINDS for tensor in getattr(eager, kind).values()]
+    needed = COPIES * 8 * max((tensor.numel() for tensor in tensors), default=0)
+    free = free_memory(tensors[0].device) if tensors else None
+    if free is None or needed <= free // SHARE:
+        return ""
+    return f"comparing the largest result takes {size(needed)}; a {SHARE}th of the free memory is {size(free // SHARE)}"
+
+
+def _values(eager: Observed, compiled: Observed, exact: Observed | None) -> Iterator[Value]:
+    for kind in KINDS:
+        sides: tuple[dict[str, torch.Tensor], ...] = tuple(getattr(side, kind) for side in (eager, compiled))
+        exacts: dict[str, torch.Tensor] = getattr(exact, kind) if exact else {}
+        scale = max((rms(tensor) for tensor in exacts.values() if tensor.is_floating_point()), default=0.0)
+        for name, tensor in sides[0].items():
+            if comparable(tensor, sides[1].get(name)):
+                yield Value(name, tensor, sides[1][name], _wider(exacts.get(name), tensor), scale)
+
+
+def _wider(exact: torch.Tensor | None, than: torch.Tensor) -> torch.Tensor | None:
+    """The float64 value, where it is one and says more than the value itself."""
+    usable = exact is not None and exact.dtype in (torch.float64, torch.complex128) and exact.dtype != than.dtype
+    return exact if usable and exact is not None and exact.shape == than.shape else None
+
+
+def _near(found: torch.Tensor, exact: torch.Tensor) -> bool:
+    if found.shape != exact.shape:
+        return False
+    return rms(found.to(torch.float64) - exact) <= math.sqrt(torch.finfo(found.dtype).eps) * rms(exact)
+
+
+def _badness(value: Deviation) -> tuple[int, float]:
+    """By verdict, then by how much further from float64 compiled is than eager."""
+    eager, compiled = value.eager_vs_fp64, value.compiled_vs_fp64
+    if eager is None or compiled is None:
+        return ACCURACY_VERDICTS.index(value.verdict), value.max_rel or 0.0
+    return ACCURACY_VERDICTS.index(value.verdict), compiled / max(eager, SMALLEST)
+
+
+def _most(values: Iterator[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,91 @@
+"""What compiling did to the answer and to memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcexplore.events.base import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """One tensor that both sides computed: an output, a gradient, an input or buffer that was changed.
+
+    `name` says which (`output[0]`, `gradient of fc1.weight`). `max_abs` is the largest |compiled - eager|, `max_rel`
+    that over the largest |eager|; None where one side is NaN or infinite and the other is not. The errors against
+    float64 are the root mean square of the difference over that of the float64 values, None where there is no float64
+    value to compare with. `verdict` is as in `Accuracy`.
+    """
+
+    name: str
+    dtype: str
+    elements: int
+    verdict: str
+    max_abs: float | None = None
+    max_rel: float | None = None
+    eager_vs_fp64: float | None = None
+    compiled_vs_fp64: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy(Event):
+    """Eager and compiled judged against a float64 run of a copy, on the same inputs and the same seed.
+
+    `verdict` is one of `ACCURACY_VERDICTS`: that of the worst of `values`; `wrong` too where a difference in
+    `differences` changes what the caller gets. `differences` are sentences about dtype, shape, stride, device,
+    aliasing, mutated inputs. The figures are the worst of all values; see `Deviation`. `reason` says why nothing was
+    judged, or why there was no float64 run. `random` tells that eager draws random numbers; then `fallback_random`
+    tells that compiled was compiled once more for this, with `torch._inductor.config.fallback_random`, so that both
+    draw the same ones. `calls` of the file's `of` calls were compared.
+    """
+
+    verdict: str
+    max_abs: float | None = None
+    max_rel: float | None = None
+    eager_vs_fp64: float | None = None
+    compiled_vs_fp64: float | None = None
+    worst: str = ""
+    values: tuple[Deviation, ...] = ()
+    differences: tuple[str, ...] = ()
+    random: bool = False
+    fallback_random: bool = False
+    calls: int = 0
+    of: int = 0
+    train: bool = False
+    reason: str = ""
+    seconds: float = 0.0
+    """How long the comparison took."""
+
+
+ACCURACY_VERDICTS = (
+    "not judged",
+    "identical",
+    "as accurate as eager",
+    "close to eager",
+    "less accurate than eager",
+    "not close to eager",
+    "wrong",
+)
+"""From best to worst. `identical` is to the last bit; the two with `close` are said where there is no float64 run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory(Event):
+    """Bytes that one warm call takes beyond what is there before it, eager and compiled, by `method`.
+
+    `weights` are parameters and buffers, `inputs` the input tensors. `compiling_adds` is what the process, or the
+    device's allocator, holds after the compiling calls more than before them, by `compiling_method`.
+    `saved` is what eager's forward keeps for the backward, weights and inputs left out (what compiled keeps is in
+    `Partitioned`); None without training. A figure that could not be had is None, and `notes` say why.
+    """
+
+    device: str
+    method: str
+    weights: int
+    inputs: int
+    eager_peak: int | None = None
+    compiled_peak: int | None = None
+    compiling_adds: int | None = None
+    compiling_method: str = ""
+    saved: int | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,41 @@
+"""Accuracy and memory, as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.kept import kept_for_backward
+from tcexplore.words.accuracy import sentence
+
+Fields = dict[str, Any]
+
+
+def accuracy(found: ev.Accuracy | None) -> Fields | None:
+    """The judgement with the figures of every value; null where no comparison was made."""
+    if found is None or (found.verdict == "not judged" and not found.calls):
+        return None
+    fields = _own(found)
+    return {**fields, "sentence": sentence(found), "values": [_finite(value) for value in fields["values"]]}
+
+
+def memory(snapshot: Snapshot) -> Fields | None:
+    """Bytes, by the method that is named; null where nothing was measured."""
+    found = snapshot.memory
+    if found is None:
+        return None
+    names = {"weights", "inputs", "eager_peak", "compiled_peak", "compiling_adds", "saved"}
+    fields = {f"{name}_bytes" if name in names else name: value for name, value in _own(found).items()}
+    return {**fields, "saved_compiled_bytes": kept_for_backward(snapshot) if found.saved is not None else None}
+
+
+def _own(event: ev.Event) -> Fields:
+    return {name: value for name, value in _finite(asdict(event)).items() if name not in ("run", "rank")}
+
+
+def _finite(fields: Fields) -> Fields:
+    """JSON has no infinity."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}

@@ -1,0 +1,13 @@
+"""What compiled code keeps for the backward pass."""
+
+from __future__ import annotations
+
+from tcexplore.session.snapshot import Snapshot
+
+
+def kept_for_backward(snapshot: Snapshot) -> int | None:
+    """Bytes that the compiled forward hands to the backward, inputs left out; None where a size is unknown or nothing
+    was partitioned."""
+    sizes = [saved.bytes for part in snapshot.partitions for saved in part.saved if not saved.input]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if snapshot.partitions and len(known) == len(sizes) else None

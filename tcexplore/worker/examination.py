@@ -1,0 +1,91 @@
+"""After the compile: is the answer still right, and what does it take in memory?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from tcexplore.accuracy.subject import Subject
+from tcexplore.accuracy.tensors import size_of
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.memory_peak import holding, meter
+from tcexplore.capture.memory_saved import saved_for_backward
+from tcexplore.events import Accuracy, Memory
+from tcexplore.worker.program import Function, Program
+
+
+class Examination:
+    """Compares both sides of a program that is compiled after this is made and before `report` is called."""
+
+    def __init__(self, program: Program, hooks: Hooks) -> None:
+        self._program = program
+        self._hooks = hooks
+        self._holding = holding(program.device)
+        self._held = self._holding.now()
+
+    def report(self) -> None:
+        """Emit `Accuracy` and `Memory`; what fails costs that fact only."""
+        held = self._holding.now()
+        adds = None if held is None or self._held is None else held - self._held
+        self._hooks.emit(self._accuracy())
+        self._program.restore()
+        self._hooks.guarded("memory", "torch.profiler:profile", self._say_memory, adds)
+        self._program.restore()
+
+    def _accuracy(self) -> Accuracy:
+        from tcexplore.accuracy.measure import measure
+
+        try:
+            return measure(self._subject())
+        except Exception as error:
+            said = str(error).partition("\n")[0]
+            return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {said}")
+
+    def _subject(self) -> Subject:
+        redraws = self._program.inductor_draws
+        return replace(self._program.subject(), unrandomised=self._unrandomised if redraws else None)
+
+    def _unrandomised(self, warm: Callable[[Function], None]) -> Function:
+        """Compiled once more, and none of it shown."""
+        function = self._program.unrandomised()
+        with self._hooks.silenced():
+            warm(function)
+        return function
+
+    def _say_memory(self, adds: int | None) -> None:
+        program = self._program
+        how = meter(program.device)
+        peaks = [how.peak(partial(self._once, side)) for side in (program.eager, program.compiled)]
+        module = program.module
+        weights = [] if module is None else [*module.parameters(), *module.buffers()]
+        self._hooks.emit(
+            Memory(
+                device=program.device.type,
+                method=how.method,
+                weights=size_of(weights),
+                inputs=size_of(program.tensors()),
+                eager_peak=peaks[0],
+                compiled_peak=peaks[1],
+                compiling_adds=adds,
+                compiling_method=self._holding.method,
+                saved=self._saved(weights) if program.train else None,
+            )
+        )
+
+    def _once(self, side: Function) -> None:
+        """Every call, the outputs let go after each."""
+        for call in self._program.entry.calls:
+            self._program.call(side, call)
+            self._program.restore()
+
+    def _saved(self, weights: list[torch.Tensor]) -> int:
+        """Of the call that keeps most."""
+        program = self._program
+        known = [*weights, *program.tensors()]
+        return max(
+            saved_for_backward(lambda call=call: program.eager(*call.args, **call.kwargs), known)  # type: ignore[misc]
+            for call in program.entry.calls
+        )

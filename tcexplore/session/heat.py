@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tcexplore import events as ev
-from tcexplore.session.snapshot import Snapshot
 
 Line = tuple[str, int]
 """File and line number."""
@@ -71,10 +70,3 @@ def bytes_moved(call: ev.Kernel | ev.KernelCall) -> int | None:
     if call.bytes_read is None or call.bytes_written is None:
         return None
     return call.bytes_read + call.bytes_written
-
-
-def outside(snapshot: Snapshot) -> frozenset[Line]:
-    """The lines that ran outside every graph as far as torch names them: where graphs broke, frames not compiled."""
-    broken = (found.location for found in snapshot.breaks if found.location)
-    skipped = (found.frame for found in snapshot.skipped)
-    return frozenset((place.file, place.line) for place in (*broken, *skipped))

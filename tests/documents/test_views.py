@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tcexplore.events import FactMissing
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link, node_link
 from tcexplore.ui.document import Builder, Row
@@ -116,3 +119,9 @@ def test_statements_of_the_backward_lead_to_the_line():
     )
     assert line_link(gate.GATE) in closure(run, statement.links)
     assert line_link(gate.TIMES) not in closure(run, statement.links)
+
+
+@pytest.mark.parametrize(("view", "fact"), [("passes", "passes"), ("fusion", "fusion refused"), ("aot", "AOT graphs")])
+def test_what_this_torch_does_not_tell_is_said(view: str, fact: str):
+    gone = replace(gate.run(), passes=(), missing=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),))
+    assert "no torch:x here" in golden.text(VIEWS[view](gone, frozenset(), 78))

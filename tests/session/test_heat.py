@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Kernel, KernelCall, Location
-from tcexplore.session.heat import heat, outside
+from tcexplore.session.heat import heat
 from tests import fakes
-from tests.snapshots.mlp_source import FILE, at, line
+from tests.snapshots.mlp_source import FILE, line
 
 ONE, TWO = Location("/m.py", 1), Location("/m.py", 2)
 
@@ -43,10 +43,9 @@ def test_a_size_that_torch_does_not_say_is_unknown():
     assert (found.calls, found.bytes, found.unknown) == (2, 40, 1)
 
 
-def test_extern_lines_and_lines_outside_are_told_apart():
+def test_extern_lines_are_told_apart():
     run = fakes.complete()
     found = heat(run.kernels)
     assert found.lines[FILE, line("self.fc1(x)")].extern
     assert not found.lines[FILE, line("self.fc2(h)")].extern, "it has a kernel of its own, too"
     assert found.bytes == sum(k.bytes_read + k.bytes_written for k in run.kernels)
-    assert (FILE, at("print(").line) in outside(run)

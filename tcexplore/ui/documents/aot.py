@@ -8,7 +8,7 @@ from tcexplore.events import AtenGraph
 from tcexplore.session import Snapshot
 from tcexplore.session.stages import in_order, node_phases
 from tcexplore.ui.document import Row
-from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.empty import missing, nothing
 from tcexplore.ui.documents.graph import rows
 from tcexplore.ui.documents.graph_of import GraphOf, below_dynamo
 from tcexplore.ui.documents.kept import kept, marks
@@ -25,6 +25,9 @@ TEACHES = (
     "forward and a backward. They will stand here, with what the forward keeps for the backward."
 )
 
+FACTS = ("AOT graphs", "AOT inference graph", "post-grad graph")
+"""What the view is made of, as `FactMissing.fact`."""
+
 STAGES = {
     "joint": "forward and backward in one",
     "inference": "what AOTAutograd made of the Dynamo graph",
@@ -37,9 +40,9 @@ STAGES = {
 def aot(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     if not snapshot.aten_graphs:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [nothing(snapshot, width, TEACHES), fixed(missing(snapshot, FACTS, width))])
     graphs = in_order(snapshot.aten_graphs)
-    parts: list[Part] = []
+    parts = [fixed(missing(snapshot, FACTS, width))]
     for graph_id in dict.fromkeys(graph.graph for graph in graphs):
         parts += _compile(snapshot, graph_id, [g for g in graphs if g.graph == graph_id], toggled, width)
     return Parts(count(len(graphs), "graph"), parts)

@@ -46,3 +46,11 @@ def nothing_compiled(snapshot: Snapshot, width: int) -> Iterator[Row]:
         where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
         yield from wrapped(f"{where}{skipped.reason}", width, lead="· ", location=skipped.frame,
                            links=(line_link(skipped.frame),))  # fmt: skip
+
+
+def missing(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
+    """What this torch does not give of what a view is made of, with the reason."""
+    wanted = tuple(facts)
+    for fact in snapshot.missing:
+        if fact.fact in wanted:
+            yield from wrapped(f"This torch does not tell {fact.fact}: {fact.reason}", width, "warn")

@@ -11,18 +11,21 @@ from tcexplore.session.fusion import Fused, Fusions, WhyNot
 from tcexplore.session.heat import bytes_moved
 from tcexplore.session.links import Link, kernel_link
 from tcexplore.ui.document import Row
-from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.empty import missing, nothing
 from tcexplore.ui.documents.kernel_words import links, ops
 from tcexplore.ui.documents.labels import Labels, labels
 from tcexplore.ui.documents.parts import Part, Parts, fixed
-from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.ui.documents.why_not import APART, between
+from tcexplore.ui.documents.prose import BLANK, fold, row, shortened, wrapped
+from tcexplore.ui.documents.why_not import APART, LONGEST, between
 from tcexplore.words.quantities import count, size
 
 TEACHES = (
     "Each kernel will stand here with what was fused into it and how much memory traffic that saves, and between two "
     "neighbours torch's reason not to make them one."
 )
+
+FACTS = ("fusion", "fusion refused")
+"""What the view is made of, as `FactMissing.fact`."""
 
 
 def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
@@ -33,7 +36,7 @@ def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     found = Fusions(snapshot)
     apart = {id(why.a): why for why in found.neighbours()}
     groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
-    parts: list[Part] = [fixed(_verdict(snapshot, width))]
+    parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing(snapshot, FACTS, width))]
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
@@ -114,8 +117,9 @@ def _details(kernel: Kernel, found: Fused, known: Labels, width: int) -> Iterato
 
 def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
     saved = f"  saves {size(step.bytes_saved)}" if step.bytes_saved and step.bytes_saved > 0 else ""
-    return row(("     ", ""), (step.a, "node"), (" with ", "muted"), (step.b, "node"), (f"  {step.kind}", "muted"),
-               (saved, "number"), links=own)  # fmt: skip
+    a, b = (shortened(name, LONGEST) for name in (step.a, step.b))
+    kind = (f"  {step.kind}", "muted")
+    return row(("     ", ""), (a, "node"), (" with ", "muted"), (b, "node"), kind, (saved, "number"), links=own)
 
 
 def _next(

@@ -21,13 +21,17 @@ def hot(snapshot: Snapshot) -> Heat:
     return _heat(snapshot.kernels)
 
 
-def bar(found: Heat, line: Line) -> Iterator[Span]:
+OUTSIDE = "∅"
+"""The line ran, and no kernel has anything of it."""
+
+
+def bar(found: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     """One cell for a line, in every line of a file as soon as the sizes of any kernel are known."""
     if not found.bytes:
         return
     known = found.lines.get(line)
     if known is None or not known.bytes:
-        yield Span(" ")
+        yield Span(OUTSIDE, "muted") if ran_outside and known is None else Span(" ")
         return
     step = min(int(known.share * len(BARS)), len(BARS) - 1)
     yield Span(BARS[step], "extern" if known.extern else "warn")

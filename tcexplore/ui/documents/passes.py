@@ -8,7 +8,7 @@ from itertools import groupby
 from tcexplore.events import Hunk, PassRun
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Row
-from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.empty import missing, nothing
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.prose import fold, row, wrapped
 
@@ -23,6 +23,9 @@ STAGES = {
     "post_grad": "post-grad passes, right before the kernels are made",
 }
 
+FACTS = ("passes",)
+"""What the view is made of, as `FactMissing.fact`."""
+
 MANY = 200
 """Changes of one pass that are folded at first."""
 
@@ -32,7 +35,7 @@ UNNAMED = "between the passes that torch names"
 def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     if not snapshot.passes:
-        return Parts("", [nothing(snapshot, width, TEACHES), fixed(_cached(snapshot, width))])
+        return Parts("", [nothing(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
     parts: list[Part] = []
     for (graph, stage, phase), runs in groupby(snapshot.passes, lambda p: (p.graph, p.stage, p.phase)):
         found = list(runs)
@@ -41,8 +44,9 @@ def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     return Parts(f"{changed} of {len(snapshot.passes)} passes changed a graph", parts)
 
 
-def _cached(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """A graph that comes out of a cache has been through its passes before."""
+def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """This torch has no place to look at them from; a graph out of a cache has been through its passes before."""
+    yield from missing(snapshot, FACTS, width)
     hits = [used for used in snapshot.caches if used.outcome == "hit"]
     if hits:
         said = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."

@@ -86,7 +86,7 @@ class _Gutter:
             Span(f"{self._nodes(number):>{self._count}} ", "muted"),
             *kernels,
             Span(" " * (self._kernels - _wide(kernels) + bool(self._kernels))),
-            *bar(self.heat, line),
+            *bar(self.heat, line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
             Span(" " if self._kernels else ""),
         )
 

@@ -12,7 +12,7 @@ from tcexplore.session.links import Link, kernel_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.labels import Labels, labels
 from tcexplore.ui.documents.parts import Parts, fixed
-from tcexplore.ui.documents.prose import fold, row, wrapped
+from tcexplore.ui.documents.prose import fold, row, shortened, wrapped
 from tcexplore.words.fusion import plain
 from tcexplore.words.quantities import count
 
@@ -23,9 +23,10 @@ APART = {
 }
 """What keeps two kernels apart before the scheduler comes to them, by `WhyNot.apart`."""
 
-NO_REASON = (
-    "torch's scheduler gives no reason for these two: it did not consider them, or refused without saying why."
-)
+LONGEST = 40
+"""Characters of a fused node's name, which has all of its parts in it."""
+
+NO_REASON = "torch's scheduler gives no reason for these two: it did not consider them, or refused without saying why."
 
 
 def why_not(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
@@ -94,7 +95,13 @@ def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], w
         yield from wrapped(f"{said[0].upper()}{said[1:]}.", width, indent=5, links=links)
     yield from wrapped(reason, width, "muted", indent=5, lead="torch: ", links=links)
     for pair in pairs:
-        yield row(("       ", ""), (pair.a, "node"), (" and ", "muted"), (pair.b, "node"), links=links)
+        yield row(
+            ("       ", ""),
+            (shortened(pair.a, LONGEST), "node"),
+            (" and ", "muted"),
+            (shortened(pair.b, LONGEST), "node"),
+            links=links,
+        )
 
 
 def _unrelated(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001

@@ -61,7 +61,7 @@ def diff(before: Snapshot, after: Snapshot) -> RunDiff:
         source=aligned(before.source.splitlines(), after.source.splitlines(), lambda line: line),
         nodes=aligned(_nodes(before), _nodes(after), _node_key),
         breaks=aligned(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
-        guards=aligned(_guards(before), _guards(after), _guard_key),
+        guards=paired(_guards(before), _guards(after), _guard_key),
         kernels=matched_kernels(before.kernels, after.kernels),
     )
 
@@ -87,6 +87,18 @@ def aligned(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable
             found += [Change("added", None, y) for y in now]
     tail = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
     return (*found, *(Change("same", x, y) for x, y in tail))
+
+
+def paired(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[Change[T], ...]:
+    """Both in one where their order means nothing: equal keys are paired wherever they stand, removals come last."""
+    left: dict[Hashable, list[T]] = {}
+    for item in before:
+        left.setdefault(key(item), []).append(item)
+    found = []
+    for item in after:
+        same = left.get(key(item))
+        found.append(Change("same", same.pop(0), item) if same else Change("added", None, item))
+    return (*found, *(Change("removed", item, None) for items in left.values() for item in items))
 
 
 def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:

@@ -93,3 +93,14 @@ def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
         return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=guards),))
 
     assert [c.kind for c in diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]
+
+
+def test_guards_that_only_stand_in_another_order_are_the_same() -> None:
+    guards = [ev.Guard(kind="EQUALS_MATCH", source=name) for name in ("a", "b", "a")]
+
+    def guarded(*found: ev.Guard) -> Snapshot:
+        return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=found),))
+
+    assert {c.kind for c in diff(guarded(*guards), guarded(*reversed(guards))).guards} == {"same"}
+    fewer = diff(guarded(*guards), guarded(guards[1], guards[0])).guards
+    assert [(c.kind, c.item[1].source) for c in fewer] == [("same", "b"), ("same", "a"), ("removed", "a")]

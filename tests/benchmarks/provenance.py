@@ -101,27 +101,33 @@ def _row(name: str, phase: str, language: str, counts: Counts) -> None:
 
 
 def cost(chosen: Iterable[Model], repeats: int = 5) -> None:
-    """The same code with the hooks and without, and the time of a compile with everything on disk already."""
-    print(f"\n{'model':24} {'same code':10} {'without':>9} {'with':>9} {'ratio':>6}")
+    """The same code with the hooks and without, and the time of a compile with everything on disk already.
+
+    `traced` is with torch's structured trace as well, whose cost is that of the texts that torch writes for it.
+    """
+    print(f"\n{'model':24} {'same code':10} {'without':>9} {'hooks':>9} {'ratio':>6} {'traced':>9} {'ratio':>6}")
     for model in chosen:
         module, inputs = model.make()
-        pairs = [_pair(model, module, inputs) for _ in range(repeats + 1)]
-        without, with_hooks = (statistics.median(times) for times in zip(*(p[:2] for p in pairs[1:]), strict=True))
-        same = "yes" if all(pair[2] for pair in pairs) else "NO"
-        print(f"{model.name:24} {same:10} {without:8.2f}s {with_hooks:8.2f}s {with_hooks / without:6.2f}")
+        rounds = [_round(model, module, inputs) for _ in range(repeats + 1)]
+        columns = zip(*(seconds for seconds, _ in rounds[1:]), strict=True)
+        without, hooks, traced = map(statistics.median, columns)
+        same = "yes" if all(equal for _, equal in rounds) else "NO"
+        ratios = f"{hooks:8.2f}s {hooks / without:6.2f} {traced:8.2f}s {traced / without:6.2f}"
+        print(f"{model.name:24} {same:10} {without:8.2f}s {ratios}")
 
 
-def _pair(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[float, float, bool]:
-    """Processor seconds of a compile without and with the hooks, and whether the code was the same."""
+def _round(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[list[float], bool]:
+    """Processor seconds of a compile without hooks, with them, and traced; whether the code was the same."""
     seconds: list[float] = []
 
     def compile_once() -> None:
         seconds.append(_timed(compiled, module, inputs))
 
-    plain = generated(compile_once)
-    with watching(model.file):
-        hooked = generated(compile_once)
-    return seconds[0], seconds[1], plain == hooked
+    texts = [generated(compile_once)]
+    for listening in (False, True):
+        with watching(model.file, listening=listening):
+            texts.append(generated(compile_once))
+    return seconds, texts.count(texts[0]) == len(texts)
 
 
 def _timed(compile_: Callable[..., None], module: Any, inputs: tuple[Any, ...]) -> float:

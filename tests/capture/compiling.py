@@ -32,14 +32,18 @@ _ROOMS = (aot, inductor, kernels, wrapper, fusion, caches)
 
 
 @contextlib.contextmanager
-def watching(file: str) -> Iterator[list[Event]]:
-    """Everything below Dynamo is watched while inside; what is made known of the person's `file` goes into the list."""
+def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
+    """Everything below Dynamo is watched while inside; what is made known of the person's `file` goes into the list.
+
+    Not `listening` to torch's structured trace spares torch the texts that it writes for it.
+    """
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
     for room in _ROOMS:
         room.install(hooks, trace, Project(file))
-    trace.install()
+    if listening:
+        trace.install()
     try:
         yield events
     finally:

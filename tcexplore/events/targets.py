@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcexplore.events.base import Event
+from tcexplore.events.base import Event, Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,3 +118,14 @@ class RooflinePoint(Event):
     memory_peak: float
     peak: float
     precision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceAsked(Event):
+    """The program looked at the kind of its device (`device.type`, `is_cuda`) while it was traced: it saw the device it
+    runs on, not the target, and may take another path there. `location` is the line, the person's own where it has one.
+    """
+
+    graph: str
+    attribute: str
+    location: Location | None = None

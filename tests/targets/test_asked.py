@@ -1,0 +1,40 @@
+"""Questions for the kind of device, found while Dynamo traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.events.targets import DeviceAsked
+from tcexplore.targets import asked
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+def model(x: torch.Tensor) -> torch.Tensor:
+    if x.device.type == "cuda":
+        return x.half()
+    return x - 1 if x.is_cuda else x * torch.ones(3, device=x.device)
+
+
+def test_each_question_once_with_its_line():
+    events: list[Any] = []
+    hooks = Hooks(events.append)
+    asked.install(hooks, Project(__file__))
+    try:
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="eager")
+        compiled(torch.randn(3))
+        compiled(torch.randn(2, 3))
+    finally:
+        hooks.remove()
+    assert all(type(event) is DeviceAsked for event in events)
+    first = model.__code__.co_firstlineno
+    assert [(e.attribute, e.location.line - first, e.location.file) for e in events] == [
+        ("device.type", 1, __file__),
+        ("is_cuda", 3, __file__),
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "doctor", "events", "report", "session", "supervisor", "ui", "watch", "words")
+FRONT = ("cli", "doctor", "events", "report", "session", "study", "supervisor", "ui", "watch", "words")
 """The rooms of the front end's process: torch would cost it more than a second before the first frame."""
 
 PURE = ("events", "session", "report", "words")
@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "words": {"events", "session", "words"},
     "report": {"events", "session", "report", "words"},
     "supervisor": {"events", "supervisor"},
+    "study": {"events", "session", "study", "words"},
     "capture": {"capture", "events"},
     "accuracy": {"accuracy", "events", "capture", "words", "session"},
     "timing": {"timing", "events", "capture"},

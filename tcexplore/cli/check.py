@@ -8,12 +8,14 @@ import os
 import sys
 
 from tcexplore import events as ev
+from tcexplore.cli.interrupted import EndedBySignalError
 from tcexplore.cli.limits import exceeded, status
 from tcexplore.cli.progress import Line
 from tcexplore.cli.request import Request
-from tcexplore.cli.run_once import EndedBySignalError, Outcome, run_once
+from tcexplore.cli.run_once import run_once
 from tcexplore.cli.target import BadFileError, read, split
 from tcexplore.session import Snapshot
+from tcexplore.study.runs import Outcome
 
 
 def check(request: Request) -> int:
@@ -61,10 +63,10 @@ def _print(request: Request, outcome: Outcome) -> None:
     if request.json:
         from tcexplore.report.json import report
 
-        json.dump(report(outcome.snapshot, outcome.machine, limits), sys.stdout, indent=1)
+        json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
         from tcexplore.report.text import print_report
 
-        print_report(outcome.snapshot, outcome.machine, limits)
+        print_report(outcome.snapshot, outcome.machine, limits, calls=request.calls)
     sys.stdout.flush()

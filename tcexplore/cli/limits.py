@@ -2,31 +2,75 @@
 
 from __future__ import annotations
 
-from tcexplore.cli.request import Request
-from tcexplore.cli.run_once import Outcome
-from tcexplore.words.quantities import count
+from collections.abc import Iterator
+
+from tcexplore.cli.request import Limits, Request
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import economics
+from tcexplore.study.runs import Outcome
+from tcexplore.words.accuracy import GOOD, sentence
+from tcexplore.words.quantities import count, duration
 
 DONE, EXCEEDED, PERSON, COMPILER = 0, 1, 2, 3
 
 
 def exceeded(request: Request, outcome: Outcome) -> tuple[str, ...]:
-    """The limits that a run did not keep, each as a sentence."""
-    found = []
+    """The limits that a run did not keep, each as a sentence; what could not be measured was not kept."""
+    found = [f"not finished after {request.timeout:g} s (--timeout)"] if outcome.late else []
     breaks = len(outcome.snapshot.breaks)
-    if outcome.late:
-        found.append(f"not finished after {request.timeout:g} s (--timeout)")
-    if request.max_breaks is not None and breaks > request.max_breaks:
-        found.append(f"{count(breaks, 'graph break')}, {request.max_breaks} allowed (--max-breaks)")
     if request.config.fullgraph and breaks:
         found.append(f"{count(breaks, 'graph break')}, none allowed (--fullgraph)")
-    return tuple(found)
+    if outcome.snapshot.failed is None:
+        found += [*_speed(request.limits, outcome.snapshot), *_costs(request.limits, outcome.snapshot)]
+        found += _right(request.limits, outcome.snapshot)
+    return (*_breaks(request.limits, breaks), *found)
 
 
 def status(request: Request, outcome: Outcome) -> int:
     """0 done and within limits, 1 a limit exceeded, 2 the person's file or arguments, 3 the compiler or the worker."""
     if exceeded(request, outcome):
         return EXCEEDED
-    failed = outcome.snapshot.failed
-    if failed is None:
+    return blamed(outcome.snapshot)
+
+
+def blamed(snapshot: Snapshot) -> int:
+    """0 for a run that did not fail, else 2 or 3 by whose failure it was."""
+    if snapshot.failed is None:
         return DONE
-    return PERSON if failed.blame == "person" else COMPILER
+    return PERSON if snapshot.failed.blame == "person" else COMPILER
+
+
+def _breaks(limits: Limits, breaks: int) -> Iterator[str]:
+    if limits.max_breaks is not None and breaks > limits.max_breaks:
+        yield f"{count(breaks, 'graph break')}, {limits.max_breaks} allowed (--max-breaks)"
+
+
+def _speed(limits: Limits, run: Snapshot) -> Iterator[str]:
+    """The speed-up itself, as measured: an interval that only reaches the limit is not enough."""
+    if limits.min_speedup is None:
+        return
+    if run.timing is None:
+        yield f"no speed-up was measured, {limits.min_speedup:g}× asked for (--min-speedup)"
+    elif run.timing.speedup < limits.min_speedup:
+        yield f"compiled is {run.timing.speedup:.2f}× as fast, {limits.min_speedup:g}× asked for (--min-speedup)"
+
+
+def _costs(limits: Limits, run: Snapshot) -> Iterator[str]:
+    seconds, most = economics(run).compile_s, limits.max_compile_seconds
+    if most is not None and (seconds is None or seconds > most):
+        took = "it is not known how long compiling took" if seconds is None else f"compiling took {duration(seconds)}"
+        yield f"{took}, {most:g} s allowed (--max-compile-seconds)"
+    if limits.max_memory_ratio is None:
+        return
+    peaks = (run.memory.eager_peak, run.memory.compiled_peak) if run.memory else (None, None)
+    if peaks[0] is None or peaks[1] is None:
+        yield f"no peak of memory was measured, {limits.max_memory_ratio:g}× allowed (--max-memory-ratio)"
+    elif peaks[1] > limits.max_memory_ratio * peaks[0]:
+        times = f"{peaks[1] / peaks[0]:.2f}×" if peaks[0] else "more than"
+        yield f"compiled's peak is {times} eager's, {limits.max_memory_ratio:g}× allowed (--max-memory-ratio)"
+
+
+def _right(limits: Limits, run: Snapshot) -> Iterator[str]:
+    if limits.accuracy and (run.accuracy is None or run.accuracy.verdict not in GOOD):
+        said = sentence(run.accuracy) if run.accuracy else "the results were not compared"
+        yield f"{said} (--accuracy)"

@@ -54,10 +54,16 @@ def _check(request: Request) -> int:
     return check(request)
 
 
+def _compare(request: Request) -> int:
+    from tcexplore.cli.compare import compare
+
+    return compare(request)
+
+
 def _doctor(_: Request) -> int:
     from tcexplore.doctor import doctor
 
     return doctor()
 
 
-_COMMANDS = {"app": _app, "check": _check, "doctor": _doctor}
+_COMMANDS = {"app": _app, "check": _check, "compare": _compare, "doctor": _doctor}

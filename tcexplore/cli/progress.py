@@ -41,9 +41,9 @@ class Line:
         self._stream.write(ERASE + line[: shutil.get_terminal_size().columns - 1])
         self._stream.flush()
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Say where a run is now."""
+    def show(self, snapshot: Snapshot, before: str = "") -> None:
+        """Say where a run is now, after what stands `before`."""
         summary = summarise(snapshot)
         graph = f" {snapshot.phase_graph}" if snapshot.phase_graph else ""
         found = f"{summary.graphs} graphs, {summary.breaks} breaks, {summary.kernels} kernels"
-        self.write(f"{PHASES.get(snapshot.phase, snapshot.phase)}{graph} · {found}")
+        self.write(f"{before + ' · ' if before else ''}{PHASES.get(snapshot.phase, snapshot.phase)}{graph} · {found}")

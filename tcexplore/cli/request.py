@@ -14,10 +14,37 @@ TIME_FOR = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A parsed command line. `command` is `app`, `check` or `doctor`; the times are seconds.
+class Limits:
+    """What a run may not exceed; None where nothing was said.
 
-    `max_breaks` is how many graph breaks `check` accepts, None any number; `argv` what stood after `--`.
+    `max_breaks` graph breaks, `min_speedup` eager over compiled, `max_compile_seconds` of compiling,
+    `max_memory_ratio` of compiled's peak over eager's; `accuracy` asks for compiled to be as accurate as eager.
+    """
+
+    max_breaks: int | None = None
+    min_speedup: float | None = None
+    max_compile_seconds: float | None = None
+    max_memory_ratio: float | None = None
+    accuracy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What `compare` and `sweep` go through; empty means all that there is. `repro` is where `blame` writes to."""
+
+    modes: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    dynamic: tuple[bool | None, ...] = ()
+    dim: int = 0
+    sizes: tuple[int, ...] = ()
+    repro: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep` or `blame`; times are seconds.
+
+    `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number.
     """
 
     command: str
@@ -25,6 +52,8 @@ class Request:
     argv: tuple[str, ...] = ()
     config: Config = field(default_factory=Config)
     json: bool = False
-    max_breaks: int | None = None
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR
+    calls: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    study: Study = field(default_factory=Study)

@@ -23,6 +23,11 @@ class Config:
     """`--input` specifications such as `f32[64,512]` or `mask=bool[64]`."""
     seed: int = 0
     threads: int | None = None
+    fuse: bool = True
+    """False: Inductor's scheduler leaves every node apart."""
+    dim: int = 0
+    sizes: tuple[int, ...] = ()
+    """Make each of the file's calls once per size, dimension `dim` of its inputs that large; none: as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,9 @@ class Standby(Event):
     device: str
     """What compiled code runs on by default, e.g. `cpu` or `cuda: NVIDIA H200`."""
     seconds: float
+    modes: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    """What `torch.compile` takes as mode and as backend with this torch; empty where torch does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

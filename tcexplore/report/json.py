@@ -22,10 +22,13 @@ NOT_REACHED = "the run did not come to the comparison of eager and compiled"
 Fields = dict[str, Any]
 
 
-def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = ()) -> Fields:
+def report(
+    snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = (), calls: int | None = None
+) -> Fields:
     """The whole report of a run, its keys always the same and in the same order.
 
-    `machine` is the worker's greeting, None when there was no worker; `exceeded` are the limits not kept.
+    `machine` is the worker's greeting, None when there was no worker; `exceeded` are the limits not kept; the
+    recommendation is for `calls` calls, None for any number.
     """
     fusions = Fusions(snapshot)
     return {
@@ -35,9 +38,9 @@ def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[st
         "python": machine.python if machine else None,
         "file": shown(snapshot.file),
         "entry": _entry(snapshot.entry),
-        "config": _config(snapshot),
+        "config": configuration(snapshot),
         "status": snapshot.status,
-        "error": _error(snapshot.failed),
+        "error": failure(snapshot.failed),
         "limits_exceeded": list(exceeded),
         "graphs": [json_graphs.graph(g) for g in snapshot.graphs],
         "breaks": [json_graphs.graph_break(b) for b in snapshot.breaks],
@@ -53,7 +56,7 @@ def report(snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[st
         "line_traffic": json_kernels.traffic(snapshot),
         "partitions": [json_aot.partition(p) for p in snapshot.partitions],
         "passes": [json_aot.pass_run(p) for p in snapshot.passes],
-        "timing": json_timing.timing(snapshot),
+        "timing": json_timing.timing(snapshot, calls),
         "accuracy": json_results.accuracy(snapshot.accuracy),
         "memory": json_results.memory(snapshot),
         "phases": [json_timing.phase(p) for p in snapshot.phases],
@@ -78,7 +81,8 @@ def _entry(entry: ev.EntryFound | None) -> Fields | None:
     }
 
 
-def _config(snapshot: Snapshot) -> Fields:
+def configuration(snapshot: Snapshot) -> Fields:
+    """How a run was compiled, and on what."""
     config, timing = snapshot.config, snapshot.timing
     return {
         "mode": config.mode,
@@ -91,10 +95,14 @@ def _config(snapshot: Snapshot) -> Fields:
         "threads": config.threads or (timing.threads if timing else None),
         "seed": config.seed,
         "inputs": list(config.inputs),
+        "fuse": config.fuse,
+        "dim": config.dim if config.sizes else None,
+        "sizes": list(config.sizes),
     }
 
 
-def _error(failed: ev.Failed | None) -> Fields | None:
+def failure(failed: ev.Failed | None) -> Fields | None:
+    """Why a run failed; null where it did not."""
     if failed is None:
         return None
     return {

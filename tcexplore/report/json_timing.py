@@ -12,8 +12,9 @@ from tcexplore.words.recommendation import advice
 Fields = dict[str, Any]
 
 
-def timing(snapshot: Snapshot) -> Fields | None:
-    """The estimate with every sample it was drawn from; null where nothing was timed."""
+def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
+    """The estimate with every sample it was drawn from, the recommendation for `calls` calls (null: for any number);
+    null where nothing was timed."""
     estimate = snapshot.timing
     if estimate is None:
         return None
@@ -33,7 +34,8 @@ def timing(snapshot: Snapshot) -> Fields | None:
         "cost_s": costs.cost_s,
         "saved_us": list(costs.payback.saved_us) if costs.payback else None,
         "break_even_calls": costs.break_even_calls,
-        "recommendation": advice(snapshot),
+        "net_s": list(costs.payback.net_seconds(calls)) if costs.payback and calls else None,
+        "recommendation": advice(snapshot, calls),
         "calls": estimate.calls,
         "block": estimate.block,
         "train": estimate.train,

@@ -116,13 +116,10 @@ def _size(folder: str) -> int:
 
 
 def choices_found() -> Fields:
-    """What `--mode` and `--backend` take with this torch; of the backends meant for debugging torch, the two that
-    tell at which layer a fault lies."""
-    import torch
-    from torch._inductor import list_mode_options
+    """What `--mode` and `--backend` take with this torch."""
+    from tcexplore.worker.choices import backends, modes
 
-    debugging = set(torch.compiler.list_backends(exclude_tags=())) & {"eager", "aot_eager"}
-    return {"modes": list(list_mode_options()), "backends": sorted({*torch.compiler.list_backends(), *debugging})}
+    return {"modes": modes(), "backends": backends()}
 
 
 QUESTIONS: dict[str, Callable[[], Any]] = {

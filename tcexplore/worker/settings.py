@@ -25,6 +25,8 @@ def apply(config: Config, threads: int, emit: Emit) -> None:
     torch.set_num_threads(config.threads or threads)
     seed(config.seed)
     set_options(emit)
+    if not config.fuse:
+        _set("torch._inductor.config", "max_fusion_size", 1, "Inductor without fusion", emit)
 
 
 def seed(value: int) -> None:
@@ -38,13 +40,17 @@ def seed(value: int) -> None:
 
 def set_options(emit: Emit) -> None:
     """Set `OPTIONS`; one that this torch lacks costs a `FactMissing`."""
-    for module, option, value, fact in OPTIONS:
-        try:
-            config = importlib.import_module(module)
-            *path, name = option.split(".")
-            for part in path:
-                config = getattr(config, part)
-            getattr(config, name)
-            setattr(config, name, value)
-        except (ImportError, AttributeError) as error:
-            emit(FactMissing(fact=fact, symbol=f"{module}:{option}", reason=f"this torch has no such option: {error}"))
+    for option in OPTIONS:
+        _set(*option, emit)
+
+
+def _set(module: str, option: str, value: Any, fact: str, emit: Emit) -> None:
+    try:
+        config = importlib.import_module(module)
+        *path, name = option.split(".")
+        for part in path:
+            config = getattr(config, part)
+        getattr(config, name)
+        setattr(config, name, value)
+    except (ImportError, AttributeError) as error:
+        emit(FactMissing(fact=fact, symbol=f"{module}:{option}", reason=f"this torch has no such option: {error}"))

@@ -63,13 +63,27 @@ def prepare(allow_template: bool = True) -> Prepared:
     gc.collect()
     gc.freeze()
     device = f"cuda: {torch.cuda.get_device_name()}" if accelerated else "cpu"
+    modes, backends = _choices()
     standby = Standby(
         torch=str(torch.__version__),
         python=platform.python_version(),
         device=device,
         seconds=time.perf_counter() - started,
+        modes=modes,
+        backends=backends,
     )
     return Prepared(standby, template, threads)
+
+
+def _choices() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Modes and backends; where torch does not say, that is no reason not to run."""
+    from tcexplore.worker.choices import backends, modes
+
+    found: list[tuple[str, ...]] = [(), ()]
+    for index, question in enumerate((modes, backends)):
+        with contextlib.suppress(Exception):
+            found[index] = tuple(question())
+    return found[0], found[1]
 
 
 def _modules() -> tuple[str, ...]:

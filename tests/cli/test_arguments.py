@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.cli.arguments import parse
+from tcexplore.cli.request import Limits, Study
 from tcexplore.events import Config
 
 
@@ -30,7 +31,23 @@ def test_what_follows_two_dashes_belongs_to_the_script():
 
 def test_check_takes_limits():
     request = parse(["check", "m.py", "--max-breaks", "0", "--timeout", "2.5", "--time-for", "0"])
-    assert (request.command, request.max_breaks, request.timeout, request.time_for) == ("check", 0, 2.5, 0)
+    assert (request.command, request.limits.max_breaks, request.timeout, request.time_for) == ("check", 0, 2.5, 0)
+
+
+def test_check_takes_more_limits_and_a_number_of_calls():
+    limits = ["--min-speedup", "1.2", "--max-compile-seconds", "30", "--max-memory-ratio", "1.5", "--accuracy"]
+    request = parse(["check", "m.py", *limits, "--calls", "1000"])
+    assert request.limits == Limits(None, 1.2, 30.0, 1.5, True)
+    assert request.calls == 1000
+
+
+def test_studies_take_lists():
+    compared = parse(["compare", "m.py", "--modes", "default,lite", "--dynamic", "auto,true", "--train"])
+    assert (compared.command, compared.config.train, compared.config.dynamic) == ("compare", True, None)
+    assert compared.study == Study(modes=("default", "lite"), dynamic=(None, True))
+    swept = parse(["sweep", "m.py", "--dim", "1", "--sizes", "1, 2,4,2", "--mode", "lite"])
+    assert (swept.study.dim, swept.study.sizes, swept.config.mode) == (1, (1, 2, 4), "lite")
+    assert parse(["blame", "m.py", "--repro", "there"]).study.repro == "there"
 
 
 def test_a_file_may_have_the_name_of_a_command():
@@ -57,6 +74,11 @@ def test_doctor_takes_nothing():
         (["check", "m.py", "--timeout", "nan"], "nan"),
         (["check", "m.py", "--time-for", "inf"], "inf"),
         (["doctor", "now"], "now"),
+        (["check", "m.py", "--min-speedup", "0"], "--min-speedup"),
+        (["compare", "m.py", "--dynamic", "maybe"], "maybe"),
+        (["compare", "m.py", "--modes", ""], "--modes"),
+        (["sweep", "m.py"], "--sizes"),
+        (["sweep", "m.py", "--sizes", "1,0"], "0 is below 1"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):

@@ -12,6 +12,7 @@ from tcexplore import events as ev
 from tcexplore.report.text import breaks, errors, graphs, guards, kernels, output, results, timing, verdict
 from tcexplore.report.text.layout import indented
 from tcexplore.session import Snapshot
+from tcexplore.words.recommendation import advice
 
 Section = Callable[[Snapshot], Iterable[RenderableType]]
 
@@ -37,13 +38,18 @@ def print_report(
     machine: ev.Standby | None,
     exceeded: Sequence[str] = (),
     *,
+    calls: int | None = None,
     stream: TextIO | None = None,
     width: int | None = None,
 ) -> None:
-    """Print the report of a run to a stream (default: stdout), at the terminal's width, 80 columns in a pipe."""
+    """Print the report of a run to a stream (default: stdout), at the terminal's width, 80 columns in a pipe.
+
+    `calls` asks what compiling wins over so many calls.
+    """
     console = Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    asked = [Text(said, "bold")] if calls and (said := advice(snapshot, calls)) else []
     limits = (Text(f"✖ limit exceeded: {limit}", "bold red") for limit in exceeded)
-    top = (*verdict.heading(snapshot, machine), Text(), *verdict.verdict(snapshot), *limits)
+    top = (*verdict.heading(snapshot, machine), Text(), *verdict.verdict(snapshot), *asked, *limits)
     console.print(*(indented(line, by=0) for line in top), sep="\n")
     for title, section in SECTIONS:
         lines = list(section(snapshot))

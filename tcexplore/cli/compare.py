@@ -1,0 +1,59 @@
+"""`tcexplore compare`: every mode and backend side by side."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from tcexplore import events as ev
+from tcexplore.cli.limits import blamed
+from tcexplore.cli.request import Request
+from tcexplore.cli.studying import refuse, study, write_json
+from tcexplore.cli.target import BadFileError
+from tcexplore.session.cell import Cell
+from tcexplore.study.matrix import cells, plan
+from tcexplore.study.runs import Runs
+from tcexplore.words.configuration import said
+
+
+def compare(request: Request) -> int:
+    """Run every cell and print the matrix; returns the exit status."""
+
+    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Cell]:
+        machine = await runs.machine(request.timeout) or _unknown()
+        wanted = request.study
+        jobs = plan(job, machine, wanted.modes, wanted.backends, wanted.dynamic)
+        number = 0
+        say(_at(0, jobs))
+        async for cell in cells(jobs, runs, request.timeout):
+            number += 1
+            say(_at(number, jobs))
+            yield cell
+
+    try:
+        found = study(request, going)
+    except BadFileError as error:
+        return refuse(error)
+    if request.json:
+        from tcexplore.report.json_studies import matrix
+
+        write_json(matrix(found, found.machine, stopped=bool(found.status)))
+    else:
+        from tcexplore.report.text.matrix import print_matrix
+
+        print_matrix(found, found.machine, stopped=bool(found.status))
+    return found.status or _status(found)
+
+
+def _at(number: int, jobs: tuple[ev.Job, ...]) -> str:
+    return f"{number + 1} of {len(jobs)}: {said(jobs[number].config)}" if number < len(jobs) else "done"
+
+
+def _status(found: list[Cell]) -> int:
+    """A cell that fails is a finding; only where none works is there something to put right first."""
+    worst = [blamed(cell.run) for cell in found]
+    return min(worst, default=0)
+
+
+def _unknown() -> ev.Standby:
+    """No worker got ready: one cell is tried, and says why."""
+    return ev.Standby(torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=("inductor",))

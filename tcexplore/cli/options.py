@@ -1,0 +1,70 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from tcexplore.cli import kinds
+from tcexplore.cli.request import TIMEOUT
+from tcexplore.events.run import Config
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """One line on stderr and exit status 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def config(given: argparse.Namespace) -> Config:
+    """How to compile, as far as the command lets one say."""
+    return Config(
+        mode=getattr(given, "mode", "default"),
+        backend=getattr(given, "backend", "inductor"),
+        dynamic=kinds.DYNAMIC[getattr(given, "dynamic", "auto")],
+        fullgraph=given.fullgraph,
+        train=given.train,
+        device=given.device,
+        inputs=tuple(given.input),
+        seed=given.seed,
+        threads=given.threads,
+    )
+
+
+def compile_options(parser: argparse.ArgumentParser, *, how: bool = True, dynamic: bool = True) -> None:
+    """FILE, and how to compile it; without `how` (and `dynamic`) what a study goes through itself is left out."""
+    parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and what in it to compile")
+    options = parser.add_argument_group("how to compile")
+    if how:
+        options.add_argument("--mode", default="default", help="torch.compile's mode (default: default)")
+        options.add_argument("--backend", default="inductor", help="torch.compile's backend (default: inductor)")
+    if dynamic:
+        options.add_argument("--dynamic", choices=kinds.DYNAMIC, default="auto", help="dynamic shapes (default: auto)")
+    options.add_argument("--fullgraph", action="store_true", help="a graph break is an error")
+    options.add_argument("--device", help="move model and inputs there first, for instance cuda")
+    options.add_argument("--train", action="store_true", help="forward and backward")
+    options.add_argument(
+        "--input", action="append", default=[], metavar="SPEC",
+        help="an input, where the file has none: 'f32[64,512]' or mask='bool[64]'; repeat for more",
+    )  # fmt: skip
+    options.add_argument("--seed", type=kinds.integer, default=0, help="of every random generator (default: 0)")
+    options.add_argument("--threads", type=kinds.at_least_one, metavar="N", help="torch.set_num_threads(N)")
+
+
+def report_options(parser: Any, time_for: float | None, of: str = "the run", timeout: float = TIMEOUT) -> None:
+    """`--json` and `--timeout`, and `--time-for` with this default unless None."""
+    parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    parser.add_argument(
+        "--timeout", type=kinds.positive_seconds, default=timeout, metavar="S",
+        help=f"give up when {of} takes more than S seconds (default {timeout:g})",
+    )  # fmt: skip
+    if time_for is not None:
+        parser.add_argument(
+            "--time-for", type=kinds.seconds, default=time_for, metavar="S",
+            help=f"seconds of timing after each compile, 0 for none (default {time_for:g})",
+        )  # fmt: skip

@@ -1,0 +1,77 @@
+"""The matrix of modes and backends as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.text.layout import indented
+from tcexplore.report.text.results import STYLES
+from tcexplore.report.text.table import print_table
+from tcexplore.report.text.verdict import VERDICTS
+from tcexplore.session.cell import Cell
+from tcexplore.words.accuracy import error
+from tcexplore.words.configuration import DYNAMIC, said
+from tcexplore.words.paths import shown
+from tcexplore.words.quantities import count, duration, size
+
+HEAD = (
+    "backend", "mode", "dynamic", "compile", "first call", "eager", "compiled", "speed-up", "95 % interval", "peak",
+    "off by", "breaks", "graphs", "kernels",
+)  # fmt: skip
+
+
+def print_matrix(
+    cells: Sequence[Cell], machine: ev.Standby | None, *, stopped: bool = False, stream: TextIO | None = None
+) -> None:
+    """Print a row for each cell, what could not be run below."""
+    good = [cell for cell in cells if not cell.why]
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    if cells:
+        on = f" · torch {machine.torch} · {machine.device}" if machine else ""
+        console.print(Text(f"{shown(cells[0].run.file)}{on}", "bold"), soft_wrap=True)
+    if good:
+        print_table(console, HEAD, [_row(cell) for cell in good], left=3)
+    console.print(*_below(cells, good, stopped), sep="\n")
+
+
+def _row(cell: Cell) -> list[str | Text]:
+    config, timing, summary = cell.run.config, cell.run.timing, cell.summary
+    accuracy = cell.run.accuracy
+    off = "" if cell.max_abs is None else error(cell.max_abs)
+    return [
+        config.backend, config.mode, DYNAMIC[config.dynamic],
+        _seconds(cell.compile_s), _seconds(cell.first_call_s),
+        _seconds(timing.eager_us / 1e6 if timing else None),
+        _seconds(timing.compiled_us / 1e6 if timing else None),
+        Text(f"{timing.speedup:.2f}×", VERDICTS.get(timing.verdict, "")) if timing else "",
+        f"[{timing.low:.2f}, {timing.high:.2f}]" if timing else "",
+        "" if cell.peak is None else size(cell.peak),
+        Text(off, STYLES.get(accuracy.verdict, "yellow")) if accuracy else "",
+        str(summary.breaks), str(summary.graphs), _kernels(summary.kernels, summary.extern),
+    ]  # fmt: skip
+
+
+def _kernels(own: int, extern: int) -> str:
+    return f"{own}+{extern}" if extern else str(own)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds)
+
+
+def _below(cells: Sequence[Cell], good: Sequence[Cell], stopped: bool) -> Iterable[RenderableType]:
+    for cell in cells:
+        if cell.why:
+            yield indented(Text.assemble(("✖ ", "red"), (said(cell.run.config), "bold"), f": {cell.why}"), by=0)
+    if good:
+        yield indented("speed-up in green or red where it stands out from the noise; kernels: own+extern", "dim", by=0)
+        wrong = [said(cell.run.config) for cell in good if cell.run.accuracy and cell.run.accuracy.verdict == "wrong"]
+        if wrong:
+            yield indented(f"another result than eager: {'; '.join(wrong)}", "bold red", by=0)
+    if stopped:
+        yield indented(f"stopped after {count(len(cells), 'run')}", "yellow", by=0)

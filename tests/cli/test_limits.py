@@ -1,0 +1,65 @@
+"""Limits of `check`: what is not measured is not kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.cli.limits import exceeded, status
+from tcexplore.cli.request import Limits, Request
+from tcexplore.session import Snapshot
+from tcexplore.study.runs import Outcome
+from tests.study.playing import failed, timed
+
+SLOW = ev.PhaseTimed(name="dynamo", seconds=12.0, graph="0/0", depth=0)
+MEMORY = ev.Memory(device="cpu", method="counted", weights=0, inputs=0, eager_peak=100, compiled_peak=150)
+
+
+def said(limits: Limits, *events: ev.Event) -> tuple[tuple[str, ...], int]:
+    snapshot = Snapshot(run=0, file="m.py", source="", config=ev.Config())
+    for event in events:
+        snapshot = snapshot.apply(event)
+    request, outcome = Request("check", limits=limits), Outcome(snapshot)
+    return exceeded(request, outcome), status(request, outcome)
+
+
+LARGE = ev.Memory(device="cpu", method="counted", weights=0, inputs=0, eager_peak=1, compiled_peak=3)
+WRONG = ev.Accuracy(verdict="wrong", worst="output")
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept", "broken", "sentence"),
+    [
+        (Limits(min_speedup=1.2), timed(1.3), timed(1.1), "compiled is 1.10× as fast, 1.2× asked for (--min-speedup)"),
+        (Limits(min_speedup=1.2), timed(1.2), None, "no speed-up was measured, 1.2× asked for (--min-speedup)"),
+        (
+            Limits(max_compile_seconds=20), SLOW, replace(SLOW, seconds=24.0),
+            "compiling took 24.0 s, 20 s allowed (--max-compile-seconds)",
+        ),
+        (
+            Limits(max_memory_ratio=1.5), MEMORY, None,
+            "no peak of memory was measured, 1.5× allowed (--max-memory-ratio)",
+        ),
+        (
+            Limits(max_memory_ratio=2), MEMORY, LARGE,
+            "compiled's peak is 3.00× eager's, 2× allowed (--max-memory-ratio)",
+        ),
+        (
+            Limits(accuracy=True), ev.Accuracy(verdict="identical"), WRONG,
+            "compiled gives something else than eager, most of all in output (--accuracy)",
+        ),
+        (
+            Limits(accuracy=True), ev.Accuracy(verdict="close to eager"), None,
+            "the results were not compared (--accuracy)",
+        ),
+    ],
+)  # fmt: skip
+def test_limit(limits: Limits, kept: ev.Event, broken: ev.Event | None, sentence: str):
+    assert said(limits, kept, ev.Finished()) == ((), 0)
+    assert said(limits, *([broken] if broken else []), ev.Finished()) == ((sentence,), 1)
+
+
+def test_a_run_that_failed_is_told_by_its_failure():
+    assert said(Limits(min_speedup=2, accuracy=True), failed()) == ((), 3)

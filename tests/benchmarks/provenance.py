@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -132,6 +133,7 @@ def _round(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[list[flo
 
 def _timed(compile_: Callable[..., None], module: Any, inputs: tuple[Any, ...]) -> float:
     torch.manual_seed(0)
+    gc.collect()
     start = time.process_time()
     compile_(module, inputs, train=True)
     return time.process_time() - start

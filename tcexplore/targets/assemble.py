@@ -32,14 +32,15 @@ class Assembler:
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as this does
 
-    def assemble(self, kernel: Kernel, target: Target, name: str = "") -> Iterator[Event]:
-        """A `KernelAssembled` for each autotuning configuration of a Triton kernel, or one `KernelNotAssembled`.
+    def assemble(self, kernel: Kernel, target: Target, name: str = "", first: int = 100) -> Iterator[Event]:
+        """A `KernelAssembled` for each of the `first` autotuning configurations of a Triton kernel, or one
+        `KernelNotAssembled`.
 
         `name` is the kernel's in its source, where that is not `kernel.name`; `target.key` has to be one that
         `table.find` knows.
         """
         whole, before = _whole(kernel.source)
-        answer = self._ask({"source": whole, "name": name or _defined(kernel), "target": target.key})
+        answer = self._ask({"source": whole, "name": name or _defined(kernel), "target": target.key, "first": first})
         of: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name, "target": target.key}
         if "error" in answer:
             yield KernelNotAssembled(reason=answer["error"], **of)
@@ -58,7 +59,7 @@ class Assembler:
             self._process.wait()
             self._process = None
 
-    def _ask(self, request: dict[str, str]) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None

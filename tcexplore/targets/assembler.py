@@ -1,6 +1,7 @@
 """The process that assembles kernels: requests and answers are JSON, a line each, over its standard streams.
 
-A request is `{"source", "name", "target"}`, `target` a name of the device table or the path of a file; the answer
+A request is `{"source", "name", "target", "first"}`, `target` a name of the device table or the path of a file, `first`
+how many autotuning configurations are wanted; the answer
 `{"configs": [{"config", "metadata", "asm", "cubin"}]}`, the cubin in hex, or `{"error"}`.
 """
 
@@ -52,7 +53,7 @@ def _keep_lines() -> None:
     CUDABackend.make_cubin = lambda self, src, *args: original(self, kept_to_its_line(src), *args)
 
 
-def _assemble(source: str, name: str, target: str) -> dict[str, Any]:
+def _assemble(source: str, name: str, target: str, first: int) -> dict[str, Any]:
     device = find(target)
     static = {option: False for option in _STATIC if hasattr(inductor_config, option)}
     with (
@@ -62,7 +63,7 @@ def _assemble(source: str, name: str, target: str) -> dict[str, Any]:
         tempfile.TemporaryDirectory() as folder,
     ):
         tuner = getattr(_loaded(Path(folder) / "kernel.py", source), name)
-        return {"configs": [_compiled(tuner, config, device) for config in tuner.configs]}
+        return {"configs": [_compiled(tuner, config, device) for config in tuner.configs[:first]]}
 
 
 def _loaded(file: Path, source: str) -> ModuleType:

@@ -37,6 +37,16 @@ while True:
 TEMPLATE_AND_STANDBY = 2
 
 
+def workers(saying: bytes = b"tcexplore.worker") -> set[int]:
+    """Processes that these tests started and whose command line has `saying`; other tests leave others about."""
+    found = set()
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if saying in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+    return found
+
+
 async def test_fifty_saves_in_quick_succession_leave_the_last_result_and_no_process(runs: Runs) -> None:
     await runs.run(GOOD)
     del runs.events[:]
@@ -47,7 +57,7 @@ async def test_fifty_saves_in_quick_succession_leave_the_last_result_and_no_proc
     order = [event.run for event in runs.events if not isinstance(event, Standby)]
     assert order == sorted(order), "a late event of an older run got through"
     assert sum(isinstance(event, Failed) for event in runs.events) == 0
-    await until(lambda: len(descendants(os.getpid())) == TEMPLATE_AND_STANDBY)
+    await until(lambda: len(workers()) == TEMPLATE_AND_STANDBY)
 
 
 async def test_what_a_stubborn_program_started_ends_with_it(runs: Runs) -> None:
@@ -57,43 +67,34 @@ async def test_what_a_stubborn_program_started_ends_with_it(runs: Runs) -> None:
     assert all(map(alive, pids))
     await runs.run(GOOD)
     await until(lambda: not any(map(alive, pids)))
-    await until(lambda: len(descendants(os.getpid())) == TEMPLATE_AND_STANDBY)
+    await until(lambda: len(workers()) == TEMPLATE_AND_STANDBY)
 
 
 async def test_a_template_that_is_killed_is_replaced(runs: Runs) -> None:
     await runs.run(GOOD)
-    template = min(descendants(os.getpid()))
+    template = min(workers())
     os.kill(template, signal.SIGKILL)
-    await until(lambda: not descendants(os.getpid()) <= {template, *descendants(template)})
+    await until(lambda: not workers() <= {template, *descendants(template)})
     assert isinstance((await runs.run(GOOD))[-1], Finished)
-
-
-def single_workers() -> set[int]:
-    found = set()
-    for pid in descendants(os.getpid()):
-        with suppress(OSError):
-            if b"--single" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(pid)
-    return found
 
 
 async def test_workers_that_do_not_fork_do_the_same_and_are_replaced(tmp_path: Path) -> None:
     runs = Runs(tmp_path, single=True)
     await runs.supervisor.start()
-    first = single_workers()
+    first = workers(b"--single")
     assert isinstance((await runs.run(GOOD))[-1], Finished)
-    await until(lambda: bool(single_workers() - first))
+    await until(lambda: bool(workers(b"--single") - first))
     await runs.supervisor.close()
-    assert single_workers() == set()
+    assert workers(b"--single") == set()
 
 
 async def test_closing_ends_everything_also_before_anything_is_ready(tmp_path: Path) -> None:
     runs = Runs(tmp_path, single=True)
     await runs.supervisor.start()
     runs.submit(GOOD)
-    await until(lambda: bool(single_workers()))
+    await until(lambda: bool(workers(b"--single")))
     await runs.supervisor.close()
-    assert single_workers() == set()
+    assert workers(b"--single") == set()
     assert runs.events == []
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+import torch._functorch.config as aot_config
+import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
@@ -42,7 +44,8 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
     try:
         torch._dynamo.reset()
         x, w = torch.randn(32, 64), torch.randn(64, 48, requires_grad=True)
-        torch.compile(model, backend="inductor")(x, w).backward()
+        with inductor_config.patch(fx_graph_cache=False), aot_config.patch(enable_autograd_cache=False):
+            torch.compile(model, backend="inductor")(x, w).backward()
         companion.switch(find("h100"))
     finally:
         trace.remove()

@@ -60,10 +60,16 @@ def _compare(request: Request) -> int:
     return compare(request)
 
 
+def _sweep(request: Request) -> int:
+    from tcexplore.cli.sweep import sweep
+
+    return sweep(request)
+
+
 def _doctor(_: Request) -> int:
     from tcexplore.doctor import doctor
 
     return doctor()
 
 
-_COMMANDS = {"app": _app, "check": _check, "compare": _compare, "doctor": _doctor}
+_COMMANDS = {"app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "doctor": _doctor}

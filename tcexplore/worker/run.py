@@ -14,6 +14,7 @@ from tcexplore.capture import phases
 from tcexplore.capture.entry import Entry
 from tcexplore.capture.entry_find import find
 from tcexplore.capture.entry_inputs import describe
+from tcexplore.capture.entry_sizes import resized
 from tcexplore.capture.frames import FrameCounter
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install import install_all
@@ -91,7 +92,7 @@ class Run:
     def _module(self, source: Source) -> None:
         try:
             module = source.as_module()
-            entry = find(module, self.job, self.project)
+            entry = resized(find(module, self.job, self.project), self.job.config.dim, self.job.config.sizes)
         finally:
             self._say_modules()
         self._say_entry(entry)

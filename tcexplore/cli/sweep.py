@@ -1,0 +1,48 @@
+"""`tcexplore sweep`: one dimension at several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from tcexplore import events as ev
+from tcexplore.cli.limits import blamed
+from tcexplore.cli.request import Request
+from tcexplore.cli.studying import Studied, refuse, study, write_json
+from tcexplore.cli.target import BadFileError
+from tcexplore.session.sweep import Step, Sweep
+from tcexplore.study.runs import Runs
+from tcexplore.study.sweep import plan, steps
+
+
+def sweep(request: Request) -> int:
+    """Run every size and print what they give; returns the exit status."""
+    wanted = request.study
+
+    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Step]:
+        planned = plan(job, wanted.dim, wanted.sizes)
+        names = [f"{form}, {f'size {size}' if size else 'all sizes in turn'}" for form, size, _ in planned]
+        say(f"1 of {len(names)}: {names[0]}")
+        done = 0
+        async for step in steps(planned, runs, request.timeout):
+            done += 1
+            say(f"{done + 1} of {len(names)}: {names[done]}" if done < len(names) else "done")
+            yield step
+
+    try:
+        found = study(request, going)
+    except BadFileError as error:
+        return refuse(error)
+    _print(request, found)
+    return found.status or min((blamed(step.cell.run) for step in found), default=0)
+
+
+def _print(request: Request, found: Studied[Step]) -> None:
+    swept, stopped = Sweep(request.study.dim, request.study.sizes, tuple(found)), bool(found.status)
+    if request.json:
+        from tcexplore.report.json_sweep import sweep as fields
+
+        write_json(fields(swept, found.machine, stopped=stopped))
+    else:
+        from tcexplore.report.text.sweep import print_sweep
+
+        print_sweep(swept, found.machine, stopped=stopped)

@@ -1,0 +1,104 @@
+"""A sweep as a table and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.text.layout import indented
+from tcexplore.report.text.table import print_table
+from tcexplore.report.text.verdict import VERDICTS
+from tcexplore.session.cell import Cell
+from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
+from tcexplore.words.paths import shown
+from tcexplore.words.quantities import count, duration
+
+HEAD = (
+    "size", "eager", "static", "speed-up", "95 % interval", "dynamic", "speed-up", "95 % interval", "compiled anew",
+)  # fmt: skip
+
+BAR = 40
+"""Columns of the longest bar."""
+
+
+def print_sweep(
+    swept: Sweep, machine: ev.Standby | None, *, stopped: bool = False, stream: TextIO | None = None
+) -> None:
+    """Print a row for each size, bars of the speed-ups, and what follows from them."""
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    if not swept.steps:
+        console.print(Text("stopped before the first run was done", "yellow"))
+        return
+    on = f" · torch {machine.torch} · {machine.device}" if machine else ""
+    title = f"{shown(swept.steps[0].cell.run.file)} · dimension {swept.dim}{on}"
+    console.print(Text(title, "bold"), soft_wrap=True)
+    print_table(console, HEAD, [_row(swept, size) for size in swept.sizes])
+    if bars := list(_bars(swept)):
+        console.print(Text(), Text("speed-up over eager; the line is 1×", "dim"), *bars, sep="\n")
+    console.print(Text(), *(indented(line, by=0) for line in _conclusions(swept)), sep="\n")
+    if stopped:
+        console.print(Text(f"stopped after {count(len(swept.steps), 'run')}", "yellow"))
+
+
+def _row(swept: Sweep, size: int) -> list[str | Text]:
+    static, dynamic = swept.at(STATIC, size), swept.at(DYNAMIC, size)
+    timing = next((cell.run.timing for cell in (static, dynamic) if cell and cell.run.timing), None)
+    anew = [form for form in WALKS if size in swept.compiled_at(form)]
+    eager = duration(timing.eager_us / 1e6) if timing else ""
+    return [str(size), eager, *_figures(static), *_figures(dynamic), ", ".join(anew)]
+
+
+def _figures(cell: Cell | None) -> tuple[str | Text, str | Text, str]:
+    if cell is None:
+        return "", "", ""
+    timing = cell.run.timing
+    if timing is None:
+        return Text("failed" if cell.why else "not timed", "red" if cell.why else "dim"), "", ""
+    speedup = Text(f"{timing.speedup:.2f}×", VERDICTS.get(timing.verdict, ""))
+    return duration(timing.compiled_us / 1e6), speedup, f"[{timing.low:.2f}, {timing.high:.2f}]"
+
+
+def _bars(swept: Sweep) -> Iterator[Text]:
+    found = {
+        (size, form): cell.run.timing.speedup
+        for size in swept.sizes
+        for form in (STATIC, DYNAMIC)
+        if (cell := swept.at(form, size)) and cell.run.timing
+    }
+    longest = max([1.0, *found.values()])
+    wide = max(len(str(size)) for size in swept.sizes)
+    for (size, form), speedup in found.items():
+        name = str(size) if form == STATIC or (size, STATIC) not in found else ""
+        yield Text(f"{name:>{wide}}  {form:<7}  {_bar(speedup, longest)}  {speedup:.2f}×")
+
+
+def _bar(speedup: float, longest: float) -> str:
+    filled, one = round(BAR * speedup / longest), round(BAR / longest)
+    cells = ["█" if column < filled else " " for column in range(BAR)]
+    return "".join([*cells[:one], "│", *cells[one:]])
+
+
+def _conclusions(swept: Sweep) -> Iterator[str]:
+    for form in (STATIC, DYNAMIC):
+        if any(step.form == form and step.size and step.cell.run.timing for step in swept.steps):
+            size = swept.helps_from(form)
+            largest = max(swept.sizes)
+            where = "up to the largest size" if size is None else f"from size {size} on"
+            yield f"{form}: compiling {'does not help' if size is None or size > largest else 'helps'} {where}"
+    for form in WALKS:
+        if swept.walk(form) is not None:
+            yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"
+    for step in swept.steps:
+        if step.cell.why:
+            at = f"size {step.size}" if step.size else "all sizes in turn"
+            yield f"✖ {step.form}, {at}: {step.cell.why}"
+
+
+def _walked(swept: Sweep, form: str) -> str:
+    again = swept.compiled_at(form)[1:]
+    limit = "; the recompile limit was reached, the rest ran eagerly" if swept.limit_hit(form) else ""
+    return (f"compiled again at size {', '.join(map(str, again))}" if again else "never compiled again") + limit

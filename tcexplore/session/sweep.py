@@ -1,0 +1,63 @@
+"""One dimension at several sizes: what each size gives, which ones made it compile again, from where it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tcexplore.session.cell import Cell
+
+STATIC, DYNAMIC = "static", "dynamic"
+WALKS = {"auto": None, "dynamic": True}
+"""Runs that call every size in turn, and what they give to torch.compile as `dynamic`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One run of a sweep. `form` is `static` or `dynamic`, compiled for one `size`; or one of `WALKS` with size 0."""
+
+    form: str
+    size: int
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All steps so far, of dimension `dim` at `sizes`."""
+
+    dim: int
+    sizes: tuple[int, ...]
+    steps: tuple[Step, ...]
+
+    def at(self, form: str, size: int) -> Cell | None:
+        """What was measured for a size in a form, None before it was."""
+        return next((s.cell for s in self.steps if (s.form, s.size) == (form, size)), None)
+
+    def walk(self, form: str) -> Cell | None:
+        """The run that calls every size in turn."""
+        return self.at(form, 0)
+
+    def compiled_at(self, form: str) -> tuple[int, ...]:
+        """Sizes at which a walk compiled something, in its order: the first, and those that made it compile again."""
+        walk = self.walk(form)
+        calls = [] if walk is None else [call for call in walk.run.calls if call.what == "compiled"]
+        # Every call of the file is made at each size in turn.
+        return tuple(dict.fromkeys(self.sizes[call.index % len(self.sizes)] for call in calls if call.compiles))
+
+    def limit_hit(self, form: str) -> bool:
+        """Whether a walk came to the recompile limit, and ran eagerly from there on."""
+        walk = self.walk(form)
+        return walk is not None and any(again.limit_hit for again in walk.run.recompiles)
+
+    def helps_from(self, form: str) -> int | None:
+        """The smallest size from which on compiling is faster at every measured size; None where there is none."""
+        return _from((size, self.at(form, size)) for size in sorted(self.sizes, reverse=True))
+
+
+def _from(cells: Iterable[tuple[int, Cell | None]]) -> int | None:
+    helps = None
+    for size, cell in cells:
+        if cell is None or cell.run.timing is None or cell.run.timing.verdict != "faster":
+            break
+        helps = size
+    return helps

@@ -1,0 +1,70 @@
+"""Sizes one after another: which made it compile again, from which on compiling helps."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from tcexplore import events as ev
+from tcexplore.report.json_sweep import sweep as fields
+from tcexplore.report.text.sweep import print_sweep
+from tcexplore.session.sweep import Sweep
+from tcexplore.study.runs import Runs
+from tcexplore.study.sweep import plan, steps
+from tests.study.playing import JOB, MACHINE, Playback, failed, timed
+
+SIZES = (1, 8, 64)
+SPEEDUPS = {(False, 1): 0.5, (False, 8): 1.4, (False, 64): 2.0, (True, 1): 0.4, (True, 8): 0.8}
+
+
+def story(job: ev.Job) -> list[ev.Event]:
+    config = job.config
+    if len(config.sizes) == len(SIZES):
+        compiles = (1, 1, 0) if config.dynamic else (1, 1, 1)
+        called = [ev.CallMade(index=i, what="compiled", seconds=1.0, compiles=n) for i, n in enumerate(compiles)]
+        return [*called, ev.Finished()]
+    speedup = SPEEDUPS.get((bool(config.dynamic), config.sizes[0]))
+    return [timed(speedup), ev.Finished()] if speedup else [failed()]
+
+
+async def swept() -> Sweep:
+    async with Runs(lambda emit: Playback(emit, story)) as runs:
+        return Sweep(0, SIZES, tuple([step async for step in steps(plan(JOB, 0, SIZES), runs, 5.0)]))
+
+
+def test_the_walks_are_neither_timed_nor_examined():
+    jobs = [job for _, size, job in plan(JOB, 1, SIZES) if not size]
+    assert [(job.time_for, job.examine, job.config.dim, job.config.dynamic) for job in jobs] == [
+        (0.0, False, 1, None), (0.0, False, 1, True),
+    ]  # fmt: skip
+
+
+async def test_what_follows_from_the_sizes():
+    found = await swept()
+    assert found.compiled_at("auto") == (1, 8, 64)
+    assert found.compiled_at("dynamic") == (1, 8)
+    assert (found.helps_from("static"), found.helps_from("dynamic")) == (8, None)
+
+
+async def test_the_sweep_as_text_and_as_json():
+    found = await swept()
+    page = StringIO()
+    print_sweep(found, MACHINE, stream=page)
+    text = page.getvalue()
+    for said in (
+        "static: compiling helps from size 8 on",
+        "all sizes in turn, dynamic auto: compiled again at size 8, 64",
+        "all sizes in turn, dynamic true: compiled again at size 8",
+        "✖ dynamic, size 64: InductorError: lowering failed",
+        "64  static   ██████████│██████████████████████████████  2.00×",
+    ):
+        assert said in text, text
+    whole = fields(found, MACHINE, stopped=False)
+    assert [size["size"] for size in whole["sizes"]] == [1, 8, 64]
+    assert whole["walks"]["dynamic"]["recompiled_at"] == [8]
+    assert whole["helps_from"] == {"static": 8, "dynamic": None}
+
+
+def test_a_sweep_that_was_stopped_says_what_it_has():
+    page = StringIO()
+    print_sweep(Sweep(0, SIZES, ()), MACHINE, stopped=True, stream=page)
+    assert page.getvalue() == "stopped before the first run was done\n"

@@ -44,6 +44,7 @@ from tcexplore.events.run import (
     Standby,
 )
 from tcexplore.events.targets import (
+    DeviceAsked,
     KernelAssembled,
     KernelNotAssembled,
     Resources,
@@ -62,6 +63,7 @@ VOCABULARY: dict[str, type] = {
         AtenGraph,
         CacheUsed,
         CallMade,
+        DeviceAsked,
         EntryFound,
         FactMissing,
         Failed,
@@ -110,10 +112,11 @@ def decode_job(body: bytes) -> Job:
 
 __all__ = [
     "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY", "Accuracy", "AtenGraph", "CacheUsed",
-    "CallMade", "Config", "Deviation", "EntryFound", "Event", "FactMissing", "Failed", "Finished", "FrameSkipped",
-    "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk", "Job", "Kernel",
-    "KernelAssembled", "KernelCall", "KernelLine", "KernelNotAssembled", "Location", "Memory", "ModulesImported",
-    "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError",
-    "Recompiled", "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered",
-    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
+    "CallMade", "Config", "Deviation", "DeviceAsked", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
+    "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "Guard", "GuardsInstalled", "Hunk",
+    "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelLine", "KernelNotAssembled", "Location", "Memory",
+    "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed",
+    "ProtocolError", "Recompiled", "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby",
+    "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job",
+    "encode",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ _NOT_THE_RUNS = (CacheUsed, PhaseStarted, PhaseTimed)
 class _Lowering:
     target: str
     kernels: int = 0
+    seen: bool = True
 
 
 _current: ContextVar[_Lowering | None] = ContextVar("tcexplore_lowering", default=None)
@@ -25,10 +26,21 @@ _current: ContextVar[_Lowering | None] = ContextVar("tcexplore_lowering", defaul
 @contextlib.contextmanager
 def lowering_for(target: str) -> Iterator[Callable[[], int]]:
     """While inside, Inductor works for `target`. Gives a function that counts the Triton kernels seen."""
-    lowering = _Lowering(target)
+    outer = _current.get()
+    lowering = _Lowering(target, seen=outer is None or outer.seen)
     token = _current.set(lowering)
     try:
         yield lambda: lowering.kernels
+    finally:
+        _current.reset(token)
+
+
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """While inside, nothing that the hooks see is emitted."""
+    token = _current.set(_Lowering("", seen=False))
+    try:
+        yield
     finally:
         _current.reset(token)
 
@@ -41,6 +53,8 @@ def tagged(emit: Callable[[Event], None]) -> Callable[[Event], None]:
         lowering = _current.get()
         if lowering is None:
             emit(event)
+        elif not lowering.seen:
+            return
         elif isinstance(event, _TAGGED):
             lowering.kernels += isinstance(event, Kernel) and event.language == "triton"
             emit(replace(event, target=lowering.target))

@@ -1,0 +1,43 @@
+"""Kernels as files of their own that run and time themselves on the target: torch's own runnable form."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+from collections.abc import Iterable, Iterator
+from unittest import mock
+
+import torch._inductor.config as inductor_config
+from torch._inductor.graph import GraphLowering
+
+from tcexplore.targets.companion import Captured
+from tcexplore.targets.lower import lower
+from tcexplore.targets.table import Target
+from tcexplore.targets.tag import unseen
+
+
+def runnable(graphs: Iterable[Captured], target: Target) -> dict[str, str]:
+    """The source of each Triton kernel of `graphs` with inputs made up, a call and a benchmark, by the kernel's name.
+
+    To be run on a machine that has the target. Nothing of this lowering is made known to the hooks.
+    """
+    codes: list[str] = []
+    with (
+        unseen(),
+        inductor_config.patch(benchmark_kernel=True),
+        mock.patch.object(GraphLowering, "save_output_code", staticmethod(codes.append)),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        for captured in graphs:
+            lower(captured.graph, captured.inputs, target, lambda _: None)
+    return dict(pair for code in codes for pair in _kernels(code))
+
+
+def _kernels(module: str) -> Iterator[tuple[str, str]]:
+    """(name, source) of each `async_compile.triton(name, source, ...)` in a wrapper module."""
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "triton":
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            if len(texts) >= 2:
+                yield texts[0], texts[1].strip() + "\n"

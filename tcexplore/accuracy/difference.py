@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from tcexplore.accuracy.observe import Observed
-from tcexplore.capture.tensors import dtype_text
+from tcexplore.capture.fx.tensors import dtype_text
 
 
 class Difference(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.subject import Function, Subject
-from tcexplore.capture.entry import Call
+from tcexplore.capture.entry.entry import Call
 from tcexplore.words.quantities import size
 
 SHARE = 4

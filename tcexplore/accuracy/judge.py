@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from tcexplore.capture.tensors import dtype_text
+from tcexplore.capture.fx.tensors import dtype_text
 from tcexplore.events import Deviation
 
 FACTOR = 4.0

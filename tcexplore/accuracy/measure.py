@@ -13,7 +13,7 @@ from tcexplore.accuracy.double import SHARE, Double, NoDoubleError, double_by_de
 from tcexplore.accuracy.judge import WRONG, Value, judge, rms
 from tcexplore.accuracy.observe import Observed, observe
 from tcexplore.accuracy.subject import Function, Subject
-from tcexplore.capture.entry import Call
+from tcexplore.capture.entry.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, Deviation
 from tcexplore.words.quantities import size
 

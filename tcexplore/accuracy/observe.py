@@ -11,7 +11,7 @@ import torch
 
 from tcexplore.accuracy.subject import Function, Subject
 from tcexplore.accuracy.tensors import inputs_of, leaves, storage_of
-from tcexplore.capture.entry import Call
+from tcexplore.capture.entry.entry import Call
 
 SIMPLE = (bool, int, float, complex, str, type(None))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tcexplore.capture.entry import Call
+from tcexplore.capture.entry.entry import Call
 
 if TYPE_CHECKING:
     import torch

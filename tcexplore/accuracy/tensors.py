@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.capture.entry import Call
+from tcexplore.capture.entry.entry import Call
 
 
 def inputs_of(call: Call) -> dict[str, torch.Tensor]:

@@ -9,19 +9,19 @@ from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 
 ROOMS = (
-    "graphs",
-    "breaks",
-    "skips",
-    "guards",
-    "recompiles",
-    "aot",
-    "inductor",
-    "passes",
-    "kernels",
-    "wrapper",
-    "fusion",
-    "caches",
-    "outside",
+    "dynamo.graphs",
+    "dynamo.breaks",
+    "dynamo.skips",
+    "guards.guards",
+    "dynamo.recompiles",
+    "inductor.aot",
+    "inductor.graphs",
+    "inductor.passes",
+    "inductor.kernels",
+    "inductor.wrapper",
+    "inductor.fusion",
+    "inductor.caches",
+    "dynamo.outside",
 )
 """Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch._dynamo.variables import base
 
-from tcexplore.capture.compile_id import current_compile_id
+from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.events import Location

@@ -9,7 +9,7 @@ import os
 import sys
 from types import CodeType, ModuleType
 
-from tcexplore.capture.entry_script import compiles_itself, module_names
+from tcexplore.capture.entry.script import compiles_itself, module_names
 from tcexplore.events import Job
 
 

@@ -6,7 +6,7 @@ import os
 import traceback
 from collections.abc import Iterator
 
-from tcexplore.capture.entry import EntryError
+from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.project import Project
 from tcexplore.events import Failed, Location
 from tcexplore.worker.torch_errors import judge

@@ -11,8 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.subject import Subject
-from tcexplore.capture.entry import Call, Entry, EntryError
-from tcexplore.capture.entry_inputs import tensors_of
+from tcexplore.capture.entry.entry import Call, Entry, EntryError
+from tcexplore.capture.entry.inputs import tensors_of
 from tcexplore.events import Config
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.settings import seed

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from tcexplore.capture import phases
-from tcexplore.capture.entry import Entry
-from tcexplore.capture.entry_find import find
-from tcexplore.capture.entry_inputs import describe
-from tcexplore.capture.entry_sizes import resized
-from tcexplore.capture.frames import FrameCounter
+from tcexplore.capture.dynamo.frames import FrameCounter
+from tcexplore.capture.entry.entry import Entry
+from tcexplore.capture.entry.find import find
+from tcexplore.capture.entry.inputs import describe
+from tcexplore.capture.entry.sizes import resized
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install import install_all
 from tcexplore.capture.project import Project
@@ -141,7 +141,7 @@ class Run:
         measure(workload, self.emit, self.job.time_for)
 
     def _say_outside(self, workload: Workload) -> None:
-        from tcexplore.capture.outside import measure
+        from tcexplore.capture.dynamo.outside import measure
 
         self.emit(measure(workload.compiled))
 

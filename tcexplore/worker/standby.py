@@ -21,7 +21,7 @@ COMPILER_MODULES = (
     "torch._inductor.codegen.triton",
     "torch._functorch.aot_autograd",
     "tcexplore.worker.run",
-    "tcexplore.capture.outside",
+    "tcexplore.capture.dynamo.outside",
     "tcexplore.timing.measure",
     "tcexplore.accuracy.measure",
 )

@@ -9,7 +9,7 @@ import torch
 
 from tcexplore.accuracy.measure import measure
 from tcexplore.accuracy.subject import Function, Subject
-from tcexplore.capture.entry import Call
+from tcexplore.capture.entry.entry import Call
 from tcexplore.events import Accuracy
 
 

@@ -14,8 +14,9 @@ import torch._dynamo
 import torch._functorch.config
 import torch._inductor.config
 
-from tcexplore.capture import aot, caches, fusion, inductor, kernels, wrapper
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor import aot, caches, fusion, kernels, wrapper
+from tcexplore.capture.inductor import graphs as inductor
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import Event

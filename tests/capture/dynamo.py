@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import torch
 import torch._dynamo
 
-from tcexplore.capture import breaks, graphs, guards, outside, recompiles, skips
+from tcexplore.capture.dynamo import breaks, graphs, outside, recompiles, skips
+from tcexplore.capture.guards import guards
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace

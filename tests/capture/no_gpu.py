@@ -1,5 +1,5 @@
-"""Triton code on a machine without a GPU, for tests: graphs are moved to a make-believe device after they were
-partitioned, and code generation is stopped where the generated module would be loaded."""
+"""Generated code and nothing more, for tests: Triton on a machine without a GPU as well. Graphs are moved to a
+make-believe device after they were partitioned, and code generation is stopped where the module would be loaded."""
 
 from __future__ import annotations
 
@@ -64,15 +64,29 @@ def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
             node.target = _efficient_attention
     original.recompile()
     with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
-        compile_fx(original, example_inputs, inner_compile=_generate)
+        compile_fx(original, example_inputs, inner_compile=_generate_for_gpu)
     return gm.forward
+
+
+def cpu_backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
+    """Generates C++ for the graph, and for its backward, as it is; no compiler sees it."""
+    with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
+        compile_fx(copy.deepcopy(gm), example_inputs, inner_compile=_generate)
+    return gm.forward
+
+
+def _generate_for_gpu(gm: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
+    runnable = copy.deepcopy(gm)
+    with _pretending():
+        _generate(gm, _moved(gm, inputs), **kwargs)
+    return make_boxed_func(runnable.forward)
 
 
 def _generate(gm: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
     runnable = make_boxed_func(copy.deepcopy(gm).forward)
     taken = ("static_input_idxs", "is_backward", "graph_id", "is_inference", "boxed_forward_device_index", "layout_opt")
-    with _pretending(), contextlib.suppress(CodeReady):
-        compile_fx_inner(gm, _moved(gm, inputs), **{k: v for k, v in kwargs.items() if k in (*taken, "cudagraphs")})
+    with contextlib.suppress(CodeReady):
+        compile_fx_inner(gm, inputs, **{k: v for k, v in kwargs.items() if k in (*taken, "cudagraphs")})
     return runnable
 
 

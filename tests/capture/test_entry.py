@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.capture.entry import Call, Entry, EntryError
-from tcexplore.capture.entry_find import find
-from tcexplore.capture.entry_inputs import calls_from, describe, moved
-from tcexplore.capture.entry_script import compiles_itself, module_names
-from tcexplore.capture.entry_spec import call_from
+from tcexplore.capture.entry.entry import Call, Entry, EntryError
+from tcexplore.capture.entry.find import find
+from tcexplore.capture.entry.inputs import calls_from, describe, moved
+from tcexplore.capture.entry.script import compiles_itself, module_names
+from tcexplore.capture.entry.spec import call_from
 from tcexplore.capture.project import Project
 from tcexplore.events import Config, Job, Location
 from tcexplore.worker.execute import Source

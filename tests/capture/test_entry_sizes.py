@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.capture.entry import Call, Entry, EntryError
-from tcexplore.capture.entry_sizes import resized
+from tcexplore.capture.entry.entry import Call, Entry, EntryError
+from tcexplore.capture.entry.sizes import resized
 
 pytestmark = pytest.mark.torch
 

@@ -11,9 +11,9 @@ pytest.importorskip("torch")
 import torch
 import torch.fx
 
-from tcexplore.capture.fxnode import fx_node
+from tcexplore.capture.fx.node import fx_node
+from tcexplore.capture.fx.tensors import is_contiguous
 from tcexplore.capture.project import Project
-from tcexplore.capture.tensors import is_contiguous
 
 HERE = __file__
 PROJECT = Project(HERE)

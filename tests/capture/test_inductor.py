@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture import caches
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor import caches
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import AtenGraph, CacheUsed, Event, FactMissing, FusionDecision, Kernel, Partitioned, Wrapper

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcexplore.capture import passes
-from tcexplore.capture.graph_text import GraphText
-from tcexplore.capture.pass_hunks import hunks
+from tcexplore.capture.fx.text import GraphText
+from tcexplore.capture.inductor import passes
+from tcexplore.capture.inductor.pass_hunks import hunks
 from tcexplore.events import FactMissing, Hunk, PassRun
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12)

@@ -18,7 +18,8 @@ from tests.documents.views import VIEWS
 
 
 def snapshot() -> Snapshot:
-    from tcexplore.capture import graphs, passes
+    from tcexplore.capture.dynamo import graphs
+    from tcexplore.capture.inductor import passes
     from tests.capture import compiling, constants
 
     model, inputs = constants.make()

@@ -55,7 +55,7 @@ async def test_the_sweep_as_text_and_as_json():
         "all sizes in turn, dynamic auto: compiled again at size 8, 64",
         "all sizes in turn, dynamic true: compiled again at size 8",
         "✖ dynamic, size 64: InductorError: lowering failed",
-        "64  static   ██████████│██████████████████████████████  2.00×",
+        "64  static   ████████████████████│████████████████████  2.00×",
     ):
         assert said in text, text
     whole = fields(found, MACHINE, stopped=False)

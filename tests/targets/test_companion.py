@@ -19,8 +19,10 @@ from tcexplore.targets.tag import tagged
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
-    from tcexplore.capture import inductor, kernels, wrapper
+    from tcexplore.capture.inductor import graphs as inductor
+    from tcexplore.capture.inductor import kernels, wrapper
     from tcexplore.targets.companion import Companion
+    from tcexplore.targets.runnable import runnable
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -47,10 +49,15 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
         with inductor_config.patch(fx_graph_cache=False), aot_config.patch(enable_autograd_cache=False):
             torch.compile(model, backend="inductor")(x, w).backward()
         companion.switch(find("h100"))
+        count = len(events)
+        files = runnable(companion.captured, find("h100"))
     finally:
         trace.remove()
         hooks.remove()
     assert len(companion.captured) == 1
+    assert len(events) == count, "the runnable form is made unseen"
+    assert {k.name for k in events if type(k) is Kernel and (k.target, k.language) == ("h100", "triton")} == set(files)
+    assert all("__main__" in source and "def get_args" in source for source in files.values())
 
     def of(kind: type, target: str) -> list[Any]:
         return [e for e in events if type(e) is kind and e.target == target]

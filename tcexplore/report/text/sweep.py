@@ -86,9 +86,7 @@ def _conclusions(swept: Sweep) -> Iterator[str]:
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.cell.run.timing for step in swept.steps):
             size = swept.helps_from(form)
-            largest = max(swept.sizes)
-            where = "up to the largest size" if size is None else f"from size {size} on"
-            yield f"{form}: compiling {'does not help' if size is None or size > largest else 'helps'} {where}"
+            yield f"{form}: " + (f"compiling helps from size {size} on" if size else "no size from which on compiling helps")
     for form in WALKS:
         if swept.walk(form) is not None:
             yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"

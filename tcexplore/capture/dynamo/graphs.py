@@ -1,0 +1,52 @@
+"""Dynamo's FX graphs, taken when Dynamo hands them to the backend, whichever that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.fx.node import fx_node
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace, TraceEvent
+from tcexplore.events import GraphCaptured, Location
+
+_FACT = "FX graphs"
+_CALLS = ("call_function", "call_method", "call_module")
+
+
+def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:
+    """Emit a `GraphCaptured` for each graph, before the backend starts on it."""
+    observer = _Graphs(hooks, project)
+    trace.subscribe(_FACT, "dynamo_output_graph", observer.printed)
+    hooks.watch(_FACT, "torch._dynamo.output_graph:OutputGraph.call_user_compiler", before=observer.captured)
+
+
+class _Graphs:
+    def __init__(self, hooks: Hooks, project: Project) -> None:
+        self._hooks = hooks
+        self._project = project
+        self._printed: tuple[str | None, str] = (None, "")
+
+    def printed(self, event: TraceEvent) -> None:
+        """torch prints the graph for its trace just before; printing it again would double that cost."""
+        self._printed = (event.graph, event.payload or "")
+
+    def captured(self, output_graph: Any, gm: Any, *_args: Any) -> None:
+        graph = current_compile_id() or ""
+        nodes = tuple(fx_node(node, self._project) for node in gm.graph.nodes)
+        printed_for, code = self._printed
+        self._hooks.emit(
+            GraphCaptured(
+                graph=graph,
+                ops=sum(node.op in _CALLS for node in nodes),
+                nodes=nodes,
+                code=code if printed_for == graph else gm.print_readable(print_output=False),
+                frame=self._frame(output_graph),
+            )
+        )
+
+    def _frame(self, output_graph: Any) -> Location | None:
+        """The frame that is compiled; for the rest of a function after a break, the line from which it goes on."""
+        code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
+        return self._project.location(code.co_filename, code.co_firstlineno, code.co_name) if code else None

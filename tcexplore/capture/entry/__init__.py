@@ -1,0 +1,1 @@
+"""Finding what of the person's file to compile, and with which inputs."""

@@ -1,0 +1,1 @@
+"""FX nodes, tensors and sources as records and text; serves every kind of graph."""

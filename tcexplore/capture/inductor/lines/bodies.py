@@ -1,0 +1,62 @@
+"""The nodes of loop bodies: the small FX graphs from which kernels are generated, each node stamped with its op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.lines.marks import Ops
+from tcexplore.capture.inductor.lines.running import FACT, Running
+
+_OPS = "tcexplore_ops"
+_STORED_VALUE = {"store": 3, "store_reduction": 3}
+"""Position of the value among the arguments: the ops handler, the buffer's name, the index, the value."""
+
+
+class LoopBodies:
+    """Stamps nodes where a loop body is traced, and where a changed one is traced again from an earlier one."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch loop-body nodes being made."""
+        hooks.wrap(FACT, "torch._inductor.loop_body:LightTracer.create_node", self._stamping)
+
+    def _stamping(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
+            node = original(tracer, *args, **kwargs)
+            ops = self._ops_of_new(node)
+            if ops:
+                node.meta[_OPS] = ops
+            return node
+
+        return create_node
+
+    def _ops_of_new(self, node: Any) -> Ops:
+        retraced = current_node()
+        if retraced is not None:
+            return ops_of(retraced)
+        position = _STORED_VALUE.get(node.target) if isinstance(node.target, str) else None
+        if position is not None and len(node.args) > position:
+            return tuple(dict.fromkeys((*ops_of(node.args[position]), *self._running.ops)))
+        return self._running.ops
+
+
+def current_node() -> Any:
+    """The loop-body node that is being interpreted, to generate code for it or to trace it again; else None."""
+    from torch._inductor.virtualized import V
+
+    return getattr(V.interpreter, "current_node", None)
+
+
+def ops_of(node: Any) -> Ops:
+    """The ops of a loop-body node. A conversion that Inductor put in later belongs with the value that it converts."""
+    seen = 0
+    while seen < 8 and hasattr(node, "meta"):
+        ops: Ops = node.meta.get(_OPS, ())
+        if ops or node.target != "to_dtype":
+            return ops
+        node, seen = node.args[1], seen + 1
+    return ()

@@ -66,10 +66,16 @@ def _sweep(request: Request) -> int:
     return sweep(request)
 
 
+def _blame(request: Request) -> int:
+    from tcexplore.cli.blame import blame
+
+    return blame(request)
+
+
 def _doctor(_: Request) -> int:
     from tcexplore.doctor import doctor
 
     return doctor()
 
 
-_COMMANDS = {"app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "doctor": _doctor}
+_COMMANDS = {"app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "blame": _blame, "doctor": _doctor}

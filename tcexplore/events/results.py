@@ -89,3 +89,14 @@ class Memory(Event):
     compiling_method: str = ""
     saved: int | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphScript(Event):
+    """torch's own script (`fx_graph_runnable`) that compiles one of Inductor's graphs by itself, and can minify it.
+
+    `graph` is the compile id; a graph with a backward has two.
+    """
+
+    graph: str
+    source: str

@@ -48,6 +48,8 @@ class Job:
     """Seconds of timing after the compile; None refines until the worker is ended, 0 skips timing."""
     examine: bool = True
     """Whether results and memory of both sides are compared after the compile."""
+    graph_scripts: bool = False
+    """Whether torch's own script for each of Inductor's graphs is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

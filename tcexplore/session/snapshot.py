@@ -42,6 +42,7 @@ class Snapshot:
     timing_skipped: str = ""
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
+    graph_scripts: tuple[ev.GraphScript, ...] = ()
     output: tuple[ev.Output, ...] = ()
     output_dropped: int = 0
     """Characters of output that were let go because there was too much of it."""
@@ -142,6 +143,7 @@ _STEPS: dict[type, Step] = {
     ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
     ev.Accuracy: _set("accuracy"),
     ev.Memory: _set("memory"),
+    ev.GraphScript: _append("graph_scripts"),
     ev.Output: _output,
     ev.SourceRead: _append("sources"),
     ev.ModulesImported: lambda s, e: replace(s, modules=e.files),

@@ -17,6 +17,7 @@ from tcexplore.capture.entry.find import find
 from tcexplore.capture.entry.inputs import describe
 from tcexplore.capture.entry.sizes import resized
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install import install_all
 from tcexplore.capture.project import Project
 from tcexplore.events import (
@@ -69,6 +70,8 @@ class Run:
         settings.apply(self.job.config, self._threads, self.emit)
         trace = install_all(self._hooks, self.project)
         phases.install(self._hooks, trace, self.progress.enter)
+        if self.job.graph_scripts:
+            graph_script.install(self._hooks, trace)
         self._frames = FrameCounter(trace)
         source = Source(self.job)
         self.progress.enter("importing")

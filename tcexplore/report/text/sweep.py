@@ -86,7 +86,9 @@ def _conclusions(swept: Sweep) -> Iterator[str]:
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.cell.run.timing for step in swept.steps):
             size = swept.helps_from(form)
-            yield f"{form}: " + (f"compiling helps from size {size} on" if size else "no size from which on compiling helps")
+            yield f"{form}: " + (
+                f"compiling helps from size {size} on" if size else "no size from which on compiling helps"
+            )
     for form in WALKS:
         if swept.walk(form) is not None:
             yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"

@@ -1,0 +1,67 @@
+"""The ladder, rung by rung, and the layer to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.text.layout import columns, indented, labelled
+from tcexplore.session.blame import EAGER, Step, culprit
+from tcexplore.words.accuracy import figures, sentence
+from tcexplore.words.paths import at, shown
+
+
+def print_blame(
+    steps: Sequence[Step], machine: ev.Standby | None, *, written: str = "", stopped: bool = False,
+    stream: TextIO | None = None,
+) -> None:  # fmt: skip
+    """Print each rung with what it adds, then the verdict."""
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    if steps:
+        on = f" · torch {machine.torch} · {machine.device}" if machine else ""
+        console.print(Text(f"{shown(steps[0].run.file)}{on}", "bold"), *columns(map(_row, steps)), sep="\n")
+    console.print(*_verdict(steps, stopped), sep="\n")
+    if written:
+        console.print(indented(f"reproducer: python {written.rstrip('/')}/repro.py", by=0))
+
+
+def _row(step: Step) -> tuple[Text, Text, Text]:
+    mark, style = ("✖", "bold red") if step.fails else ("✔", "green")
+    with_ = step.rung.backend or "eager"
+    return Text(mark, style), Text(step.rung.layer), Text(f"{with_}: {step.rung.adds}", "dim")
+
+
+def _verdict(steps: Sequence[Step], stopped: bool) -> Iterable[RenderableType]:
+    guilty = culprit(tuple(steps))
+    if guilty is None:
+        if stopped:
+            yield indented("stopped before the last rung", "yellow", by=0)
+        else:
+            yield indented("No layer is to blame: compiled runs, and the results are as good as eager's.", "bold", by=0)
+        unjudged = [step for step in steps if step.run.accuracy and step.run.accuracy.verdict == "not judged"]
+        if unjudged and unjudged[0].run.accuracy:
+            yield indented(f"But {sentence(unjudged[0].run.accuracy)}.", "yellow", by=0)
+        return
+    if guilty.rung is EAGER:
+        yield indented("It fails without any compiler: your own code, or its inputs, are at fault.", "bold red", by=0)
+    else:
+        yield indented(f"To blame: {guilty.rung.layer}. Everything below it works.", "bold red", by=0)
+    yield from _why(guilty)
+
+
+def _why(guilty: Step) -> Iterable[RenderableType]:
+    if guilty.failed is not None:
+        where = at(guilty.failed.location, guilty.run.file)
+        yield labelled(f"{guilty.failed.type}{', ' + where if where else ''}", guilty.failed.message, by=2)
+        if guilty.failed.hint and guilty.rung is EAGER:
+            yield labelled("try", guilty.failed.hint, "green", by=2)
+    elif guilty.run.accuracy is not None:
+        yield indented(sentence(guilty.run.accuracy))
+        if said := figures(guilty.run.accuracy):
+            yield indented(said)
+        for difference in guilty.run.accuracy.differences:
+            yield indented(difference, "yellow")

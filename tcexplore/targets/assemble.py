@@ -36,11 +36,11 @@ class Assembler:
         """A `KernelAssembled` for each of the `first` autotuning configurations of a Triton kernel, or one
         `KernelNotAssembled`.
 
-        `name` is the kernel's in its source, where that is not `kernel.name`; `target.key` has to be one that
-        `table.find` knows.
+        `name` is the kernel's in its source, where that is not `kernel.name`; `target.named` has to be what
+        `table.find` knows it by.
         """
         whole, before = _whole(kernel.source)
-        answer = self._ask({"source": whole, "name": name or _defined(kernel), "target": target.key, "first": first})
+        answer = self._ask({"source": whole, "name": name or _defined(kernel), "target": target.named, "first": first})
         of: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name, "target": target.key}
         if "error" in answer:
             yield KernelNotAssembled(reason=answer["error"], **of)

@@ -88,6 +88,8 @@ class Target:
     properties: Properties
     peaks: Peaks
     occupancy: Occupancy
+    named: str = ""
+    """What `find` knows it by: its key, or the path of its own file."""
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -122,7 +124,9 @@ def _read(path: Path) -> Target:
     based = data.pop("like", None)
     if based is not None:
         data = _merged(_plain(find(based)), data)
-    return _target(path.stem, data, str(path))
+    if path.stem == NATIVE:
+        raise TargetError(f"{path}: {NATIVE!r} is the device in the machine; give the file another name")
+    return _target(path.stem, {**data, "named": str(path)}, str(path))
 
 
 def _plain(target: Target) -> dict[str, Any]:
@@ -144,7 +148,7 @@ _PARTS: dict[str, type] = {"properties": Properties, "peaks": Peaks, "occupancy"
 
 
 def _target(key: str, entry: dict[str, Any], file: str) -> Target:
-    entry = {k: v for k, v in entry.items() if k != "key"}
+    entry = {"named": key, **{k: v for k, v in entry.items() if k != "key"}}
     parts = {name: _record(cls, entry.pop(name, {}), f"{file}: [{name}]") for name, cls in _PARTS.items()}
     sources = entry.pop("sources", [])
     if not isinstance(sources, list) or not all(isinstance(s, str) for s in sources):

@@ -72,3 +72,18 @@ def test_an_unknown_name_and_a_missing_file_are_explained(tmp_path: Path):
         find("v100")
     with pytest.raises(TargetError, match="cannot read"):
         find(str(tmp_path / "none.toml"))
+
+
+def test_a_target_is_found_again_by_what_it_is_named(tmp_path: Path):
+    file = tmp_path / "mine.toml"
+    file.write_text('like = "l4"')
+    own = find(str(file))
+    assert find(own.named) == own
+    assert all(find(target.named) is target for target in targets().values())
+
+
+def test_no_file_may_pass_for_the_device_in_the_machine(tmp_path: Path):
+    file = tmp_path / "native.toml"
+    file.write_text('like = "l4"')
+    with pytest.raises(TargetError, match="give the file another name"):
+        find(str(file))

@@ -21,6 +21,7 @@ ROOMS = (
     "inductor.wrapper",
     "inductor.fusion",
     "inductor.caches",
+    "inductor.kernel_compiles",
     "dynamo.outside",
 )
 """Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.

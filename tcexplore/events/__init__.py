@@ -27,7 +27,7 @@ from tcexplore.events.inductor import (
     Wrapper,
 )
 from tcexplore.events.passes import Hunk, PassRun
-from tcexplore.events.results import ACCURACY_VERDICTS, Accuracy, Deviation, GraphScript, Memory
+from tcexplore.events.results import ACCURACY_VERDICTS, Accuracy, Deviation, GraphScript, KernelCompiled, Memory
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -76,6 +76,7 @@ VOCABULARY: dict[str, type] = {
         GuardsInstalled,
         Kernel,
         KernelAssembled,
+        KernelCompiled,
         KernelNotAssembled,
         Memory,
         ModulesImported,
@@ -115,9 +116,9 @@ __all__ = [
     "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY", "Accuracy", "AtenGraph",
     "CacheUsed", "CallMade", "Config", "Deviation", "DeviceAsked", "EntryFound", "Event", "FactMissing", "Failed",
     "Finished", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphScript", "Guard",
-    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelLine", "KernelNotAssembled",
-    "Location", "Memory", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun",
-    "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "Resources", "RooflinePoint", "SavedTensor",
-    "SourceRead", "Stage", "Standby", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Wrapper",
-    "clean", "decode", "decode_job", "encode",
+    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
+    "KernelNotAssembled", "Location", "Memory", "ModulesImported", "OpsOutside", "Output", "PairsMeasured",
+    "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "Resources",
+    "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered", "TargetSkipped",
+    "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -92,6 +92,15 @@ class Memory(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCompiled(Event):
+    """How long a kernel took to compile, by torch's own account. `graph` is the compile id of the frame."""
+
+    graph: str
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphScript(Event):
     """torch's own script (`fx_graph_runnable`) that compiles one of Inductor's graphs by itself, and can minify it.
 

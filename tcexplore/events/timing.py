@@ -10,12 +10,13 @@ from tcexplore.events.base import Event
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMade(Event):
     """One call apart from the steady state. `what` is `eager` or `compiled`; `compiles` counts the frames that
-    this call compiled (0 for a call that found everything cached)."""
+    this call compiled (0 for a call that found everything cached), `graphs` are their compile ids."""
 
     index: int
     what: str
     seconds: float
     compiles: int = 0
+    graphs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.report import json_aot, json_graphs, json_kernels, json_results, json_timing
+from tcexplore.report import json_aot, json_compile_time, json_graphs, json_kernels, json_results, json_timing
 from tcexplore.session import Snapshot
 from tcexplore.session.fusion import Fusions
 from tcexplore.words.paths import shown
@@ -61,6 +61,7 @@ def report(
         "memory": json_results.memory(snapshot),
         "phases": [json_timing.phase(p) for p in snapshot.phases],
         "caches": [json_kernels.cache(c) for c in snapshot.caches],
+        "compile_time": json_compile_time.compile_time(snapshot),
         "calls": [json_timing.call(c) for c in snapshot.calls],
         "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],
         "output_dropped_chars": snapshot.output_dropped,

@@ -37,5 +37,11 @@ def _own(event: ev.Event) -> Fields:
 
 
 def _finite(fields: Fields) -> Fields:
-    """JSON has no infinity."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
+    """Lists for tuples, and no infinity: JSON has neither."""
+    return {name: _plain(value) for name, value in fields.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return list(value) if isinstance(value, tuple) else value

@@ -62,4 +62,10 @@ def phase(timed: ev.PhaseTimed) -> Fields:
 
 
 def call(made: ev.CallMade) -> Fields:
-    return {"index": made.index, "what": made.what, "seconds": made.seconds, "compiles": made.compiles}
+    return {
+        "index": made.index,
+        "what": made.what,
+        "seconds": made.seconds,
+        "compiles": made.compiles,
+        "graphs": list(made.graphs),
+    }

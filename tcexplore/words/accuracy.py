@@ -44,7 +44,7 @@ def conditions(found: Accuracy) -> str:
     """What was compared, and how; empty where nothing was."""
     if not found.calls:
         return ""
-    said = ["outputs and gradients" if found.train else "outputs"]
+    said = ["compared: outputs and gradients" if found.train else "compared: outputs"]
     if found.of > 1:
         said.append(f"{found.calls} of {found.of} calls" if found.calls < found.of else f"all {found.of} calls")
     if found.random:

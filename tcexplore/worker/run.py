@@ -124,12 +124,14 @@ class Run:
         """Every call once, in order; returns whether one changed its inputs."""
         mutates = False
         for index, call in enumerate(program.entry.calls):
-            before, started = self._frames.compiled, time.perf_counter()
+            before, known = self._frames.compiled, len(self._frames.graphs)
+            started = time.perf_counter()
             program.call(function, call)
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - started
-            self.emit(CallMade(index=index, what=what, seconds=seconds, compiles=self._frames.compiled - before))
+            compiles, graphs = self._frames.compiled - before, tuple(self._frames.graphs[known:])
+            self.emit(CallMade(index=index, what=what, seconds=seconds, compiles=compiles, graphs=graphs))
             mutates = mutates or bool(program.mutated())
             program.restore()
         return mutates

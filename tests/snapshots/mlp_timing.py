@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tcexplore.events import CallMade, PairsMeasured, PhaseTimed, TimingEstimate
+from tcexplore.events import Accuracy, CallMade, Deviation, Memory, PairsMeasured, PhaseTimed, TimingEstimate
 
 CALLS = (
     CallMade(index=0, what="eager", seconds=0.004),
@@ -13,11 +13,29 @@ CALLS = (
 )
 
 PHASES = (
-    PhaseTimed(name="entire_frame_compile", seconds=1.62, graph="0/0", depth=0),
-    PhaseTimed(name="backend_compile", seconds=1.41, graph="0/0", depth=1),
     PhaseTimed(name="compile_file", seconds=0.98, graph="0/0", depth=2),
+    PhaseTimed(name="backend_compile", seconds=1.41, graph="0/0", depth=1),
+    PhaseTimed(name="entire_frame_compile", seconds=1.62, graph="0/0", depth=0),
     PhaseTimed(name="entire_frame_compile", seconds=0.29, graph="1/0", depth=0),
 )
+
+
+ACCURACY = Accuracy(
+    verdict="as accurate as eager", max_abs=2.7e-7, max_rel=3.5e-7, eager_vs_fp64=3.7e-7, compiled_vs_fp64=3.6e-7,
+    worst="output", calls=1, of=1, differences=("output has stride [64, 1] eagerly, [1, 64] compiled",),
+    values=(
+        Deviation(
+            name="output", dtype="f32", elements=4096, verdict="as accurate as eager", max_abs=2.7e-7, max_rel=3.5e-7,
+            eager_vs_fp64=3.7e-7, compiled_vs_fp64=3.6e-7,
+        ),
+    ),
+)  # fmt: skip
+
+MEMORY = Memory(
+    device="cpu", method="tensors allocated and freed during one call, as torch.profiler records them",
+    weights=4_208_640, inputs=131_072, eager_peak=786_432, compiled_peak=393_216, compiling_adds=15_708_160,
+    compiling_method="resident memory of the worker process",
+)  # fmt: skip
 
 
 def pairs(count: int = 40, eager: float = 412.0, compiled: float = 314.0) -> PairsMeasured:

@@ -46,7 +46,8 @@ def _stamped(event: Event, run: int) -> Event:
 
 def complete(run: int = 7, *, timed: bool = True, lines: bool = True, triton: bool = False) -> Snapshot:
     """Two graphs, one break, four kernels, guards, output, and timing that is still being refined."""
-    timing = (*mlp_timing.CALLS, mlp_timing.control(), mlp_timing.pairs(), mlp_timing.estimate()) if timed else ()
+    measured = (mlp_timing.ACCURACY, mlp_timing.MEMORY, mlp_timing.control(), mlp_timing.pairs(), mlp_timing.estimate())
+    timing = (*mlp_timing.CALLS, *measured) if timed else ()
     return grow(run, (*_compiled(lines=lines, triton=triton), PhaseStarted(phase="timing", at=2.4), *timing))
 
 

@@ -1,4 +1,4 @@
-"""How many frames have been compiled so far, by torch's own compilation metrics."""
+"""Which frames have been compiled so far, by torch's own compilation metrics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from tcexplore.capture.trace import StructuredTrace, TraceEvent
 
 
 class FrameCounter:
-    """`compiled` counts the frames that got guarded code, forward only."""
+    """`graphs` are the compile ids of the frames that got guarded code, forward only; `compiled` counts them."""
 
     def __init__(self, trace: StructuredTrace) -> None:
         self.compiled = 0
+        self.graphs: list[str] = []
         trace.subscribe("frames that a call compiled", "compilation_metrics", self._take)
 
     def _take(self, event: TraceEvent) -> None:
-        self.compiled += bool(event.meta.get("has_guarded_code"))
+        if event.meta.get("has_guarded_code"):
+            self.compiled += 1
+            self.graphs += [event.graph] if event.graph else []

@@ -9,7 +9,18 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.report.text import breaks, errors, graphs, guards, kernels, output, results, timing, verdict
+from tcexplore.report.text import (
+    breaks,
+    compile_time,
+    errors,
+    graphs,
+    guards,
+    kernels,
+    output,
+    results,
+    timing,
+    verdict,
+)
 from tcexplore.report.text.layout import indented
 from tcexplore.session import Snapshot
 from tcexplore.words.recommendation import advice
@@ -26,6 +37,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Guards", guards.guards),
     ("Kernels", kernels.kernels),
     ("Timing", timing.timing),
+    ("Compile time", compile_time.compile_time),
     ("Accuracy", results.accuracy),
     ("Memory", results.memory),
     ("Output", output.output),

@@ -12,6 +12,7 @@ from tcexplore.report.text.layout import columns, indented
 from tcexplore.report.text.verdict import VERDICTS
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Economics, economics
+from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
 from tcexplore.words.recommendation import advice
 
@@ -27,6 +28,8 @@ def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
     cost = _cost(costs)
     if cost:
         yield indented(cost, by=4)
+    for said in calls(snapshot):
+        yield indented(said, "dim", by=4)
     if said := advice(snapshot):
         yield indented(said, "bold", by=4)
     for note in estimate.notes if estimate else ():

@@ -8,11 +8,13 @@ from tcexplore.events import TimingEstimate
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.ui.document import Row
+from tcexplore.ui.documents.compile_time import compile_time
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.plot import Axis, axis, bars, beyond
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
 from tcexplore.ui.documents.results import accuracy, memory
+from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
 from tcexplore.words.recommendation import advice
 
@@ -32,7 +34,7 @@ VERDICTS = {
 
 def timing(
     snapshot: Snapshot,
-    toggled: frozenset[str] = frozenset(),  # noqa: ARG001 - nothing folds
+    toggled: frozenset[str] = frozenset(),
     width: int = 78,
 ) -> Parts:
     """The document of the pane."""
@@ -41,7 +43,7 @@ def timing(
         return Parts("", [nothing(snapshot, width, TEACHES)])
     plot = _plot(snapshot, width) if known else ()
     rows = [*_head(snapshot, width), BLANK, *plot, *_conditions(snapshot, width), *_cost(snapshot, width),
-            *accuracy(snapshot, width), *memory(snapshot, width)]  # fmt: skip
+            *accuracy(snapshot, width), *memory(snapshot, width), *compile_time(snapshot, toggled, width)]  # fmt: skip
     return Parts(_title(snapshot), [fixed(rows)])
 
 
@@ -142,6 +144,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         facts.append(f"pays off after {count(costs.break_even_calls, 'call')}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
+    for said in calls(snapshot):
+        yield from wrapped(said, width, "muted")
     if said := advice(snapshot):
         yield from wrapped(said, width, "strong")
 

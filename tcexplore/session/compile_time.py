@@ -1,0 +1,106 @@
+"""Where compiling spent its time: torch's own spans as a tree, and how much of the calls they account for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tcexplore.events import PhaseTimed
+from tcexplore.session.snapshot import Snapshot
+
+CHAIN = 0.97
+"""A span that one span inside it takes this share of is shown as one with it."""
+
+SMALL = 0.01
+"""What takes less than this share of all compiling is summed up as the rest of its span."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span and those inside it, the longest first. `seconds` includes them; `count` spans of one name are one."""
+
+    name: str
+    seconds: float
+    graph: str | None = None
+    inside: tuple[Span, ...] = ()
+    count: int = 1
+
+    @property
+    def own(self) -> float:
+        """Seconds that no span inside accounts for."""
+        return max(0.0, self.seconds - sum(span.seconds for span in self.inside))
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTime:
+    """`roots` account for `seconds` of the `wall` seconds that the calls took which compiled; `wall` is None where no
+    call was timed."""
+
+    roots: tuple[Span, ...]
+    seconds: float
+    wall: float | None
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the calls' time that the spans account for."""
+        return self.seconds / self.wall if self.wall else None
+
+
+def compile_time(snapshot: Snapshot) -> CompileTime:
+    """The tree of a run's compiles; without roots where nothing was compiled."""
+    roots = tree(snapshot.phases)
+    calls = [call.seconds for call in snapshot.calls if call.what == "compiled" and call.compiles]
+    return CompileTime(roots, sum(root.seconds for root in roots), sum(calls) if calls else None)
+
+
+def tree(phases: Iterable[PhaseTimed]) -> tuple[Span, ...]:
+    """The spans in order of their beginning; each arrives after those inside it."""
+    waiting: dict[int, list[Span]] = defaultdict(list)
+    for phase in phases:
+        inside = _merged(waiting.pop(phase.depth + 1, []))
+        waiting[phase.depth].append(Span(phase.name, phase.seconds, phase.graph, inside))
+    return tuple(waiting[0])
+
+
+def shortened(span: Span, whole: float) -> Span:
+    """The span without what is too short to matter beside `whole` seconds, and chains of spans as one."""
+    large = tuple(shortened(inner, whole) for inner in span.inside if inner.seconds >= SMALL * whole)
+    if len(large) == 1 and large[0].count == 1 and large[0].seconds >= CHAIN * span.seconds:
+        (only,) = large
+        return Span(_chain(span.name, only.name), span.seconds, span.graph, only.inside, span.count)
+    return Span(span.name, span.seconds, span.graph, large, span.count)
+
+
+def _chain(outer: str, inner: str) -> str:
+    """Both ends of a chain."""
+    between, _, last = inner.rpartition(" › ")
+    return f"{outer} › {'… › ' if between else ''}{last}"
+
+
+def files_compiled(spans: Iterable[Span]) -> tuple[float, ...]:
+    """Seconds of each run of the C++ compiler, the longest first."""
+    return tuple(sorted(_files(spans), reverse=True))
+
+
+def _files(spans: Iterable[Span]) -> Iterable[float]:
+    for span in spans:
+        below = list(_files(span.inside))
+        yield from below
+        if span.name == "compile_file" and not below and span.count == 1 and not span.inside:
+            yield span.seconds
+
+
+def _merged(spans: list[Span]) -> tuple[Span, ...]:
+    """Spans of one name as one, but for those of files, which are told apart."""
+    kept: dict[object, Span] = {}
+    for number, span in enumerate(spans):
+        key = (span.name, number) if span.name == "compile_file" else span.name
+        known = kept.get(key)
+        kept[key] = span if known is None else _joined(known, span)
+    return tuple(sorted(kept.values(), key=lambda span: -span.seconds))
+
+
+def _joined(one: Span, other: Span) -> Span:
+    inside = _merged([*one.inside, *other.inside])
+    return Span(one.name, one.seconds + other.seconds, one.graph, inside, one.count + other.count)

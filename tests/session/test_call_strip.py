@@ -1,0 +1,45 @@
+"""The calls one by one."""
+
+from __future__ import annotations
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.call_strip import strip
+from tcexplore.words.calls import calls
+from tests.study.playing import timed
+
+AGAIN = ev.Recompiled(graph="0/1", of="0/0", failed_guard="x.size(0) == 64", reason="", old="64", new="32")
+OLDER = ev.Recompiled(graph="0/2", of="0/0", failed_guard="older", reason="")
+
+
+def made(index: int, *graphs: str) -> ev.CallMade:
+    return ev.CallMade(
+        index=index, what="compiled", seconds=1.0 if graphs else 0.001, compiles=len(graphs), graphs=graphs
+    )
+
+
+def run(*events: ev.Event) -> Snapshot:
+    snapshot = Snapshot(run=0, file="m.py", source="", config=ev.Config())
+    for event in events:
+        snapshot = snapshot.apply(event)
+    return snapshot
+
+
+def test_which_call_compiled_and_why():
+    newer = ev.Recompiled(graph="0/2", of="0/1", failed_guard="newer", reason="")
+    eager = ev.CallMade(index=0, what="eager", seconds=0.1)
+    snapshot = run(eager, made(0, "0/0"), AGAIN, made(1, "0/1"), newer, OLDER, made(2, "0/2"), made(3))
+    assert [(call.number, call.what, [why.failed_guard for why in call.why]) for call in strip(snapshot)] == [
+        (1, "compile", []), (2, "recompile", ["x.size(0) == 64"]), (3, "recompile", ["newer"]), (4, "warm", []),
+    ]  # fmt: skip
+
+
+def test_in_words():
+    snapshot = run(made(0, "0/0"), AGAIN, made(1, "0/1"), made(2))
+    said = ["call 1: compile, 1.00 s", "call 2: recompile (64 → 32: x.size(0) == 64), 1.00 s"]
+    assert list(calls(snapshot)) == [*said, "call 3 on: 1.00 ms"]
+    assert list(calls(snapshot.apply(timed(2.0)))) == [*said, "call 3 on: 50.0 µs each"]
+    assert list(calls(run(made(0, "0/0")))) == ["call 1: compile, 1.00 s"]
+    assert list(calls(run())) == []
+    many = list(calls(run(*(made(i, f"0/{i}") for i in range(12)))))
+    assert (len(many), many[-1]) == (9, "and 4 more until call 12")

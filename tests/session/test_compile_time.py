@@ -1,0 +1,52 @@
+"""Spans, which arrive after those inside them, become a tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import PhaseTimed
+from tcexplore.session.compile_time import Span, compile_time, files_compiled, shortened, tree
+from tcexplore.words.compile_time import headline, lines
+from tests import fakes
+
+
+def spans(*facts: tuple[str, float, int]) -> list[PhaseTimed]:
+    return [PhaseTimed(name=name, seconds=seconds, graph="0/0", depth=depth) for name, seconds, depth in facts]
+
+
+PHASES = spans(
+    ("trace", 0.1, 2), ("compile_file", 0.4, 3), ("compile_file", 0.2, 3), ("inductor", 0.75, 2), ("backend", 0.9, 1),
+    ("guards", 0.02, 1), ("gc", 0.001, 1), ("guards", 0.03, 1), ("dynamo", 1.0, 0), ("gc", 0.2, 1),
+    ("backward", 0.5, 0),
+)  # fmt: skip
+
+
+def test_the_tree_has_each_span_inside_the_one_that_ended_after_it():
+    dynamo, backward = tree(PHASES)
+    assert [(span.name, span.count) for span in dynamo.inside] == [("backend", 1), ("guards", 2), ("gc", 1)]
+    assert [span.name for span in dynamo.inside[0].inside] == ["inductor", "trace"]
+    assert dynamo.own == pytest.approx(1.0 - 0.9 - 0.05 - 0.001)
+    assert [span.name for span in backward.inside] == ["gc"]
+
+
+def test_files_are_told_apart():
+    assert files_compiled(tree(PHASES)) == (0.4, 0.2)
+
+
+def test_what_is_too_short_goes_and_chains_are_one():
+    whole = Span("a", 1.0, inside=(Span("b", 0.99, inside=(Span("c", 0.5), Span("d", 0.4))), Span("e", 0.001)))
+    short = shortened(whole, 1.0)
+    assert (short.name, [span.name for span in short.inside]) == ("a › b", ["c", "d"])
+    chain = Span("a", 1.0, inside=(Span("b", 1.0, inside=(Span("c", 1.0, inside=(Span("d", 1.0),)),)),))
+    assert shortened(chain, 1.0).name == "a › … › d"
+
+
+def test_coverage_is_of_the_calls_that_compiled():
+    found = compile_time(fakes.complete())
+    assert found.wall == pytest.approx(1.93)
+    assert found.coverage == pytest.approx((1.62 + 0.29) / 1.93)
+    assert headline(found) == "compiling took 1.91 s, 99 % of the calls that compiled"
+    assert [(depth, name) for depth, name, _, _ in lines(found)] == [
+        (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
+    ]  # fmt: skip
+    assert compile_time(fakes.running()).roots == ()

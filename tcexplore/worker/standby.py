@@ -9,6 +9,8 @@ import os
 import platform
 import sys
 import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tcexplore.events import Standby
@@ -59,7 +61,10 @@ def prepare(allow_template: bool = True) -> Prepared:
     for module in _modules():
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    _prime("cuda" if accelerated else "cpu", one_thread=template)
+    primed = "cuda" if accelerated else "cpu"
+    _prime(primed, one_thread=template)
+    if not template or backward_survives_fork():
+        _prime(primed, one_thread=template, backward=True)
     gc.collect()
     gc.freeze()
     device = f"cuda: {torch.cuda.get_device_name()}" if accelerated else "cpu"
@@ -92,8 +97,42 @@ def _modules() -> tuple[str, ...]:
     return (*COMPILER_MODULES, *install.modules())
 
 
-def _prime(device: str, one_thread: bool) -> None:
-    """Compile something tiny, forward and backward; without a working compiler, as far as that goes."""
+def backward_survives_fork() -> bool:
+    """Whether a process that ran autograd may still fork children that run it.
+
+    A torch built for an accelerator refuses once Inductor is loaded, also on a machine without one. Found out in a
+    child, because a process that has tried can no longer serve as a template.
+    """
+
+    def backward() -> None:
+        import torch
+
+        torch.ones(1, requires_grad=True).sum().backward()
+
+    def backward_and_fork() -> None:
+        backward()
+        if not _done_in_child(backward):
+            raise RuntimeError
+
+    return _done_in_child(backward_and_fork)
+
+
+def _done_in_child(function: Callable[[], None]) -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python's, for a fork beside idle threads
+        pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            function()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
+    """Compile something tiny, in inference or forward and backward; without a compiler, as far as that goes."""
     import torch
     from torch._inductor import config
 
@@ -107,9 +146,10 @@ def _prime(device: str, one_thread: bool) -> None:
         try:
             with config.patch(threads):
                 compiled = torch.compile(model, backend=backend)
-                compiled(example).sum().backward()
-                with torch.no_grad():
-                    compiled(example)
+                with torch.set_grad_enabled(backward):
+                    result = compiled(example)
+                if backward:
+                    result.sum().backward()
         except Exception:
             torch._dynamo.reset()
         else:

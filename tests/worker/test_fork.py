@@ -25,7 +25,7 @@ def test_training_is_primed_only_where_its_children_can_train(monkeypatch: pytes
     from tcexplore.worker import standby
 
     primed: list[bool] = []
-    monkeypatch.setattr(standby, "_prime", lambda _device, one_thread, backward=False: primed.append(backward))
+    monkeypatch.setattr(standby, "_prime", lambda *_, backward=False, **__: primed.append(backward))
     monkeypatch.setattr(standby, "_modules", lambda: ())
     monkeypatch.setattr(standby.gc, "freeze", lambda: None)
     for survives in (True, False):

@@ -1,9 +1,10 @@
 """How much of the generated code is linked to the person's lines, what that costs, and that it changes nothing.
 
-    python -m tests.benchmarks.provenance [--models NAME,…] [--no-gpu] [--show-unlinked]
+    python -m tests.benchmarks.provenance [--models NAME,…] [--no-gpu] [--no-cost] [--no-hand] [--show-unlinked]
 
-One row for each model, phase and language: kernels with their source lines, statements with an op and a line. Then, for
-each model, whether wrapper and kernels are the same text with and without the hooks, and the ratio of compile times.
+One row for each model, phase and language: kernels with their source lines, statements with an op and a line. Then the
+links of the statements whose lines were found by hand. Then, for each model, whether wrapper and kernels are the same
+text with and without the hooks, and the ratio of compile times.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch._dynamo
 
 from tcexplore.events import Event, FactMissing, Kernel
 from tests.benchmarks.provenance_models import Model, models
+from tests.capture.by_hand import listings
 from tests.capture.compiling import captured, compiled, generated, watching
 from tests.capture.statements import linked
 
@@ -42,11 +44,14 @@ def main() -> None:
     parser.add_argument("--models", default="", help="only those whose name contains one of these")
     parser.add_argument("--no-gpu", action="store_true", help="leave Triton out")
     parser.add_argument("--no-cost", action="store_true", help="leave identity and cost out")
+    parser.add_argument("--no-hand", action="store_true", help="leave the links out that are checked by hand")
     parser.add_argument("--show-unlinked", action="store_true", help="print each statement without a link")
     options = parser.parse_args()
     wanted = [name for name in options.models.split(",") if name]
     chosen = [m for m in models() if not wanted or any(name in m.name for name in wanted)]
     coverage(chosen, gpu=not options.no_gpu, show=options.show_unlinked)
+    if not options.no_hand:
+        by_hand()
     if not options.no_cost:
         cost(chosen)
 
@@ -99,6 +104,25 @@ def _show(kernel: Kernel, unlinked: set[int]) -> None:
 def _row(name: str, phase: str, language: str, counts: Counts) -> None:
     share = f"{100 * counts.linked / counts.statements:.1f} %" if counts.statements else "-"
     print(ROW.format(name, phase, language, counts.kernels, counts.sourced, counts.statements, share))
+
+
+def by_hand() -> None:
+    """Wrong, missing and right links of the statements whose lines were found by reading the code."""
+    row = "{:24} {:>9} {:>9} {:>9}"
+    print("\n" + row.format("checked by hand", "wrong", "missing", "right"))
+    judged = []
+    for name in listings.names():
+        try:
+            judged.append(listings.judge(name))
+        except listings.OtherCodeError as error:
+            print(f"{name:24} left out: {error}")
+            continue
+        right, wrong, missing = judged[-1]
+        print(row.format(name, len(wrong), len(missing), right))
+        print(*(f"    {told}" for told in (*wrong, *missing)), sep="\n", end="\n" if wrong or missing else "")
+    print(
+        row.format("all", *(sum(len(part[i]) for part in judged) for i in (1, 2)), sum(part.right for part in judged))
+    )
 
 
 def cost(chosen: Iterable[Model], repeats: int = 5) -> None:

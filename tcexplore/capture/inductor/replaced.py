@@ -67,14 +67,21 @@ def as_made(node: Any) -> Any:
 
 def sources(node: Any) -> tuple[Any, ...]:
     """The nodes that know where a node is from: itself, or those that it replaced."""
-    if node.stack_trace or _REPLACED not in node.meta:
-        return (as_made(node),)
     found, pending, seen = {}, [node], set()
     while pending:
         current = pending.pop(0)
-        if current.stack_trace or _REPLACED not in current.meta:
+        earlier = () if current.stack_trace else _earlier(current)
+        if not earlier:
             found[current] = as_made(current)
         elif current not in seen:
             seen.add(current)
-            pending.extend(current.meta[_REPLACED])
+            pending.extend(earlier)
     return tuple(found.values())
+
+
+def _earlier(node: Any) -> tuple[Any, ...]:
+    """The nodes that one without a stack trace replaced. The `copy_` by which AOTAutograd gives an input its new value
+    at the end of the graph has none either: it is from where that value is from."""
+    if node.op == "call_function" and getattr(node.target, "__name__", "") == "copy_.default":
+        return tuple(node.args[1:2])
+    return tuple(node.meta.get(_REPLACED, ()))

@@ -10,6 +10,7 @@ from tcexplore.capture.inductor.lines.marks import Ops
 from tcexplore.capture.inductor.lines.running import FACT, Running
 
 _OPS = "tcexplore_ops"
+_STORING = "tcexplore_storing"
 _STORED_VALUE = {"store": 3, "store_reduction": 3}
 """Position of the value among the arguments: the ops handler, the buffer's name, the index, the value."""
 
@@ -27,21 +28,22 @@ class LoopBodies:
     def _stamping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def create_node(tracer: Any, *args: Any, **kwargs: Any) -> Any:
             node = original(tracer, *args, **kwargs)
-            ops = self._ops_of_new(node)
-            if ops:
-                node.meta[_OPS] = ops
+            self._stamp(node, current_node())
             return node
 
         return create_node
 
-    def _ops_of_new(self, node: Any) -> Ops:
-        retraced = current_node()
-        if retraced is not None:
-            return ops_of(retraced)
+    def _stamp(self, node: Any, retraced: Any) -> None:
+        storing = self._running.ops if retraced is None else getattr(retraced, "meta", {}).get(_STORING, ())
+        ops = self._running.ops if retraced is None else ops_of(retraced)
         position = _STORED_VALUE.get(node.target) if isinstance(node.target, str) else None
         if position is not None and len(node.args) > position:
-            return tuple(dict.fromkeys((*ops_of(node.args[position]), *self._running.ops)))
-        return self._running.ops
+            if retraced is None:
+                ops = tuple(dict.fromkeys((*ops_of(node.args[position]), *ops)))
+            if storing:
+                node.meta[_STORING] = storing
+        if ops:
+            node.meta[_OPS] = ops
 
 
 def current_node() -> Any:
@@ -49,6 +51,12 @@ def current_node() -> Any:
     from torch._inductor.virtualized import V
 
     return getattr(V.interpreter, "current_node", None)
+
+
+def index_ops_of(node: Any) -> Ops:
+    """The ops of what is computed to place a value in memory: not those of the value."""
+    storing: Ops = getattr(node, "meta", {}).get(_STORING, ())
+    return storing or ops_of(node)
 
 
 def ops_of(node: Any) -> Ops:

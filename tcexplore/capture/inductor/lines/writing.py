@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.bodies import ops_of
+from tcexplore.capture.inductor.lines.bodies import index_ops_of, ops_of
 from tcexplore.capture.inductor.lines.marks import CPP, TRITON, Marks, Ops
 from tcexplore.capture.inductor.lines.running import FACT
 
@@ -23,6 +23,7 @@ class Writing:
         self._marks = marks
         self._forms: dict[type, str | None] = {}
         self._headers = 0
+        self._expressions = 0
 
     def install(self, hooks: Hooks) -> None:
         """Watch lines being written and common subexpressions being found again."""
@@ -44,7 +45,7 @@ class Writing:
         def writeline(buffer: Any, line: Any) -> None:
             node = getattr(V.interpreter, "current_node", None)
             if node is not None and not self._headers:
-                line = self._marked(V.kernel, buffer, line, ops_of(node))
+                line = self._marked(V.kernel, buffer, line, index_ops_of(node) if self._expressions else ops_of(node))
             original(buffer, line)
 
         return writeline
@@ -67,8 +68,12 @@ class Writing:
             if node is None:
                 return original(cse, buffer, expr, *args, **kwargs)
             first = self._marks.issued
-            variable = original(cse, buffer, expr, *args, **kwargs)
-            self.share(variable, first, ops_of(node), found_again=variable is not expr)
+            self._expressions += 1
+            try:
+                variable = original(cse, buffer, expr, *args, **kwargs)
+            finally:
+                self._expressions -= 1
+            self.share(variable, first, index_ops_of(node), found_again=variable is not expr)
             return variable
 
         return generate

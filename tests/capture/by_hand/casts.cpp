@@ -1,0 +1,24 @@
+cpp_fused__to_copy_abs_add_bitwise_and_div_mul_where_0 forward
+keep k | auto tmp0 = VectorizedN<int64_t,4>::loadu(in_ptr0 + (x0), (16));
+h      | auto tmp5 = VectorizedN<float,2>::loadu(in_ptr1 + (x0), (16));
+keep   | auto tmp1 = (1);
+keep   | auto tmp2 = VectorizedN<int64_t,4>(tmp1);
+keep   | auto tmp3 = tmp0 & tmp2;
+keep   | auto tmp4 = VecMask<int64_t,4>::from<int64_t,4>(tmp3);
+h m    | auto tmp6 = (tmp5);
+m      | auto tmp7 = static_cast<float>(1.5);
+m      | auto tmp8 = VectorizedN<float,2>(tmp7);
+m      | auto tmp9 = tmp6 * tmp8;
+m z    | auto tmp10 = (tmp9);
+k      | auto tmp11 = convert<float,2,int64_t,4>(tmp0);
+k      | auto tmp12 = static_cast<float>(3.0);
+k      | auto tmp13 = VectorizedN<float,2>(tmp12);
+k      | auto tmp14 = tmp11 / tmp13;
+z      | auto tmp15 = tmp10 + tmp14;
+z      | auto tmp16 = convert<at::Half,1,float,2>(tmp15);
+out    | auto tmp17 = convert<double,4,at::Half,1>(tmp16);
+z out  | auto tmp18 = (tmp15);
+out    | auto tmp19 = tmp18.abs();
+out    | auto tmp20 = convert<double,4,float,2>(tmp19);
+out    | auto tmp21 = decltype(tmp17)::blendv(tmp20, tmp17, tmp4.template cast<double,4>());
+out    | tmp21.store(out_ptr0 + (x0), (16));

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tcexplore import events as ev
-from tcexplore.session.snapshot import Snapshot
+from tcexplore.session.snapshot import Snapshot, begun
 
 KEPT = 50
 """Saves kept whole; older ones are let go."""
@@ -14,10 +14,12 @@ KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """All runs, oldest first. `pinned` is the run that the person stepped back to, None follows the newest."""
+    """All runs, oldest first. `pinned` is the run that the person stepped back to, None follows the newest; `base` is
+    the run that they want others compared with, None compares each with the one before."""
 
     runs: tuple[Snapshot, ...] = field(default=())
     pinned: int | None = None
+    base: int | None = None
 
     @property
     def newest(self) -> Snapshot | None:
@@ -41,8 +43,10 @@ class Session:
 
     def begin(self, job: ev.Job) -> Session:
         """A new run starts; the view follows it again."""
-        snapshot = Snapshot(run=job.run, file=job.file, source=job.source, config=job.config)
-        return replace(self, runs=(*self.runs, snapshot)[-KEPT:], pinned=None)
+        snapshot = begun(job)
+        runs = (*self.runs, snapshot)
+        based = tuple(s for s in runs[:-KEPT] if s.run == self.base)
+        return replace(self, runs=(*based, *runs[-KEPT:]), pinned=None)
 
     def apply(self, event: ev.Event) -> Session:
         """The session with one event more. An event of any run but the newest is late and is dropped."""
@@ -65,3 +69,13 @@ class Session:
         """The last complete run before this one, to compare with."""
         earlier = [s for s in self.runs if s.run < snapshot.run and s.complete]
         return earlier[-1] if earlier else None
+
+    def toggle_base(self) -> Session:
+        """Compare others with the run in view; if they are already, compare each with the one before again."""
+        shown = self.shown
+        return replace(self, base=None if shown is None or shown.run == self.base else shown.run)
+
+    def compared_with(self, snapshot: Snapshot) -> Snapshot | None:
+        """The run to compare with: the base, else the last complete run before this one."""
+        based = (s for s in self.runs if s.run == self.base and s.run != snapshot.run)
+        return next(based, None) or self.before(snapshot)

@@ -17,7 +17,7 @@ def history(session: Session, width: int) -> Row:
         return fitted([piece(NAME, "muted", 1), piece("each save will have a cell here", "dim")], width)
     name = NAME if width >= 60 else " "
     seen = session.shown
-    cells = [_cell(summarise(run), run is seen) for run in session.runs]
+    cells = [_cell(summarise(run), seen=run is seen, base=run.run == session.base) for run in session.runs]
     at = next((index for index, run in enumerate(session.runs) if run is seen), len(cells) - 1)
     first, last = _window([cell.width for cell in cells], at, width - len(name) - len(EARLIER))
     spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
@@ -35,11 +35,12 @@ def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
     return first, last
 
 
-def _cell(save: Summary, seen: bool) -> Piece:
-    """`7 ✖1 1.31×`, in brackets when it is in view."""
+def _cell(save: Summary, *, seen: bool, base: bool) -> Piece:
+    """`7 ✖1 1.31×`, in brackets when it is in view, with a word where others are compared with it."""
     left, right = ("[", "]") if seen else (" ", " ")
     style = "strong" if seen else "muted"
-    return Piece((Span(f"{left}{save.run} ", style), *_figures(save), Span(right, style)))
+    based = (Span("base ", "key"),) if base else ()
+    return Piece((Span(f"{left}{save.run} ", style), *based, *_figures(save), Span(right, style)))
 
 
 def _figures(save: Summary) -> tuple[Span, ...]:

@@ -74,9 +74,10 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
 
 
 def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
-    before = session.before(shown)
+    before = session.compared_with(shown)
     if before is None or not shown.complete:
         return
+    base = "base, " if before.run == session.base else ""
     changed = changes(summarise(before), summarise(shown))
     said = "  ".join(changed) if changed else "no change"
-    yield Piece((Span(f"since run {before.run}: ", "muted"), Span(said, "changed" if changed else "muted")), 4)
+    yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(said, "changed" if changed else "muted")), 4)

@@ -16,10 +16,12 @@ DEEPEST = 200
 
 
 class Position(NamedTuple):
-    """A row of a pane."""
+    """A row of a pane, in one of its views; `links` are what was selected there."""
 
     pane: str
     row: int
+    view: str = ""
+    links: tuple[Link, ...] = ()
 
 
 def rows_of(own: Iterable[Iterable[Link]]) -> dict[Link, list[int]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["view", "screen", "app"]
+Scope = Literal["view", "reading", "screen", "diff", "why", "app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Action:
     """One thing to do.
 
     `keys` are textual's key names, comma-separated; `run` the textual action in the class of `scope` (`view` is a
-    pane's lines, `screen` the main screen, `app` the app). `shown` is the key as the footer and the help write it,
+    view's rows, `reading` any screen with such views, `screen` the main one, `diff` and `why` those with these names,
+    `app` the app). `shown` is the key as the footer and the help write it,
     `label` the footer's word, `help` a sentence. The footer shows the actions with a `rank`, the lowest ones
     where it is narrow.
     """
@@ -47,25 +49,40 @@ ACTIONS: tuple[Action, ...] = (
     Action("end,G", "to_end(1)", "view", "End G", "last", "The last row"),
     Action("left,h", "sideways(-8)", "view", "← h", "left", "Scroll to the left"),
     Action("right,l", "sideways(8)", "view", "→ l", "right", "Scroll to the right, where a row ends in ›"),
-    Action("enter", "enter", "view", "⏎", "follow", "Open or fold a ▸ row; else follow the row into the next pane", 3),
+    Action("enter", "enter", "view", "⏎", "open", "Open or fold a ▸ row; else follow the row into the next pane", 3),
+    Action("f", "follow", "screen", "f", "follow", "Follow the row into the next pane, also a ▸ row"),
+    Action("backspace", "trail(-1)", "screen", "⌫", "go back", "Back to where you followed from", 9),
+    Action("F", "trail(1)", "screen", "F", "go forward", "Forward again, after going back"),
     Action("b", "next_break(1)", "screen", "b", "next break", "Go to the next graph break", 4),
     Action("B", "next_break(-1)", "screen", "B", "previous break", "Go to the previous graph break"),
-    Action("c", "change_form", "screen", "c", "as code", "Show the graph as torch's code, or as rows again"),
-    Action("slash", "search", "screen", "/", "search", "Search in the pane", 5),
-    Action("n", "next_match(1)", "screen", "n", "next match", "Go to the next match"),
-    Action("N", "next_match(-1)", "screen", "N", "previous match", "Go to the previous match"),
-    Action("escape", "back", "screen", "esc", "back", "Leave the search, or the zoom"),
-    Action("e", "edit", "screen", "e", "edit", "Open $VISUAL or $EDITOR at the row's line", 7),
-    Action("y", "copy", "screen", "y", "copy", "Copy the row", 9),
-    Action("Y", "copy_all", "screen", "Y", "copy all", "Copy all of the pane"),
+    Action("v", "next_view(1)", "screen", "v", "next view", "Show the pane's next view, named in its title", 5),
+    Action("V", "next_view(-1)", "screen", "V", "previous view", "Show the pane's previous view"),
+    Action("c", "code", "screen", "c", "as code", "Show the graph as torch's code, or as rows again"),
+    Action("m", "mark", "screen", "m", "mark", "Mark the kernel under the cursor, for w"),
+    Action("w", "why", "screen", "w", "why not fused", "Why the marked kernel and this one were not fused"),
+    Action("d", "diff", "app", "d", "compare", "Compare the run in view with the base, or with the run before", 6),
+    Action("p", "base", "app", "p", "as base", "Make the run in view the base to compare with, or not any more"),
+    Action("slash", "search", "reading", "/", "search", "Search in the rows", 4),
+    Action("n", "next_match(1)", "reading", "n", "next match", "Go to the next match, else to the next lit row"),
+    Action("N", "next_match(-1)", "reading", "N", "previous match", "Go to the previous match, else lit row"),
+    Action("escape", "back", "reading", "esc", "back", "Leave the search, the zoom, or what lies over the panes"),
+    Action("e", "edit", "reading", "e", "edit", "Open $VISUAL or $EDITOR at the row's line", 7),
+    Action("y", "copy", "reading", "y", "copy", "Copy the row", 10),
+    Action("Y", "copy_all", "reading", "Y", "copy all", "Copy all rows"),
+    Action("tab", "section(1)", "diff", "tab", "next part", "Go to the next part that differs", 1),
+    Action("shift+tab", "section(-1)", "diff", "⇧tab", "previous part", "Go to the previous part that differs"),
+    Action("left_square_bracket", "other_base(-1)", "diff", "[", "earlier base", "Compare with the run before that"),
+    Action("right_square_bracket", "other_base(1)", "diff", "]", "later base", "Compare with the run after that"),
+    Action("d", "leave", "diff", "d", "back", "Back to the panes"),
+    Action("w,q", "leave", "why", "w q", "back", "Back to the panes"),
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Look at the save before"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Look at the save after"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),
-    Action("r", "rerun", "app", "r", "run again", "Run the file again as it is", 8),
-    Action("x", "stop_run", "app", "x", "stop", "Stop the run that is under way", 10),
+    Action("r", "rerun", "app", "r", "run again", "Run the file again as it is", 11),
+    Action("x", "stop_run", "app", "x", "stop", "Stop the run that is under way", 13),
     Action("t", "toggle_theme", "app", "t", "theme", "Change between the light and the dark theme"),
     Action("question_mark", "help", "app", "?", "help", "What the pane shows, and every key", 0),
-    Action("ctrl+p", "command_palette", "app", "^p", "commands", "All commands, by name", 11),
+    Action("ctrl+p", "command_palette", "app", "^p", "commands", "All commands, by name", 12),
     Action("ctrl+z", "suspend_process", "app", "^z", "suspend", "Back to the shell for a while (fg returns)"),
     Action("q", "quit", "app", "q", "quit", "Leave tcexplore", 1),
 )
@@ -74,3 +91,14 @@ ACTIONS: tuple[Action, ...] = (
 def bindings(scope: Scope) -> list[BindingType]:
     """The key bindings of a class."""
     return [Binding(a.keys, a.run, a.help, show=False, id=a.run) for a in ACTIONS if a.scope == scope]
+
+
+def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
+    """The actions of a screen: those of its scopes, without those of the app whose keys it has for itself."""
+    own = {key for action in ACTIONS if action.scope in scopes and action.scope != "app" for key in _keys(action)}
+    found = (action for action in ACTIONS if action.scope in scopes)
+    return tuple(action for action in found if action.scope != "app" or own.isdisjoint(_keys(action)))
+
+
+def _keys(action: Action) -> list[str]:
+    return action.keys.split(",")

@@ -17,11 +17,12 @@ from textual.screen import Screen
 from tcexplore.events import Event, Job, Standby
 from tcexplore.session import Session
 from tcexplore.ui import theme
-from tcexplore.ui.actions import ACTIONS, bindings
+from tcexplore.ui.actions import available, bindings
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.inbox import Inbox
 from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
+from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.thrift import thrifty_driver
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -136,17 +137,27 @@ class ExplorerApp(App[int]):
     def action_newest(self) -> None:
         self.session = self.session.step(len(self.session.runs))
 
+    def action_base(self) -> None:
+        self.session = self.session.toggle_base()
+
+    def action_diff(self) -> None:
+        from tcexplore.ui.screens.diff import DiffScreen
+
+        self.push_screen(DiffScreen(self.session))
+
     def action_toggle_theme(self) -> None:
         self.theme = theme.OTHER[self.theme]
 
     def action_help(self) -> None:
         from tcexplore.ui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.main.board.pane.spec))
+        if isinstance(self.screen, ReadingScreen):
+            self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The command palette: the table of actions, but for moving the cursor."""
-        for action in ACTIONS:
+        scopes = screen.SCOPES if isinstance(screen, ReadingScreen) else ("app",)
+        for action in available(scopes):
             if action.scope != "view" and action.run != "command_palette":
                 target = self if action.scope == "app" else screen
                 yield SystemCommand(

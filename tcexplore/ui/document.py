@@ -57,7 +57,7 @@ class Document(Protocol):
 
 
 def start(document: Document) -> int:
-    """The row that a pane which has not been moved in shows first: what matters, where the document says so."""
+    """The row that a pane which nobody has moved in opens at: what matters, where the document says so."""
     found: int = getattr(document, "start", 0)
     return found
 

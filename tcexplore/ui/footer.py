@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
-from tcexplore.ui.actions import ACTIONS, Action
+from tcexplore.ui.actions import Action, Scope, available
 from tcexplore.ui.document import Row, Span
+from tcexplore.ui.row_line import Line
 
 
 class _Entry(NamedTuple):
@@ -18,8 +20,22 @@ class _Entry(NamedTuple):
         return len(self.keys) + len(self.word) + 3
 
 
-_GROUPS = {"show_pane('source')": _Entry("1-7", "pane", 0), "step(-1)": _Entry("[ ]", "history", 6)}
+_GROUPS = {
+    "show_pane('source')": _Entry("1-7", "pane", 0),
+    "step(-1)": _Entry("[ ]", "history", 8),
+    "other_base(-1)": _Entry("[ ]", "other base", 2),
+}
 """Entries that stand for several actions, in the place of the first of them."""
+
+_OVER: dict[Scope, _Entry] = {"diff": _Entry("esc", "back to the panes", 0), "why": _Entry("esc", "closes", 0)}
+"""The way out of what lies over the panes, in the first place."""
+
+
+def footer(scopes: Collection[Scope]) -> Line:
+    """The keys that fit, of the actions in these scopes: the most important ones, each in its usual place."""
+    over = [entry for scope, entry in _OVER.items() if scope in scopes]
+    entries = [*over, *(entry for entry in map(_entry, available(scopes)) if entry is not None)]
+    return lambda width: _row(entries, width)
 
 
 def _entry(action: Action) -> _Entry | None:
@@ -27,17 +43,13 @@ def _entry(action: Action) -> _Entry | None:
     return _GROUPS.get(action.run, alone)
 
 
-_ENTRIES = [entry for entry in map(_entry, ACTIONS) if entry is not None]
-
-
-def footer(width: int) -> Row:
-    """The keys that fit into `width` cells: the most important ones, each in its usual place."""
+def _row(entries: list[_Entry], width: int) -> Row:
     room, kept = width - 1, set()
-    for entry in sorted(_ENTRIES, key=lambda entry: entry.rank):
+    for entry in sorted(entries, key=lambda entry: entry.rank):
         room -= entry.cells
         if room >= 0:
             kept.add(entry)
-    shown = [entry for entry in _ENTRIES if entry in kept]
+    shown = [entry for entry in entries if entry in kept]
     return Row((Span(" "), *(span for entry in shown for span in _spans(entry))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcexplore.ui.document import Document, Row, Span
+from tcexplore.ui.document import Document, Row, Span, start
 from tcexplore.ui.text_document import message
 
 
@@ -14,6 +14,7 @@ class Guarded:
     def __init__(self, document: Document) -> None:
         self._document = document
         self.title = document.title
+        self.start = start(document)
         self._length = len(document)
 
     def __len__(self) -> int:

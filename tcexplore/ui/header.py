@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from tcexplore import events as ev
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
 from tcexplore.ui.document import Row
 
 
@@ -28,3 +29,14 @@ def history_line(session: Session) -> Callable[[int], Row]:
     from tcexplore.ui.documents.history import history
 
     return lambda width: history(session, width)
+
+
+def compare_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Callable[[int], Row]:
+    """Which runs are compared, and why these."""
+    from tcexplore.ui.documents.fitted import fitted, piece
+
+    if after is None:
+        return lambda width: fitted([piece(" compare", "title"), piece("no run yet", "muted")], width)
+    why = "" if before is None else f"with the base, run {base}" if before.run == base else f"with run {before.run}"
+    pieces = [piece(" compare", "title"), piece(f"run {after.run} of {os.path.basename(after.file)}"), piece(why)]
+    return lambda width: fitted(pieces, width)

@@ -15,9 +15,12 @@ from tcexplore.ui.document import Row
 from tcexplore.ui.palette import Palette
 from tcexplore.ui.strips import Query, segments
 
-LIT, MORE_LEFT, MORE_RIGHT, THUMB = "◀", "‹", "›", "▐"
+LIT, MARKED, MORE_LEFT, MORE_RIGHT, THUMB = "◀", "⚑", "‹", "›", "▐"
 MARGIN = 2
-"""Columns at the right edge: a mark (lit, or "the row goes on"), and the scrollbar's thumb."""
+"""Columns at the right edge: a mark (marked, lit, or "the row goes on"), and the scrollbar's thumb."""
+
+_EDGES = {LIT: "key", MARKED: "key", MORE_RIGHT: "muted"}
+"""Styles of the marks at the right edge."""
 
 KEPT = 4096
 """Rows whose segments are kept."""
@@ -71,10 +74,10 @@ class Ink:
             made = line_filter.apply(made, self._background)
         return made
 
-    def line(self, whole: Whole, ground: Style, width: int, column: int, *, lit: bool, thumb: bool) -> Strip:
-        """The part of a row that is in view when scrolled `column` cells to the right, with its marks."""
+    def line(self, whole: Whole, ground: Style, width: int, column: int, *, mark: str, thumb: bool) -> Strip:
+        """The part of a row that is in view when scrolled `column` cells to the right, with its mark at the edge."""
         room = width - MARGIN
-        mark = LIT if lit else MORE_RIGHT if whole.cells > column + room else " "
+        mark = mark or (MORE_RIGHT if whole.cells > column + room else " ")
         edge = self._edge(mark, THUMB if thumb else " ", ground)
         if not column and whole.cells <= room:
             padding = Segment(" " * (room - whole.cells), ground)
@@ -91,7 +94,7 @@ class Ink:
         )
 
     def _edge(self, mark: str, thumb: str, ground: Style) -> tuple[Segment, Segment]:
-        marked = "" if mark == " " else "key" if mark == LIT else "muted"
+        marked = _EDGES.get(mark, "")
         return self._part(mark, marked, ground), self._part(thumb, "" if thumb == " " else "rule", self.base)
 
     def _part(self, text: str, style: str, ground: Style) -> Segment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual import events, work
+from textual import events
 from textual.geometry import Region, Size
 from textual.reactive import var
 from textual.scroll_view import ScrollView
@@ -12,16 +12,19 @@ from textual.strip import Strip
 
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.document import Document, Link, Row
-from tcexplore.ui.ink import MARGIN, Ink
+from tcexplore.ui.ink import LIT, MARGIN, MARKED, Ink
 from tcexplore.ui.keeping import same_row
 from tcexplore.ui.messages import CursorMoved, RowEntered
 from tcexplore.ui.palette import palette
-from tcexplore.ui.scan import LinkIndex, own_links
+from tcexplore.ui.scan import own_links
 from tcexplore.ui.strips import Query, flat
 from tcexplore.ui.text_document import Text
 
 _AROUND = 2
 """Rows kept in view above and below the cursor."""
+
+_ABOVE = 4
+"""Rows shown above the one that a document opens at."""
 
 
 class LineView(ScrollView, can_focus=True):
@@ -34,6 +37,8 @@ class LineView(ScrollView, can_focus=True):
     column: var[int] = var(0)
     """Cells scrolled to the right."""
     lit: var[frozenset[Link]] = var(frozenset())
+    marked: var[Link | None] = var(None)
+    """What the person put a mark on."""
     faded: var[bool] = var(False)
     """Whether all rows are drawn dim: they are of an older run."""
     sought: var[Query | None] = var(None)
@@ -41,8 +46,9 @@ class LineView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.document: Document = Text("", ())
-        self._links = LinkIndex(self.document)
         self._ink: Ink | None = None
+        self._moved = False
+        """Whether the cursor, or what is in view, is somewhere for a reason."""
 
     # ---- what is shown
 
@@ -51,7 +57,7 @@ class LineView(ScrollView, can_focus=True):
         at the top they stay at the top."""
         kept = same_row(self.document, self.cursor, document) if self.cursor else 0
         above = self.cursor - self.scroll_offset.y
-        self.document, self._links = document, LinkIndex(document)
+        self.document = document
         self._forget()
         self.virtual_size = Size(1, len(document))
         self.set_reactive(LineView.cursor, kept)
@@ -92,7 +98,8 @@ class LineView(ScrollView, can_focus=True):
             if cursor
             else ink.row(index, row, lit=lit, query=self.sought)
         )
-        return ink.line(whole, ink.ground(lit, cursor=cursor), width, self.column, lit=lit, thumb=thumb)
+        mark = MARKED if self.marked in own_links(row) else LIT if lit else ""
+        return ink.line(whole, ink.ground(lit, cursor=cursor), width, self.column, mark=mark, thumb=thumb)
 
     def _forget(self) -> None:
         if self._ink is not None:
@@ -137,6 +144,7 @@ class LineView(ScrollView, can_focus=True):
     def move_to(self, index: int, *, tell: bool = True) -> None:
         """Put the cursor on a row and bring it into view; `tell` the screen that the person selected it."""
         index = max(0, min(index, len(self.document) - 1))
+        self._moved = True
         moved, self.cursor = index != self.cursor, index
         self._keep_in_view(index)
         row = self.cursor_row
@@ -159,34 +167,12 @@ class LineView(ScrollView, can_focus=True):
             self.scroll_to(y=index - height // 3, animate=False)
         self.move_to(index, tell=False)
 
-    def reveal(self) -> None:
-        """Bring what is lit into view, unless it is: the statements of a kernel rather than its heading.
-
-        In a long document that is not read yet that happens later.
-        """
-        if not self.lit:
-            return
-        exact = frozenset(link for link in self.lit if link.kind != "kernel")
-        known = self._known(exact)
-        links = self._links
-        if known is None and not links.complete:
-            self._reveal_later(exact, links)
-        found = known if known is not None else self._known(self.lit)
-        if found is not None:
-            self.centre_on(found)
-
-    def _known(self, links: frozenset[Link]) -> int | None:
-        """A row that stands for one of the links: in view, or read already."""
-        rows = (i for i in self._inside if not links.isdisjoint(own_links(self.document.row(i))))
-        return next(rows, self._links.first(links))
-
-    @work(group="reveal", exclusive=True, exit_on_error=False)
-    async def _reveal_later(self, exact: frozenset[Link], links: LinkIndex) -> None:
-        found = await links.find(exact)
-        if found is None:
-            found = links.first(self.lit)
-        if found is not None and links is self._links:
-            self.centre_on(found)
+    def open_at(self, index: int) -> None:
+        """Put the cursor on a row to begin with, some rows below the top, unless it has been moved already."""
+        if not self._moved:
+            self.set_reactive(LineView.cursor, max(0, min(index, len(self.document) - 1)))
+            self.scroll_to(y=self.cursor - _ABOVE, animate=False)
+            self.refresh()
 
     def action_cursor(self, by: int) -> None:
         self.move_to(self.cursor + by)
@@ -224,6 +210,12 @@ class LineView(ScrollView, can_focus=True):
             if event.chain == 2:
                 self.action_enter()
 
+    def on_mouse_scroll_down(self) -> None:
+        self._moved = True
+
+    def on_mouse_scroll_up(self) -> None:
+        self._moved = True
+
     def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
         event.stop()
         self.action_sideways(8)
@@ -241,6 +233,9 @@ class LineView(ScrollView, can_focus=True):
         self.refresh()
 
     def watch_lit(self) -> None:
+        self.refresh()
+
+    def watch_marked(self) -> None:
         self.refresh()
 
     def watch_faded(self) -> None:

@@ -8,7 +8,7 @@ from textual import work
 from textual.worker import get_current_worker
 
 from tcexplore.ui.document import Document, Row
-from tcexplore.ui.line_view import LineView
+from tcexplore.ui.lit_view import LitView
 from tcexplore.ui.messages import SearchCounted
 from tcexplore.ui.scan import scan
 from tcexplore.ui.strips import Query
@@ -17,8 +17,8 @@ _TELL_EVERY = 2000
 """Rows between two reports of a search that is under way."""
 
 
-class SearchView(LineView):
-    """A `LineView` that finds text. `matches` are the rows that have it, ascending, as far as they have been read."""
+class SearchView(LitView):
+    """A `LitView` that finds text. `matches` are the rows that have it, ascending, as far as they have been read."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -31,8 +31,11 @@ class SearchView(LineView):
         self._find(start, jump=True)
 
     def next_match(self, by: int) -> None:
-        """Put the cursor on the next row with a match (`by` -1: the one before), round the end."""
-        if self.matches:
+        """Put the cursor on the next row with a match (`by` -1: the one before), round the end; where nothing is
+        searched for, on the next lit row."""
+        if self.sought is None:
+            self.next_lit(by)
+        elif self.matches:
             at = bisect_right(self.matches, self.cursor) if by > 0 else bisect_left(self.matches, self.cursor) - 1
             self._go(self.matches[at % len(self.matches)])
             self._tell()
@@ -76,8 +79,10 @@ class SearchView(LineView):
             return
         place = next(iter(query.places(row.text)), None)
         width = self.scrollable_content_region.width - 2
-        if place is not None and not self.column <= place[0] <= place[1] <= self.column + width:
-            self.column = max(0, place[1] - width * 2 // 3)
+        if place is not None and place[1] <= width:
+            self.column = 0
+        elif place is not None and not self.column <= place[0] <= place[1] <= self.column + width:
+            self.column = place[1] - width * 2 // 3
 
     def _tell(self) -> None:
         at = bisect_right(self.matches, self.cursor) if self.cursor in self.matches else 0

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tcexplore.ui.actions import ACTIONS
+import pytest
+
+from tcexplore.ui.actions import ACTIONS, available
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.footer import footer
 from tcexplore.ui.line_view import LineView
 from tcexplore.ui.panes import PANES
+from tcexplore.ui.screens.diff import DiffScreen
 from tcexplore.ui.screens.help import text_of
 from tcexplore.ui.screens.main import MainScreen
+from tcexplore.ui.screens.reading import ReadingScreen
+from tcexplore.ui.screens.why import WhyScreen
 
-_CLASSES = {"view": LineView, "screen": MainScreen, "app": ExplorerApp}
+_CLASSES = {
+    "view": LineView,
+    "reading": ReadingScreen,
+    "screen": MainScreen,
+    "diff": DiffScreen,
+    "why": WhyScreen,
+    "app": ExplorerApp,
+}
+_SCREENS = (MainScreen, DiffScreen, WhyScreen)
 
 
 def test_every_action_exists_where_its_key_is_bound():
@@ -20,8 +33,9 @@ def test_every_action_exists_where_its_key_is_bound():
         assert hasattr(_CLASSES[action.scope], f"action_{action.run.partition('(')[0]}"), action.run
 
 
-def test_no_key_does_two_things():
-    keys = Counter(key for action in ACTIONS for key in action.keys.split(","))
+@pytest.mark.parametrize("screen", _SCREENS)
+def test_no_key_of_a_screen_does_two_things(screen: type[ReadingScreen]):
+    keys = Counter(key for action in available(screen.SCOPES) for key in action.keys.split(","))
     assert [key for key, times in keys.items() if times > 1] == []
 
 
@@ -30,11 +44,14 @@ def test_every_pane_has_a_key_and_a_help_page():
     for pane in PANES:
         assert any(action.run == f"show_pane('{pane.id}')" for action in ACTIONS)
         assert text_of(pane.id)
+    assert text_of("diff")
 
 
 def test_the_footer_fits_and_keeps_the_way_out():
     for width in (20, 40, 80, 120, 200):
-        text = footer(width).text
-        assert len(text.rstrip()) <= width
-        assert "q quit" in text or width < 40
-    assert "1-7 pane" in footer(80).text
+        texts = {screen: footer(screen.SCOPES)(width).text for screen in _SCREENS}
+        assert all(len(text.rstrip()) <= width for text in texts.values())
+        assert "q quit" in texts[MainScreen] or width < 40
+        assert "esc" in texts[DiffScreen] or width < 40
+        assert "esc" in texts[WhyScreen]
+    assert "1-7 pane" in footer(MainScreen.SCOPES)(80).text

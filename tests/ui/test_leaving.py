@@ -40,7 +40,7 @@ async def test_an_editor_that_cannot_be_had_is_said(monkeypatch: pytest.MonkeyPa
 
 async def test_copying_a_row_and_a_pane():
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("y")
+        await staged.press("home", "y")
         assert staged.app.clipboard == '"""A perceptron with one graph break.'
         await staged.press("Y")
         assert "class MLP" in staged.app.clipboard

@@ -19,7 +19,7 @@ def test_small_letters_match_any_case_and_capitals_themselves():
 
 async def test_matches_are_counted_marked_and_stepped_through():
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("slash", *"self.fc")
+        await staged.press("home", "slash", *"self.fc")
         assert "1 of 4" in staged.screen
         await staged.press("enter", "n")
         second = staged.view("source").cursor
@@ -35,7 +35,7 @@ async def test_matches_are_counted_marked_and_stepped_through():
 
 async def test_escape_goes_back_to_where_the_search_began():
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("down", "down", "slash", *"relu", "escape")
+        await staged.press("home", "down", "down", "slash", *"relu", "escape")
         assert staged.view("source").cursor == 2
         assert staged.view("source").matches == []
 

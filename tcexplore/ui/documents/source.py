@@ -26,9 +26,6 @@ BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
 HEAT_IN_WORDS = 120
 """Cells from which on a line's share of the memory traffic stands behind it."""
 
-ABOVE = 4
-"""Lines shown above the first one of interest."""
-
 UNKNOWN = "…"
 """Stands for the text of another file's line as long as it is not known."""
 
@@ -50,8 +47,7 @@ def source(
     own = Part(len(text.lines), lambda index: _row(text, index, gutter))
     others = (file for file in facts.files() if file != snapshot.file)
     elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, wide=wide)) for file in others)
-    first = facts.first(snapshot.file)
-    return Parts(os.path.basename(snapshot.file), [own, *elsewhere], start=max((first or 1) - ABOVE, 1) - 1)
+    return Parts(os.path.basename(snapshot.file), [own, *elsewhere], start=(facts.first(snapshot.file) or 1) - 1)
 
 
 class _Gutter:

@@ -63,6 +63,10 @@ class Board(Container):
         names = list(self.panes)
         self.current = names[(names.index(self.current) + by) % len(names)]
 
+    def prepare(self, pane: Pane) -> None:
+        """Bring a pane up to date that may be out of view, for the width that it will come into view with."""
+        pane.follow(self.session, self.pane.view.text_width)
+
     def lay_out(self) -> None:
         """Bring the panes into view that the size, the zoom and the current pane ask for."""
         size = self.app.size

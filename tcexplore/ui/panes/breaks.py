@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Document
-from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.panes.spec import PaneSpec, View
 
 
-def _build(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+def _breaks(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.breaks import breaks
 
     return breaks(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.breaks, s.skipped, s.graphs, s.outside, s.complete, s.failed, s.missing
+    return s.breaks, s.skipped, s.graphs, s.outside, s.complete, s.failed
 
 
 def _has(s: Snapshot) -> bool:
     return bool(s.breaks or s.graphs or s.skipped)
 
 
-BREAKS = PaneSpec("breaks", 3, "Breaks", _build, _about, _has, leads_to="source")
+BREAKS = PaneSpec("breaks", 3, "Breaks", (View("breaks", _breaks, _about, _has, frozenset({"break", "line"})),))

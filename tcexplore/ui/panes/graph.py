@@ -1,26 +1,76 @@
-"""Pane 2: the FX graphs, one row a node, with the breaks between them, or as torch's code."""
+"""Pane 2: the FX graphs with the breaks between them, as rows or as torch's code, and what became of them below."""
 
 from __future__ import annotations
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Document
-from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.panes.spec import PaneSpec, View
 
 
-def _build(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+def _nodes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.graph import graph
 
     return graph(snapshot, toggled, width)
 
 
-def _as_code(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+def _code(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.graph_code import graph_code
 
     return graph_code(snapshot, toggled, width)
 
 
-def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.graphs, s.breaks, s.kernels, s.aten_graphs, s.skipped, s.complete, s.failed
+def _decomposition(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.decomposition import decomposition
+
+    return decomposition(snapshot, toggled, width)
 
 
-GRAPH = PaneSpec("graph", 2, "Graph", _build, _about, has=lambda s: bool(s.graphs), leads_to="code", other=_as_code)
+def _aot(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.aot import aot
+
+    return aot(snapshot, toggled, width)
+
+
+def _passes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.passes import passes
+
+    return passes(snapshot, toggled, width)
+
+
+def _over(s: Snapshot) -> tuple[object, ...]:
+    """What every view is about: why there is nothing to show."""
+    return s.graphs, s.skipped, s.complete, s.failed
+
+
+def _about_nodes(s: Snapshot) -> tuple[object, ...]:
+    return *_over(s), s.breaks, s.kernels, s.aten_graphs
+
+
+def _about_decomposition(s: Snapshot) -> tuple[object, ...]:
+    return *_about_nodes(s), s.guards, s.sources
+
+
+def _about_aot(s: Snapshot) -> tuple[object, ...]:
+    return *_over(s), s.kernels, s.wrappers, s.aten_graphs, s.partitions, s.missing
+
+
+def _about_passes(s: Snapshot) -> tuple[object, ...]:
+    return *_over(s), s.passes, s.caches, s.missing
+
+
+def _captured(s: Snapshot) -> bool:
+    return bool(s.graphs)
+
+
+GRAPH = PaneSpec(
+    "graph",
+    2,
+    "Graph",
+    (
+        View("nodes", _nodes, _about_nodes, _captured, frozenset({"node"})),
+        View("code", _code, _over, _captured),
+        View("decomp", _decomposition, _about_decomposition, _captured, frozenset({"line", "node", "aten"})),
+        View("aot", _aot, _about_aot, lambda s: bool(s.aten_graphs), frozenset({"aten"})),
+        View("passes", _passes, _about_passes, lambda s: bool(s.passes)),
+    ),
+)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Document
-from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.panes.spec import PaneSpec, View
 
 
-def _build(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+def _output(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.output import output
 
     return output(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.output, s.failed, s.missing, s.complete
+    until_then = () if s.output else (s.phase, s.phase_graph)
+    return s.output, s.output_dropped, s.failed, s.missing, s.complete, *until_then
 
 
-OUTPUT = PaneSpec("output", 7, "Output", _build, _about, has=lambda _: True, leads_to="source")
+OUTPUT = PaneSpec("output", 7, "Output", (View("output", _output, _about, lambda _: True),))

@@ -6,32 +6,39 @@ from functools import partial
 
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.content import Content
 from textual.reactive import var
 
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
+from tcexplore.ui.document import start
 from tcexplore.ui.guarded import guarded
-from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.panes.heading import heading
+from tcexplore.ui.panes.spec import PaneSpec, View
 from tcexplore.ui.search_view import SearchView
-from tcexplore.ui.strips import flat
 from tcexplore.ui.text_document import message
+
+_CORNERS = 4
+"""Cells of the frame's top that its title cannot take."""
 
 
 class Pane(Container):
-    """Shows what `spec` says of the run in view."""
+    """Shows one of the views in `spec` of the run in view."""
 
     alone: var[bool] = var(False)
     """Whether it is the only pane in view, with a line above it instead of a frame."""
+    note: var[str] = var("")
+    """A word of the screen's in the title."""
 
     def __init__(self, spec: PaneSpec) -> None:
         super().__init__(id=spec.id)
         self.spec = spec
         self.view = SearchView()
+        self.form = spec.views[0]
         self.toggled: frozenset[str] = frozenset()
-        self.build = spec.build
         self._age = ""
         self._session = Session()
         self._made_of: tuple[object, ...] = ()
+        self._opened = ""
+        """The file whose document was put where it opens."""
 
     def compose(self) -> ComposeResult:
         yield self.view
@@ -41,58 +48,77 @@ class Pane(Container):
             self.view.show(message("Waiting for the first run."))
             self._entitle()
 
-    def follow(self, session: Session) -> None:
+    # ---- following the session
+
+    def follow(self, session: Session, width: int = 0) -> None:
         """Show the session's run in view; out of view, catch up when the pane comes into view again.
 
-        The document is built again only if what it is made of changed.
+        The document is built again only if what it is made of changed. With a `width` it is brought up to date out of
+        view, too, for rows of that many cells.
         """
         self._session = session
-        snapshot = session.view(self.spec.has)
-        if snapshot is None or not self.display or not self.view.size:
-            return
-        old = snapshot is not session.shown
-        width = self.view.text_width
-        waiting = () if self.spec.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
-        made_of = (self.build, snapshot.run, old, self.toggled, width, *waiting, *self.spec.about(snapshot))
+        snapshot = session.view(self.form.has)
+        room = self.view.text_width if self.display and self.view.size else width
+        if snapshot is not None and room:
+            self._bring(snapshot, room, old=snapshot is not session.shown)
+
+    def _bring(self, snapshot: Snapshot, width: int, *, old: bool) -> None:
+        form = self.form
+        waiting = () if form.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
+        made_of = (form, snapshot.run, old, self.toggled, width, *waiting, *form.about(snapshot))
         if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
             return
         self._made_of = made_of
-        self.view.show(guarded(partial(self.build, snapshot, self.toggled, width)))
-        self._age = f" ─ old: run {snapshot.run}" if old else ""
+        self.view.show(guarded(partial(form.build, snapshot, self.toggled, width)))
+        self._open(snapshot)
+        self._age = f"old: run {snapshot.run}" if old else ""
         self._entitle()
         self.view.faded = old
         self.set_class(old, "-old")
+
+    def _open(self, snapshot: Snapshot) -> None:
+        """Until the first run of a file is complete, what matters in it may turn out to stand somewhere else."""
+        if self._opened != snapshot.file:
+            self.view.open_at(start(self.view.document))
+            self._opened = snapshot.file if snapshot.complete else ""
 
     def on_show(self) -> None:
         self._catch_up()
 
     def on_resize(self) -> None:
         self._catch_up()
+        self._entitle()
 
     def _catch_up(self) -> None:
         self.follow(self._session)
         self.view.reveal()
+
+    # ---- views and folds
 
     def toggle(self, fold: str) -> None:
         """Open or close a fold group."""
         self.toggled ^= {fold}
         self.follow(self._session)
 
-    def change_form(self) -> bool:
-        """Show the same in the pane's other form, or in its first again; returns whether there is one."""
-        if self.spec.other is None:
-            return False
-        self.build = self.spec.other if self.build is self.spec.build else self.spec.build
+    def show_view(self, view: View) -> None:
+        """Show the run in another view; what is selected stays in sight."""
+        self.form = view
         self.follow(self._session)
-        return True
+        self.view.reveal()
+
+    # ---- the frame
 
     def watch_alone(self) -> None:
         self._entitle()
 
+    def watch_note(self) -> None:
+        self._entitle()
+
     def _entitle(self) -> None:
-        told = f" ─ {flat(self.view.document.title)}" if self.view.document.title else ""
         edge = " " if self.alone else ""
-        # Content: no markup is read in it.
-        title = Content.assemble(edge, (str(self.spec.number), "bold"), f" {self.spec.title}{told}{self._age}", edge)
+        told = self.view.document.title
+        room = self.size.width - _CORNERS
+        made = heading(self.spec, self.form, told, (self.note, self._age), room)
+        title = edge + made + edge
         if title.markup != self.border_title:
             self.border_title = title

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Document
-from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.panes.spec import PaneSpec, View
 
 
-def _build(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+def _source(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.source import source
 
     return source(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.source, s.graphs, s.breaks, s.guards, s.kernels, s.failed
+    return s.source, s.sources, s.graphs, s.aten_graphs, s.breaks, s.skipped, s.guards, s.kernels
 
 
-SOURCE = PaneSpec("source", 1, "Source", _build, _about, has=lambda _: True, leads_to="graph")
+SOURCE = PaneSpec("source", 1, "Source", (View("source", _source, _about, lambda _: True, frozenset({"line"})),))

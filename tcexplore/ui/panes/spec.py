@@ -1,4 +1,4 @@
-"""What makes a pane: its name, what it shows of a run, and what of a run that is about."""
+"""What makes a pane: its name, and the views of a run that it has."""
 
 from __future__ import annotations
 
@@ -10,19 +10,35 @@ from tcexplore.ui.document import Builder
 
 
 @dataclass(frozen=True, slots=True)
-class PaneSpec:
-    """One pane. `number` is its key.
+class View:
+    """One way to show what a pane is about.
 
-    `about` gives the parts of a run that the document is made of: it is built anew only when one of them is another
-    object. `has` says whether a run knows any of it yet; until then the pane goes on showing the run before, as old.
-    `leads_to` is the pane that enter goes to from a row without a fold; `other` shows the same in another form.
+    `name` is the word for it in the pane's title. `about` gives the parts of a run that the document is made of: it is
+    built anew only when one of them is another object. `has` says whether a run knows any of it yet; until then the
+    pane goes on showing the run before, as old. `kinds` are the kinds of links that its rows stand for.
     """
+
+    name: str
+    build: Builder
+    about: Callable[[Snapshot], tuple[object, ...]]
+    has: Callable[[Snapshot], bool]
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PaneSpec:
+    """One pane. `number` is its key; it opens with the first of its views."""
 
     id: str
     number: int
     title: str
-    build: Builder
-    about: Callable[[Snapshot], tuple[object, ...]]
-    has: Callable[[Snapshot], bool]
-    leads_to: str
-    other: Builder | None = None
+    views: tuple[View, ...]
+
+    def view(self, name: str) -> View | None:
+        """The view of that name."""
+        return next((view for view in self.views if view.name == name), None)
+
+    def beside(self, view: View, by: int) -> View:
+        """The view `by` places behind another one, round the end."""
+        names = [known.name for known in self.views]
+        return self.views[(names.index(view.name) + by) % len(names)]

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.document import Document
-from tcexplore.ui.panes.spec import PaneSpec
+from tcexplore.ui.panes.spec import PaneSpec, View
 
 
-def _build(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
     from tcexplore.ui.documents.timing import timing
 
     return timing(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.timing, s.pairs, s.calls, s.phases, s.timing_skipped, s.complete, s.failed
+    return (
+        s.timing, s.pairs, s.calls, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions, s.graphs,
+        s.skipped, s.complete, s.failed,
+    )  # fmt: skip
 
 
 def _has(s: Snapshot) -> bool:
     return bool(s.timing or s.pairs or s.timing_skipped)
 
 
-TIMING = PaneSpec("timing", 6, "Timing", _build, _about, _has, leads_to="source")
+TIMING = PaneSpec("timing", 6, "Timing", (View("timing", _timing, _about, _has),))

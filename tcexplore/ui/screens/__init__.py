@@ -1,1 +1,1 @@
-"""The screens: the main one and the help."""
+"""The screens: the main one, and what opens over it."""

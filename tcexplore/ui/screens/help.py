@@ -1,7 +1,8 @@
-"""The help: what the pane in focus shows, and every key."""
+"""The help: what is in view shows, and every key of it."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.resources import files
 from typing import ClassVar
 
@@ -12,8 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Markdown, Static
 
-from tcexplore.ui.actions import ACTIONS
-from tcexplore.ui.panes import PaneSpec
+from tcexplore.ui.actions import Scope, available
 
 
 class HelpScreen(ModalScreen[None]):
@@ -22,26 +22,27 @@ class HelpScreen(ModalScreen[None]):
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", show=False)]
 
-    def __init__(self, spec: PaneSpec) -> None:
+    def __init__(self, name: str, title: str, scopes: Collection[Scope]) -> None:
         super().__init__()
-        self._spec = spec
+        self._page, self._heading, self._scopes = name, title, scopes
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as page:
-            page.border_title = f"{self._spec.number} {self._spec.title}"
+            page.border_title = self._heading
             page.border_subtitle = "esc closes"
-            yield Markdown(text_of(self._spec.id), open_links=False)
-            yield Static(keys())
+            yield Markdown(text_of(self._page), open_links=False)
+            yield Static(keys(self._scopes))
 
 
-def text_of(pane: str) -> str:
-    """The pane's help, in Markdown."""
-    page = files("tcexplore.ui.help") / f"{pane}.md"
+def text_of(name: str) -> str:
+    """The page of this name, in Markdown: a pane's, or that of another screen."""
+    page = files("tcexplore.ui.help") / f"{name}.md"
     return page.read_text(encoding="utf-8") if page.is_file() else ""
 
 
-def keys() -> Content:
-    """Every key with what it does."""
-    width = max(len(action.shown) for action in ACTIONS) + 2
-    lines = [Content.assemble((action.shown.ljust(width), "bold"), action.help) for action in ACTIONS]
+def keys(scopes: Collection[Scope]) -> Content:
+    """Every key of a screen with what it does."""
+    actions = available(scopes)
+    width = max(len(action.shown) for action in actions) + 2
+    lines = [Content.assemble((action.shown.ljust(width), "bold"), action.help) for action in actions]
     return Content("\n").join([Content.styled("Keys", "bold underline"), *lines])

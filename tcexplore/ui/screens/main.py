@@ -1,47 +1,46 @@
-"""The main screen: the lines around the panes, the selection that all panes share, and the search."""
+"""The main screen: the lines around the panes, and the selection that all panes share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
 from textual import events, work
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from tcexplore.events import Standby
-from tcexplore.session import Session
-from tcexplore.ui import clipboard, editor, layout
+from tcexplore.session import Session, Snapshot
+from tcexplore.session.links import kernel_link
+from tcexplore.ui import layout
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.footer import footer
 from tcexplore.ui.header import history_line, title_line, verdict_line
-from tcexplore.ui.messages import CursorMoved, RowEntered, SearchCounted
+from tcexplore.ui.ink import MARKED
+from tcexplore.ui.kernel_mark import kernel_name, kernel_of, kernel_under
+from tcexplore.ui.messages import CursorMoved, RowEntered
 from tcexplore.ui.panes import PANES
 from tcexplore.ui.panes.board import Board
-from tcexplore.ui.panes.pane import Pane
-from tcexplore.ui.places import place_of, text_of, whole_text
 from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.scan import own_links
+from tcexplore.ui.screens.reading import ReadingScreen
+from tcexplore.ui.search_view import SearchView
 from tcexplore.ui.selection import Selection
-
-if TYPE_CHECKING:
-    from tcexplore.ui.search_bar import SearchBar
+from tcexplore.ui.walk import Walk
 
 
-class MainScreen(Screen[None]):
+class MainScreen(ReadingScreen):
     """Follows the app's session; the panes do the showing."""
 
     BINDINGS = bindings("screen")
+    SCOPES = (*ReadingScreen.SCOPES, "screen")
 
     def __init__(self) -> None:
         super().__init__()
         self.session = Session()
         self.selection = Selection()
         self.board = Board()
-        self.search_bar: SearchBar | None = None
+        self.walk = Walk(self.board, self.selection)
         self._title = RowLine(title_line(self.session, None, 0.0), id="title")
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(layout.tabs(self.board.current), id="tabs")
         self._history = RowLine(history_line(self.session), id="history")
-        self._search_from = 0
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -49,7 +48,19 @@ class MainScreen(Screen[None]):
         yield self._tabs
         yield self.board
         yield self._history
-        yield RowLine(footer, id="footer")
+        yield RowLine(footer(self.SCOPES), id="footer")
+
+    @property
+    def reader(self) -> SearchView:
+        return self.board.pane.view
+
+    @property
+    def page(self) -> tuple[str, str]:
+        spec = self.board.pane.spec
+        return spec.id, f"{spec.number} {spec.title}"
+
+    def leave(self) -> None:
+        self.board.zoomed = False
 
     # ---- the session
 
@@ -91,9 +102,18 @@ class MainScreen(Screen[None]):
     def action_zoom(self) -> None:
         self.board.zoomed = not self.board.zoomed
 
-    def action_change_form(self) -> None:
-        if not self.board.pane.change_form():
-            self.say("This pane has one form only; the graph pane has two.")
+    def action_next_view(self, by: int) -> None:
+        pane = self.board.pane
+        if len(pane.spec.views) == 1:
+            self.say("This pane has one view only; the graph and the code pane have several.")
+        pane.show_view(pane.spec.beside(pane.form, by))
+
+    def action_code(self) -> None:
+        pane = self.board.panes["graph"]
+        nodes, code = pane.spec.views[0], pane.spec.view("code")
+        there = pane.form is code and self.board.pane is pane
+        self.board.current = pane.spec.id
+        pane.show_view(nodes if there or code is None else code)
 
     # ---- selection
 
@@ -102,13 +122,33 @@ class MainScreen(Screen[None]):
         self._light(everywhere=False)
 
     def on_row_entered(self, message: RowEntered) -> None:
-        row, pane = message.row, self.board.pane
-        if row.fold is not None:
-            pane.toggle(row.fold)
-        elif row.links:
+        if message.row.fold is not None:
+            self.board.pane.toggle(message.row.fold)
+        else:
+            self.action_follow()
+
+    def action_follow(self) -> None:
+        row = self.reader.cursor_row
+        if row is None or not row.links:
+            self.say("This row leads nowhere.")
+            return
+        if self.selection.chain.isdisjoint(own_links(row)):
             self.selection.select(row.links, self.session)
             self._light(everywhere=False)
-            self.board.current = pane.spec.leads_to
+        self._follow()
+
+    @work(group="follow", exclusive=True, exit_on_error=False)
+    async def _follow(self) -> None:
+        if not await self.walk.on():
+            self.say("No other pane has anything of this row.")
+
+    def action_trail(self, by: int) -> None:
+        found = self.walk.back() if by < 0 else self.walk.forward()
+        if found is None:
+            self.say("Nothing was followed from here." if by < 0 else "There is nothing further on.")
+        elif found.links != self.selection.links:
+            self.selection.select(found.links, self.session)
+            self._light(everywhere=False)
 
     def action_next_break(self, by: int) -> None:
         if self.selection.next_break(by, self.session):
@@ -123,65 +163,33 @@ class MainScreen(Screen[None]):
             if everywhere or pane is not self.board.pane:
                 pane.view.reveal()
 
-    # ---- search
+    # ---- why two kernels are two
 
-    async def action_search(self) -> None:
-        self._search_from = self.board.pane.view.cursor
-        if self.search_bar is None:
-            # Textual's input takes 20 ms that the first frame does not have.
-            from tcexplore.ui.search_bar import SearchBar
+    def action_mark(self) -> None:
+        pane, snapshot = self.board.panes["code"], self._with_kernels
+        found = kernel_of(snapshot, kernel_under(pane.view)) if snapshot and self.board.pane is pane else None
+        if snapshot is None or found is None:
+            self.say("Put the cursor on a kernel in the code pane (5) to mark it.")
+            return
+        link = kernel_link(found)
+        again = link == pane.view.marked
+        pane.view.marked = None if again else link
+        pane.note = "" if again else f"{MARKED} {kernel_name(snapshot, link)}"
 
-            self.search_bar = SearchBar()
-            await self.mount(self.search_bar, before=self._history)
-        self.search_bar.open()
-
-    def on_search_bar_changed(self, message: SearchBar.Changed) -> None:
-        self.board.pane.view.search(message.text, self._search_from)
-
-    def on_search_bar_closed(self, message: SearchBar.Closed) -> None:
-        view = self.board.pane.view
-        if self.search_bar is not None:
-            self.search_bar.close()
-        if not message.keep:
-            view.search("", 0)
-            view.move_to(self._search_from)
-        view.focus()
-
-    def on_search_counted(self, message: SearchCounted) -> None:
-        if self.search_bar is not None:
-            self.search_bar.count(f"{message.at} of {message.count}{'' if message.done else '…'}")
-
-    def action_next_match(self, by: int) -> None:
-        self.board.pane.view.next_match(by)
-
-    def action_back(self) -> None:
-        if self.board.pane.view.sought is not None:
-            self.board.pane.view.search("", 0)
+    def action_why(self) -> None:
+        pane, snapshot = self.board.panes["code"], self._with_kernels
+        marked = kernel_of(snapshot, pane.view.marked) if snapshot else None
+        other = kernel_of(snapshot, kernel_under(pane.view)) if snapshot else None
+        if snapshot is None or marked is None or other is None or self.board.pane is not pane:
+            self.say("Why are two kernels not one? Mark one in the code pane (5) with m, go to another, press w.")
+        elif marked is other:
+            self.say("This is the marked kernel: go to another one and press w.")
         else:
-            self.board.zoomed = False
+            from tcexplore.ui.screens.why import WhyScreen
 
-    # ---- the row under the cursor, outside the screen
+            self.app.push_screen(WhyScreen(snapshot, marked, other))
 
-    def action_edit(self) -> None:
-        row = self.board.pane.view.cursor_row
-        place = place_of(row) if row else None
-        if place is None:
-            self.say("This row stands for no line of a file.")
-        elif trouble := editor.edit(self.app, place):
-            self.say(trouble, "warning")
-
-    def action_copy(self) -> None:
-        row = self.board.pane.view.cursor_row
-        if row is not None:
-            self.say(clipboard.copy(self.app, text_of(row)))
-
-    def action_copy_all(self) -> None:
-        self._copy_all(self.board.pane)
-
-    @work(group="copy", exclusive=True, exit_on_error=False)
-    async def _copy_all(self, pane: Pane) -> None:
-        self.say(clipboard.copy(self.app, await whole_text(pane.view.document)))
-
-    def say(self, text: str, severity: Literal["information", "warning"] = "information") -> None:
-        """A word at the edge of the screen; never read as markup."""
-        self.notify(text, severity=severity, markup=False)
+    @property
+    def _with_kernels(self) -> Snapshot | None:
+        """The run that the code pane shows."""
+        return self.session.view(self.board.panes["code"].form.has)

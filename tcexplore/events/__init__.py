@@ -27,7 +27,16 @@ from tcexplore.events.inductor import (
     Wrapper,
 )
 from tcexplore.events.passes import Hunk, PassRun
-from tcexplore.events.results import ACCURACY_VERDICTS, Accuracy, Deviation, GraphScript, KernelCompiled, Memory
+from tcexplore.events.results import (
+    ACCURACY_VERDICTS,
+    Accuracy,
+    CallPart,
+    CallProfiled,
+    Deviation,
+    GraphScript,
+    KernelCompiled,
+    Memory,
+)
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -63,6 +72,7 @@ VOCABULARY: dict[str, type] = {
         AtenGraph,
         CacheUsed,
         CallMade,
+        CallProfiled,
         DeviceAsked,
         EntryFound,
         FactMissing,
@@ -114,11 +124,11 @@ def decode_job(body: bytes) -> Job:
 
 __all__ = [
     "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY", "Accuracy", "AtenGraph",
-    "CacheUsed", "CallMade", "Config", "Deviation", "DeviceAsked", "EntryFound", "Event", "FactMissing", "Failed",
-    "Finished", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphScript", "Guard",
-    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
-    "KernelNotAssembled", "Location", "Memory", "ModulesImported", "OpsOutside", "Output", "PairsMeasured",
-    "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "Resources",
-    "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered", "TargetSkipped",
+    "CacheUsed", "CallMade", "CallPart", "CallProfiled", "Config", "Deviation", "DeviceAsked", "EntryFound", "Event",
+    "FactMissing", "Failed", "Finished", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured",
+    "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall",
+    "KernelCompiled", "KernelLine", "KernelNotAssembled", "Location", "Memory", "ModulesImported", "OpsOutside",
+    "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
+    "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered", "TargetSkipped",
     "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

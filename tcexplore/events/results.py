@@ -92,6 +92,30 @@ class Memory(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallPart:
+    """A part of one call. `kind` is `guards`, `dispatch`, `prologue`, `wrapper`, `epilogue`, `python` (outside every
+    compiled region), or with a `name` one of `kernel`, `extern`, `outside` (an op outside every graph) and `device`
+    (work of the device, beside the host's time). `us` are microseconds in all `count` of them in one call."""
+
+    kind: str
+    name: str
+    count: int
+    us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProfiled(Event):
+    """Where the time of one warm compiled unit goes, the mean of `times` of them under the profiler.
+
+    `total_us` is the host's time with the device waited for; the parts but those of the device add up to it.
+    """
+
+    total_us: float
+    times: int
+    parts: tuple[CallPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCompiled(Event):
     """How long a kernel took to compile, by torch's own account. `graph` is the compile id of the frame."""
 

@@ -61,6 +61,7 @@ def report(
         "memory": json_results.memory(snapshot),
         "phases": [json_timing.phase(p) for p in snapshot.phases],
         "caches": [json_kernels.cache(c) for c in snapshot.caches],
+        "one_call": json_timing.one_call(snapshot.call_profile),
         "compile_time": json_compile_time.compile_time(snapshot),
         "calls": [json_timing.call(c) for c in snapshot.calls],
         "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],

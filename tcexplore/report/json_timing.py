@@ -57,6 +57,14 @@ def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:
     }
 
 
+def one_call(found: ev.CallProfiled | None) -> Fields | None:
+    """Where the time of one call goes; null where none was profiled."""
+    if found is None:
+        return None
+    parts = [{"kind": p.kind, "name": p.name, "count": p.count, "us": p.us} for p in found.parts]
+    return {"total_us": found.total_us, "times": found.times, "parts": parts}
+
+
 def phase(timed: ev.PhaseTimed) -> Fields:
     return {"name": timed.name, "seconds": timed.seconds, "graph": timed.graph, "depth": timed.depth}
 

@@ -42,6 +42,7 @@ class Snapshot:
     timing_skipped: str = ""
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
+    call_profile: ev.CallProfiled | None = None
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
     graph_scripts: tuple[ev.GraphScript, ...] = ()
     output: tuple[ev.Output, ...] = ()
@@ -144,6 +145,7 @@ _STEPS: dict[type, Step] = {
     ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
     ev.Accuracy: _set("accuracy"),
     ev.Memory: _set("memory"),
+    ev.CallProfiled: _set("call_profile"),
     ev.KernelCompiled: _append("kernel_compiles"),
     ev.GraphScript: _append("graph_scripts"),
     ev.Output: _output,

@@ -142,6 +142,8 @@ class Run:
         workload = program.workload(mutates)
         self._hooks.guarded("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
         program.restore()
+        self._hooks.guarded("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
+        program.restore()
         self.progress.enter("timing")
         measure(workload, self.emit, self.job.time_for)
 
@@ -149,6 +151,12 @@ class Run:
         from tcexplore.capture.dynamo.outside import measure
 
         self.emit(measure(workload.compiled))
+
+    def _say_call(self, workload: Workload) -> None:
+        from tcexplore.capture.inductor.call_profile import profile_call
+
+        if self.job.examine:
+            self._hooks.emit(profile_call(workload.compiled, workload.reset or (lambda: None)))
 
     def _say_entry(self, entry: Entry) -> None:
         calls = tuple(describe(call) for call in entry.calls)

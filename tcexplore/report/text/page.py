@@ -11,6 +11,7 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text import (
     breaks,
+    call_profile,
     compile_time,
     errors,
     graphs,
@@ -37,6 +38,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Guards", guards.guards),
     ("Kernels", kernels.kernels),
     ("Timing", timing.timing),
+    ("One call", call_profile.call_profile),
     ("Compile time", compile_time.compile_time),
     ("Accuracy", results.accuracy),
     ("Memory", results.memory),

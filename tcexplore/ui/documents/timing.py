@@ -8,6 +8,7 @@ from tcexplore.events import TimingEstimate
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.ui.document import Row
+from tcexplore.ui.documents.call_profile import call_profile
 from tcexplore.ui.documents.compile_time import compile_time
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Parts, fixed
@@ -43,7 +44,7 @@ def timing(
         return Parts("", [nothing(snapshot, width, TEACHES)])
     plot = _plot(snapshot, width) if known else ()
     rows = [*_head(snapshot, width), BLANK, *plot, *_conditions(snapshot, width), *_cost(snapshot, width),
-            *accuracy(snapshot, width), *memory(snapshot, width), *compile_time(snapshot, toggled, width)]  # fmt: skip
+            *accuracy(snapshot, width), *memory(snapshot, width), *call_profile(snapshot, toggled), *compile_time(snapshot, toggled, width)]  # fmt: skip
     return Parts(_title(snapshot), [fixed(rows)])
 
 

@@ -1,0 +1,25 @@
+"""Where the time of one call goes, with a real compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import CallProfiled, Kernel
+from tcexplore.words.call_profile import headline, lines
+from tests.supervisor.runs import Runs
+from tests.worker.test_run import MLP, only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_the_parts_of_a_call_add_up_and_every_kernel_is_among_them(runs: Runs) -> None:
+    events = await runs.run(MLP, backend="inductor")
+    (found,) = only(events, CallProfiled)
+    host = [part for part in found.parts if part.kind != "device"]
+    assert sum(part.us for part in host) == pytest.approx(found.total_us, rel=0.01)
+    generated = {kernel.name for kernel in only(events, Kernel) if kernel.language != "extern"}
+    assert {part.name for part in host if part.kind == "kernel"} == generated
+    assert [part.name for part in host if part.kind == "extern"] == ["aten.addmm"]
+    assert {"guards", "wrapper", "dispatch"} <= {part.kind for part in host}
+    assert headline(found).startswith("one call under the profiler: ")
+    assert len(list(lines(found))) == len(host)

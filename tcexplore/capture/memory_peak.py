@@ -39,6 +39,15 @@ def holding(device: torch.device) -> Holding:
     return Holding("resident memory of the worker process", _resident)
 
 
+def held_by_graphs(device: torch.device) -> int:
+    """Bytes that CUDA graphs keep in memory pools of their own, where no call allocates them anew."""
+    if device.type != "cuda":
+        return 0
+    segments = torch.cuda.memory_snapshot()
+    own = [segment for segment in segments if tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)]
+    return sum(segment["total_size"] for segment in own)
+
+
 def _cuda_peak(device: torch.device, call: Callable[[], object]) -> int:
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)

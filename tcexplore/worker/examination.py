@@ -11,9 +11,10 @@ import torch
 from tcexplore.accuracy.subject import Subject
 from tcexplore.accuracy.tensors import size_of
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.memory_peak import holding, meter
+from tcexplore.capture.memory_peak import held_by_graphs, holding, meter
 from tcexplore.capture.memory_saved import saved_for_backward
 from tcexplore.events import Accuracy, Memory
+from tcexplore.words.quantities import size
 from tcexplore.worker.program import Function, Program
 
 
@@ -72,8 +73,13 @@ class Examination:
                 compiling_adds=adds,
                 compiling_method=self._holding.method,
                 saved=self._saved(weights) if program.train else None,
+                notes=self._notes(),
             )
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        pools = held_by_graphs(self._program.device)
+        return (f"CUDA graphs keep {size(pools)} of their own, which no call allocates anew",) if pools else ()
 
     def _once(self, side: Function) -> None:
         """Every call, the outputs let go after each."""

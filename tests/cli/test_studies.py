@@ -1,0 +1,93 @@
+"""`compare`, `sweep` and `blame` from arguments to exit status, with a supervisor that plays back events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.cli import main
+from tests.study.playing import Playback, failed, timed
+
+Story = Callable[[ev.Job], Sequence[ev.Event]]
+Study = Callable[..., int]
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text("import torch\n")
+
+    def run(story: Story, *arguments: str) -> int:
+        supervisor = SimpleNamespace(Supervisor=lambda emit: Playback(emit, story))
+        monkeypatch.setitem(sys.modules, "tcexplore.supervisor", supervisor)
+        return main(list(arguments))
+
+    return run
+
+
+def good(_: ev.Job) -> list[ev.Event]:
+    return [timed(1.5), ev.Accuracy(verdict="identical"), ev.Finished()]
+
+
+def test_compare_prints_a_row_for_each_cell(study: Study, capsys: pytest.CaptureFixture[str]):
+    assert study(good, "compare", "model.py", "--modes", "default", "--dynamic", "false") == 0
+    out, err = capsys.readouterr()
+    assert out.count("1.50×") == 3
+    assert err == ""
+
+
+def test_ctrl_c_keeps_what_is_there(study: Study, capsys: pytest.CaptureFixture[str]):
+    def story(job: ev.Job) -> list[ev.Event]:
+        if job.run < 3:
+            return good(job)
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        return []
+
+    assert study(story, "compare", "model.py", "--json") == 130
+    report = json.loads(capsys.readouterr().out)
+    assert (report["stopped"], len(report["cells"])) == (True, 2)
+
+
+def test_a_study_in_which_nothing_works_fails(study: Study):
+    assert study(lambda _: [failed()], "compare", "model.py") == 3
+    assert study(lambda _: [failed()], "sweep", "model.py", "--sizes", "1,2") == 3
+
+
+def test_sweep_prints_json(study: Study, capsys: pytest.CaptureFixture[str]):
+    assert study(good, "sweep", "model.py", "--sizes", "1,2", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["helps_from"] == {"static": 1, "dynamic": 1}
+
+
+@pytest.mark.parametrize(
+    ("guilty", "status", "said"),
+    [
+        ("", 0, "No layer is to blame"),
+        ("aot_eager", 1, "To blame: AOTAutograd"),
+        ("inductor", 1, "To blame: Inductor's"),
+    ],
+)
+def test_blame_names_the_layer(
+    study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path, guilty: str, status: int, said: str
+):
+    def story(job: ev.Job) -> list[ev.Event]:
+        return [failed()] if job.config.backend == guilty else good(job)
+
+    assert study(story, "blame", "model.py", "--repro", "there") == status
+    assert said in capsys.readouterr().out
+    assert (tmp_path / "there" / "repro.py").exists() == bool(guilty)
+
+
+def test_a_file_that_is_not_there_is_said_at_once(study: Study, capsys: pytest.CaptureFixture[str]):
+    for command in (["compare"], ["sweep", "--sizes", "1"], ["blame"]):
+        assert study(good, *command, "gone.py") == 2
+        assert capsys.readouterr().err == "tcexplore: gone.py does not exist.\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tcexplore import __version__
 from tcexplore.cli import kinds, studies
-from tcexplore.cli.options import Parser, compile_options, config, report_options
+from tcexplore.cli.options import Parser, compile_options, config, report_options, target_options
 from tcexplore.cli.request import TIME_FOR, Limits, Request
 
 COMMANDS = """\
@@ -47,6 +47,7 @@ def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )
     parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
     compile_options(parser)
+    target_options(parser)
     given = parser.parse_args(arguments)
     return Request("app", given.file, argv, config(given))
 
@@ -59,6 +60,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
         "2 the file or the arguments are at fault, 3 the compiler or the worker failed",
     )
     compile_options(parser)
+    target_options(parser)
     report = parser.add_argument_group("report and limits")
     report_options(report, TIME_FOR)
     report.add_argument(

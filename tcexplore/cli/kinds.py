@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 from typing import TypeVar
+
+from tcexplore.targets.table import NATIVE, TargetError, find
 
 Item = TypeVar("Item")
 
@@ -57,6 +60,16 @@ def dynamic(text: str) -> bool | None:
     if text not in DYNAMIC:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(DYNAMIC)}")
     return DYNAMIC[text]
+
+
+def target(text: str) -> str:
+    """A name of the device table as it is, a file by its whole path: the worker stands in another folder."""
+    if text == NATIVE:
+        return text
+    try:
+        return find(os.path.abspath(text) if text.endswith(".toml") else text).named
+    except TargetError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def several(kind: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:

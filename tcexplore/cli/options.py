@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from tcexplore.cli import kinds
 from tcexplore.cli.request import TIMEOUT
 from tcexplore.events.run import Config
+from tcexplore.targets.table import NATIVE, targets
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,6 +34,21 @@ def config(given: argparse.Namespace) -> Config:
         inputs=tuple(given.input),
         seed=given.seed,
         threads=given.threads,
+        target=getattr(given, "target", NATIVE),
+        assembly=getattr(given, "assembly", False),
+    )
+
+
+def target_options(parser: argparse.ArgumentParser) -> None:
+    """The device whose code is shown, and how far it is brought."""
+    options = parser.add_argument_group("code for a GPU")
+    options.add_argument(
+        "--target", type=kinds.target, default=NATIVE, metavar="NAME",
+        help=f"a GPU that this machine need not have, to show the code for: {', '.join(targets())}, or a TARGET.toml "
+        f"of one's own (default: {NATIVE}, the device in the machine)",
+    )  # fmt: skip
+    options.add_argument(
+        "--assembly", action="store_true", help="bring C++ kernels to assembly too: some seconds for each"
     )
 
 

@@ -61,6 +61,7 @@ from tcexplore.events.targets import (
     Stage,
     TargetLowered,
     TargetSkipped,
+    Vectors,
 )
 from tcexplore.events.text import clean
 from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
@@ -130,5 +131,5 @@ __all__ = [
     "KernelCompiled", "KernelLine", "KernelNotAssembled", "Location", "Memory", "ModulesImported", "OpsOutside",
     "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
     "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered", "TargetSkipped",
-    "TimingEstimate", "TimingSkipped", "Wrapper", "clean", "decode", "decode_job", "encode",
+    "TimingEstimate", "TimingSkipped", "Vectors", "Wrapper", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -44,6 +44,7 @@ class Partitioned(Event):
     graph: str
     saved: tuple[SavedTensor, ...] = ()
     recomputed: tuple[str, ...] = ()
+    target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

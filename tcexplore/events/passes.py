@@ -35,3 +35,4 @@ class PassRun(Event):
     before: int
     after: int
     hunks: tuple[Hunk, ...] = ()
+    target: str = "native"

@@ -19,6 +19,9 @@ class Config:
     device: str | None = None
     """Move model and inputs here; None leaves them where the file put them."""
     target: str = "native"
+    """The device to show code for: the one in the machine, a name of the device table, or the path of a TOML file."""
+    assembly: bool = False
+    """Whether C++ kernels are brought to assembly too: some seconds each."""
     inputs: tuple[str, ...] = ()
     """`--input` specifications such as `f32[64,512]` or `mask=bool[64]`."""
     seed: int = 0
@@ -80,7 +83,10 @@ class PhaseStarted(Event):
     """Seconds since the job arrived."""
 
 
-PHASES = ("importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "accuracy", "timing")
+PHASES = (
+    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
+    "timing",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

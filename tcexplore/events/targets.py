@@ -71,11 +71,27 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Vectors:
+    """How much of a C++ kernel's arithmetic is vectorised, counted in its assembly.
+
+    `vectorised` tells if most floating-point arithmetic is packed, None where the kernel has none; `width` is the
+    widest vector register used, in bits; `packed` and `scalar` count arithmetic instructions; `calls` are the
+    functions called from inside.
+    """
+
+    vectorised: bool | None
+    width: int
+    packed: int
+    scalar: int
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAssembled(Event):
     """A kernel in one autotuning configuration (`XBLOCK=8, num_warps=2, num_stages=1`), down to the machine's code.
 
     `graph`, `phase`, `kernel` and `target` are those of the `Kernel`. `resources` is None for code that does not run
-    on a GPU.
+    on a GPU, `vectors` for code that does.
     """
 
     graph: str
@@ -85,6 +101,7 @@ class KernelAssembled(Event):
     config: str
     stages: tuple[Stage, ...]
     resources: Resources | None = None
+    vectors: Vectors | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

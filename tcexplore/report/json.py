@@ -7,15 +7,20 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.report import json_aot, json_compile_time, json_graphs, json_kernels, json_results, json_timing
+from tcexplore.report import (
+    json_aot,
+    json_compile_time,
+    json_graphs,
+    json_kernels,
+    json_results,
+    json_targets,
+    json_timing,
+)
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fusions
 from tcexplore.words.paths import shown
 
 SCHEMA = 1
 """Goes up with any change that a reader of the report could notice as wrong: a name gone, a meaning changed."""
-
-NOT_MEASURED = ("resources", "stages")
 
 NOT_REACHED = "the run did not come to the comparison of eager and compiled"
 
@@ -30,7 +35,6 @@ def report(
     `machine` is the worker's greeting, None when there was no worker; `exceeded` are the limits not kept; the
     recommendation is for `calls` calls, None for any number.
     """
-    fusions = Fusions(snapshot)
     return {
         "schema": SCHEMA,
         "tcexplore": __version__,
@@ -50,7 +54,10 @@ def report(
         "guard_latency_us": {i.graph: i.latency_us for i in snapshot.guards},
         "recompiles": [json_graphs.recompile(r) for r in snapshot.recompiles],
         "aten_graphs": [json_graphs.aten_graph(g) for g in snapshot.aten_graphs],
-        "kernels": [json_kernels.kernel(k, fusions.fused(k)) for k in snapshot.kernels],
+        "kernels": json_kernels.kernels(snapshot),
+        "lowered": json_targets.lowered(snapshot),
+        "not_lowered": json_targets.not_lowered(snapshot),
+        "device_asked": json_targets.asked(snapshot),
         "wrapper": [json_kernels.wrapper(w) for w in snapshot.wrappers],
         "fusion": [json_kernels.fusion(f) for f in snapshot.fusion],
         "line_traffic": json_kernels.traffic(snapshot),
@@ -119,7 +126,7 @@ def failure(failed: ev.Failed | None) -> Fields | None:
 
 
 def _missing(snapshot: Snapshot) -> Iterable[Fields]:
-    """Why facts are null: what this torch does not give, then what this tcexplore does not ask for."""
+    """Why facts are null: what this torch does not give, then what this run did not ask for."""
     for missing in snapshot.missing:
         yield {"fact": missing.fact, "symbol": missing.symbol, "reason": missing.reason}
     if snapshot.timing is None and snapshot.timing_skipped:
@@ -130,5 +137,4 @@ def _missing(snapshot: Snapshot) -> Iterable[Fields]:
         yield {"fact": "accuracy", "symbol": None, "reason": reason}
     if snapshot.memory is None and "memory" not in known:
         yield {"fact": "memory", "symbol": None, "reason": NOT_REACHED}
-    for fact in NOT_MEASURED:
-        yield {"fact": fact, "symbol": None, "reason": f"tcexplore {__version__} does not measure it"}
+    yield from json_targets.why_null(snapshot)

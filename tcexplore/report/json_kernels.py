@@ -6,8 +6,9 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.report.json_graphs import pair
+from tcexplore.report.json_targets import codes, machine
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fused
+from tcexplore.session.fusion import Fused, Fusions
 from tcexplore.session.heat import heat
 from tcexplore.words.fusion import plain
 from tcexplore.words.paths import shown
@@ -15,7 +16,16 @@ from tcexplore.words.paths import shown
 Fields = dict[str, Any]
 
 
-def kernel(kernel: ev.Kernel, what: Fused) -> Fields:
+def kernels(snapshot: Snapshot) -> list[Fields]:
+    """The kernels of every device that there is code for, those of the run's target first."""
+    found: list[Fields] = []
+    for run in codes(snapshot):
+        fusions = Fusions(run)
+        found += [_kernel(run, kernel, fusions.fused(kernel)) for kernel in run.kernels]
+    return found
+
+
+def _kernel(snapshot: Snapshot, kernel: ev.Kernel, what: Fused) -> Fields:
     return {
         "name": kernel.name,
         "graph": kernel.graph,
@@ -37,8 +47,7 @@ def kernel(kernel: ev.Kernel, what: Fused) -> Fields:
         "bytes_saved": kernel.bytes_saved,
         "flops": kernel.flops,
         "calls": [_call(call) for call in kernel.calls],
-        "resources": None,
-        "stages": None,
+        **machine(snapshot, kernel),
     }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tcexplore.session.code import NATIVE
 from tcexplore.session.snapshot import Snapshot
 
 
 def kept_for_backward(snapshot: Snapshot) -> int | None:
-    """Bytes that the compiled forward hands to the backward, inputs left out; None where a size is unknown or nothing
-    was partitioned."""
-    sizes = [saved.bytes for part in snapshot.partitions for saved in part.saved if not saved.input]
+    """Bytes that the compiled forward, as it runs here, hands to the backward, inputs left out; None where a size is
+    unknown or nothing was partitioned."""
+    partitions = snapshot.code(NATIVE).partitions
+    sizes = [saved.bytes for part in partitions for saved in part.saved if not saved.input]
     known = [size for size in sizes if size is not None]
-    return sum(known) if snapshot.partitions and len(known) == len(sizes) else None
+    return sum(known) if partitions and len(known) == len(sizes) else None

@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.session.code import FIELDS, NATIVE, Code, as_fields, grown, target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One run. `status` is `running`, `ok` or `failed`; tuples hold events in the order of their arrival."""
+    """One run. `status` is `running`, `ok` or `failed`; tuples hold events in the order of their arrival.
+
+    What is known of the code (`aten_graphs` to `roofline`) is that for `target`, the device in view; `elsewhere` has
+    the same for the others.
+    """
 
     run: int
     file: str
@@ -28,12 +33,20 @@ class Snapshot:
     outside: ev.OpsOutside | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
+    target: str = NATIVE
     aten_graphs: tuple[ev.AtenGraph, ...] = ()
     partitions: tuple[ev.Partitioned, ...] = ()
     passes: tuple[ev.PassRun, ...] = ()
     kernels: tuple[ev.Kernel, ...] = ()
     wrappers: tuple[ev.Wrapper, ...] = ()
     fusion: tuple[ev.FusionDecision, ...] = ()
+    lowered: tuple[ev.TargetLowered, ...] = ()
+    not_lowered: tuple[ev.TargetSkipped, ...] = ()
+    assembled: tuple[ev.KernelAssembled, ...] = ()
+    not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
+    roofline: tuple[ev.RooflinePoint, ...] = ()
+    elsewhere: tuple[Code, ...] = ()
+    asked: tuple[ev.DeviceAsked, ...] = ()
     caches: tuple[ev.CacheUsed, ...] = ()
     phases: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()
@@ -61,13 +74,34 @@ class Snapshot:
     @property
     def complete(self) -> bool:
         """Whether everything but further timing is known: the compile is over and nothing failed."""
-        return self.status == "ok" or (self.status == "running" and self.phase in ("accuracy", "timing"))
+        return self.status == "ok" or (self.status == "running" and self.phase in SETTLED)
 
     def apply(self, event: ev.Event) -> Snapshot:
         """This snapshot with one more event in it; an event of another run leaves it as it is."""
         step = _STEPS.get(type(event))
         return self if step is None or event.run != self.run else step(self, event)
 
+    def code(self, target: str) -> Code:
+        """What is known of the code for a device; empty where it was not asked for."""
+        if target == self.target:
+            return Code(**as_fields(self))
+        return next((code for code in self.elsewhere if code.target == target), Code(target=target))
+
+    def on(self, target: str) -> Snapshot:
+        """The same run with the code for another device in view."""
+        if target == self.target:
+            return self
+        others = tuple(code for code in self.elsewhere if code.target != target)
+        return replace(self, **as_fields(self.code(target)), elsewhere=(*others, self.code(self.target)))
+
+
+def begun(job: ev.Job) -> Snapshot:
+    """A run of which nothing is known yet but its job; the code for its own target is in view."""
+    return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
+
+
+SETTLED = ("accuracy", "assembling", "timing")
+"""Phases in which nothing is compiled any more."""
 
 Step = Callable[[Snapshot, Any], Snapshot]
 
@@ -89,6 +123,14 @@ def _set(field: str) -> Step:
         return replace(snapshot, **changed)
 
     return step
+
+
+def _code(snapshot: Snapshot, event: Any) -> Snapshot:
+    """An event of one device's code goes to what is in view, or to what is known of that device."""
+    if event.target == snapshot.target:
+        return _append(FIELDS[type(event)])(snapshot, event)
+    others = tuple(code for code in snapshot.elsewhere if code.target != event.target)
+    return replace(snapshot, elsewhere=(*others, grown(snapshot.code(event.target), event)))
 
 
 def _output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
@@ -131,12 +173,8 @@ _STEPS: dict[type, Step] = {
     ev.OpsOutside: _set("outside"),
     ev.GuardsInstalled: _append("guards"),
     ev.Recompiled: _append("recompiles"),
-    ev.AtenGraph: _append("aten_graphs"),
-    ev.Partitioned: _append("partitions"),
-    ev.PassRun: _append("passes"),
-    ev.Kernel: _append("kernels"),
-    ev.Wrapper: _append("wrappers"),
-    ev.FusionDecision: _append("fusion"),
+    **dict.fromkeys(FIELDS, _code),
+    ev.DeviceAsked: _append("asked"),
     ev.CacheUsed: _append("caches"),
     ev.PhaseTimed: _append("phases"),
     ev.CallMade: _append("calls"),

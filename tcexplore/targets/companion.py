@@ -1,4 +1,4 @@
-"""Lowers for a target, beside the run, every graph that Dynamo captures; and again for another target when asked."""
+"""Keeps every graph that Dynamo captures, to lower it for a target once the run's own code is there, and for others."""
 
 from __future__ import annotations
 
@@ -21,44 +21,49 @@ CALL_BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A Dynamo graph as it was before the backend changed it, with the compile that it belongs to."""
+    """A Dynamo graph as it was before the backend changed it, with the compile that it belongs to, and whether its
+    caller asked for gradients."""
 
     graph: torch.fx.GraphModule
     inputs: tuple[Any, ...]
     compile: CompileContext | None
+    grad: bool = True
 
 
 class Companion:
-    """Code for `target` of all that is compiled from `install` on; `emit` is what the hooks emit with, tagged.
+    """The graphs of all that is compiled between `install` and the first `lower`; `emit` is what the hooks emit with,
+    tagged.
 
-    The graphs are kept, so that `switch` needs no new trace of the person's program.
+    They are lowered after the run's own compile, whose time is measured, and need no new trace of the person's program.
     """
 
-    def __init__(self, target: Target, emit: Callable[[Event], None]) -> None:
-        self.target = target
+    def __init__(self, emit: Callable[[Event], None]) -> None:
         self.emit = emit
         self.captured: list[Captured] = []
         self._before: list[Captured] = []
+        self._open = True
 
     def install(self, hooks: Hooks) -> bool:
-        """Lower each graph once its own backend has finished with it; False where this torch has no place for it."""
-        return hooks.watch("code for a target", CALL_BACKEND, before=self._capture, after=self._lower)
+        """Keep each graph that its own backend compiled; False where this torch has no place for it."""
+        return hooks.watch("code for a target", CALL_BACKEND, before=self._arrived, after=self._done, failed=self._lost)
 
-    def switch(self, target: Target) -> None:
-        """Lower everything captured so far for another target."""
-        self.target = target
+    def lower(self, target: Target) -> None:
+        """Generate the code of every graph for `target`; to be called again for another one."""
+        self._open = False
         for captured in self.captured:
-            self._lower_one(captured)
+            current = compile_context(captured.compile) if captured.compile else contextlib.nullcontext()
+            with current, torch.set_grad_enabled(captured.grad):
+                lower(captured.graph, captured.inputs, target, self.emit)
 
-    def _capture(self, _: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> None:
-        self._before.append(Captured(copied(gm), tuple(example_inputs), CompileContext.try_get()))
+    def _arrived(self, _: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> None:
+        self._before.append(
+            Captured(copied(gm), tuple(example_inputs), CompileContext.try_get(), torch.is_grad_enabled())
+        )
 
-    def _lower(self, *_: Any, **__: Any) -> None:
+    def _done(self, *_: Any, **__: Any) -> None:
         captured = self._before.pop()
-        self.captured.append(captured)
-        self._lower_one(captured)
+        if self._open:
+            self.captured.append(captured)
 
-    def _lower_one(self, captured: Captured) -> None:
-        current = compile_context(captured.compile) if captured.compile else contextlib.nullcontext()
-        with current:
-            lower(captured.graph, captured.inputs, self.target, self.emit)
+    def _lost(self, *_: Any, **__: Any) -> None:
+        self._before.pop()

@@ -7,10 +7,10 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from tcexplore.events.targets import Stage
+from tcexplore.events.targets import Stage, Vectors
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"', re.M)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
@@ -27,18 +27,11 @@ class NotCompiledError(RuntimeError):
     """The C++ compiler could not be run on the kernel; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class CpuAssembly:
-    """`stage` is the assembly with its source lines. `vectorised` tells if most floating-point arithmetic is packed,
-    None where the kernel has none; `width` is the widest vector register used, in bits; `packed` and `scalar` count
-    arithmetic instructions; `calls` are the functions called from inside."""
+class CpuAssembly(NamedTuple):
+    """`stage` is the assembly with its source lines, `vectors` what is vectorised in it."""
 
     stage: Stage
-    vectorised: bool | None
-    width: int
-    packed: int
-    scalar: int
-    calls: tuple[str, ...]
+    vectors: Vectors
 
 
 def assemble(source: str) -> CpuAssembly:
@@ -87,11 +80,13 @@ def describe(assembly: str, file: str) -> CpuAssembly:
             "\n".join(text for text, _ in lines),
             tuple((n, line) for n, (_, line) in enumerate(lines, 1) if line),
         ),
-        vectorised=packed > scalar if packed + scalar else None,
-        width=max((_width(*instruction) for instruction in instructions), default=0),
-        packed=packed,
-        scalar=scalar,
-        calls=tuple(dict.fromkeys(calls)),
+        vectors=Vectors(
+            vectorised=packed > scalar if packed + scalar else None,
+            width=max((_width(*instruction) for instruction in instructions), default=0),
+            packed=packed,
+            scalar=scalar,
+            calls=tuple(dict.fromkeys(calls)),
+        ),
     )
 
 

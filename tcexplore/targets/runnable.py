@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Iterator
 from unittest import mock
 
+import torch
 import torch._inductor.config as inductor_config
 from torch._inductor.graph import GraphLowering
 
@@ -30,7 +31,8 @@ def runnable(graphs: Iterable[Captured], target: Target) -> dict[str, str]:
         contextlib.redirect_stderr(io.StringIO()),
     ):
         for captured in graphs:
-            lower(captured.graph, captured.inputs, target, lambda _: None)
+            with torch.set_grad_enabled(captured.grad):
+                lower(captured.graph, captured.inputs, target, lambda _: None)
     return dict(pair for code in codes for pair in _kernels(code))
 
 

@@ -7,10 +7,18 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from tcexplore.events import AtenGraph, CacheUsed, Event, FusionDecision, Kernel, PhaseStarted, PhaseTimed, Wrapper
+from tcexplore.events import (
+    AtenGraph,
+    Event,
+    FactMissing,
+    FusionDecision,
+    Kernel,
+    Partitioned,
+    PassRun,
+    Wrapper,
+)
 
-_TAGGED = (AtenGraph, FusionDecision, Kernel, Wrapper)
-_NOT_THE_RUNS = (CacheUsed, PhaseStarted, PhaseTimed)
+_TAGGED = (AtenGraph, FusionDecision, Kernel, Partitioned, PassRun, Wrapper)
 
 
 @dataclass(slots=True)
@@ -47,7 +55,7 @@ def unseen() -> Iterator[None]:
 
 def tagged(emit: Callable[[Event], None]) -> Callable[[Event], None]:
     """`emit` for all hooks: sets the target on what a lowering generates, and drops what says how the run goes on
-    (phases, caches), since that lowering is no part of the run."""
+    (phases, caches, compile times), since that lowering is no part of the run."""
 
     def emit_tagged(event: Event) -> None:
         lowering = _current.get()
@@ -58,7 +66,7 @@ def tagged(emit: Callable[[Event], None]) -> Callable[[Event], None]:
         elif isinstance(event, _TAGGED):
             lowering.kernels += isinstance(event, Kernel) and event.language == "triton"
             emit(replace(event, target=lowering.target))
-        elif not isinstance(event, _NOT_THE_RUNS):
+        elif isinstance(event, FactMissing):
             emit(event)
 
     return emit_tagged

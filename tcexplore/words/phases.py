@@ -11,7 +11,9 @@ PHASES = {
     "inductor": "Inductor",
     "compiler": "C++ or Triton compiler",
     "backward": "backward pass",
+    "lowering": "lowering for the target",
     "accuracy": "comparing results",
+    "assembling": "assembling kernels",
     "timing": "timing",
 }
 """The phases of a run in words; `` is before the first one."""

@@ -19,21 +19,25 @@ from tcexplore.worker.program import Function, Program
 
 
 class Examination:
-    """Compares both sides of a program that is compiled after this is made and before `report` is called."""
+    """Compares both sides of a program that is compiled between `__init__` and `compiled`."""
 
     def __init__(self, program: Program, hooks: Hooks) -> None:
         self._program = program
         self._hooks = hooks
         self._holding = holding(program.device)
         self._held = self._holding.now()
+        self._adds: int | None = None
+
+    def compiled(self) -> None:
+        """Note what compiling added to the memory that is held, before anything else is done."""
+        held = self._holding.now()
+        self._adds = None if held is None or self._held is None else held - self._held
 
     def report(self) -> None:
         """Emit `Accuracy` and `Memory`; what fails costs that fact only."""
-        held = self._holding.now()
-        adds = None if held is None or self._held is None else held - self._held
         self._hooks.emit(self._accuracy())
         self._program.restore()
-        self._hooks.guarded("memory", "torch.profiler:profile", self._say_memory, adds)
+        self._hooks.guarded("memory", "torch.profiler:profile", self._say_memory)
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:
@@ -56,7 +60,7 @@ class Examination:
             warm(function)
         return function
 
-    def _say_memory(self, adds: int | None) -> None:
+    def _say_memory(self) -> None:
         program = self._program
         how = meter(program.device)
         peaks = [how.peak(partial(self._once, side)) for side in (program.eager, program.compiled)]
@@ -70,7 +74,7 @@ class Examination:
                 inputs=size_of(program.tensors()),
                 eager_peak=peaks[0],
                 compiled_peak=peaks[1],
-                compiling_adds=adds,
+                compiling_adds=self._adds,
                 compiling_method=self._holding.method,
                 saved=self._saved(weights) if program.train else None,
                 notes=self._notes(),

@@ -31,6 +31,7 @@ from tcexplore.events import (
 )
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import process, settings
+from tcexplore.worker.beside import Beside
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.execute import Source
 from tcexplore.worker.failure import failed
@@ -55,7 +56,8 @@ class Run:
 
     def __init__(self, job: Job, channel: Channel, threads: int) -> None:
         self.job = job
-        self.emit = channel.emit
+        self._beside = Beside(job.config, channel.emit)
+        self.emit = self._beside.emit
         self.project = Project(job.file)
         self.progress = Progress(self.emit)
         self.eager_done = False
@@ -70,6 +72,7 @@ class Run:
         settings.apply(self.job.config, self._threads, self.emit)
         trace = install_all(self._hooks, self.project)
         phases.install(self._hooks, trace, self.progress.enter)
+        self._beside.install(self._hooks, self.project)
         if self.job.graph_scripts:
             graph_script.install(self._hooks, trace)
         self._frames = FrameCounter(trace)
@@ -90,6 +93,8 @@ class Run:
         finally:
             self._say_modules()
             self._say_sources()
+        self._beside.lower(self.progress.enter)
+        self._beside.finish(self.progress.enter)
         self.emit(TimingSkipped(reason="the file calls its compiled code itself: it has no eager form to compare with"))
 
     def _module(self, source: Source) -> None:
@@ -112,12 +117,15 @@ class Run:
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks)
         self._calls(program, "compiled", program.compiled)
+        examination.compiled()
         self._say_modules()
         self._say_sources()
         process.be_quiet()
+        self._beside.lower(self.progress.enter)
         if self.job.examine:
             self.progress.enter("accuracy")
             examination.report()
+        self._beside.finish(self.progress.enter)
         self._measure(program, mutates)
 
     def _calls(self, program: Program, what: str, function: Callable[..., Any]) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
 
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import Limits, Study
@@ -97,3 +100,15 @@ def test_help_names_the_commands_and_the_exit_status(capsys: pytest.CaptureFixtu
         text = capsys.readouterr().out
         assert ended.value.code == 0
         assert all(word in text for word in words)
+
+
+def test_a_target_is_checked_before_anything_is_started(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert parse(["check", "m.py", "--target", "h100"]).config.target == "h100"
+    assert parse(["m.py"]).config.target == "native"
+    own = tmp_path / "own.toml"
+    own.write_text('like = "l4"')
+    assert parse(["m.py", "--target", str(own)]).config.target == str(own)
+    with pytest.raises(SystemExit) as left:
+        parse(["m.py", "--target", "v100"])
+    assert left.value.code == 2
+    assert "use one of h100, h200, a100" in capsys.readouterr().err

@@ -102,6 +102,6 @@ extern "C" void kernel_scalar(const float* a, float* b) {
 def test_cpp_assembly_with_lines_and_vectorisation():
     made = cpu_assembly.assemble(CPP)
     text, source = made.stage.text.splitlines(), CPP.splitlines()
-    assert (made.width, made.packed, made.scalar, made.vectorised) == (128, 1, 1, False)
+    assert (made.vectors.width, made.vectors.packed, made.vectors.scalar, made.vectors.vectorised) == (128, 1, 1, False)
     divisions = [source[line - 1].strip() for n, line in made.stage.lines if "div" in text[n - 1]]
     assert divisions == ["b[i] = a[i] / b[i];", "b[0] = a[0] / b[0];"]

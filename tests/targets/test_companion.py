@@ -35,7 +35,7 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
     for room in (inductor, kernels, wrapper):
         room.install(hooks, trace, Project(__file__))
     trace.install()
-    companion = Companion(find("l4"), emit)
+    companion = Companion(emit)
     assert companion.install(hooks)
     traced: list[int] = []
 
@@ -48,7 +48,9 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
         x, w = torch.randn(32, 64), torch.randn(64, 48, requires_grad=True)
         with inductor_config.patch(fx_graph_cache=False), aot_config.patch(enable_autograd_cache=False):
             torch.compile(model, backend="inductor")(x, w).backward()
-        companion.switch(find("h100"))
+        assert not [e for e in events if type(e) is TargetLowered], "the run's own code comes first"
+        for name in ("l4", "h100"):
+            companion.lower(find(name))
         count = len(events)
         files = runnable(companion.captured, find("h100"))
     finally:

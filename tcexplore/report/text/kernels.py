@@ -10,6 +10,8 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
+from tcexplore.session.machine import machine
+from tcexplore.words import targets as words
 from tcexplore.words.paths import at
 from tcexplore.words.quantities import size
 
@@ -23,6 +25,22 @@ def kernels(snapshot: Snapshot) -> Iterable[RenderableType]:
             yield labelled("fuses" if len(kernel.ops) > 1 else "op", ", ".join(kernel.ops))
         if kernel.source_lines:
             yield labelled("lines", _lines(kernel.source_lines, snapshot.file), "dim")
+        yield from _machine(snapshot, kernel)
+
+
+def _machine(snapshot: Snapshot, kernel: ev.Kernel) -> Iterable[RenderableType]:
+    """What the kernel takes of its device, as far as it was brought there."""
+    made, failed, point = machine(snapshot, kernel)
+    if made and made.resources:
+        yield labelled("takes", words.takes(made.resources))
+        for warning in made.resources.warnings:
+            yield indented(f"! {warning}", "yellow", by=4)
+    if made and made.vectors:
+        yield labelled("assembly", words.vectors(made.vectors))
+    if failed:
+        yield labelled("not assembled", failed.reason, "yellow")
+    if point:
+        yield labelled("time", words.estimate(point), "dim")
 
 
 def _title(kernel: ev.Kernel) -> Text:

@@ -19,6 +19,7 @@ from tcexplore.report.text import (
     kernels,
     output,
     results,
+    targets,
     timing,
     verdict,
 )
@@ -36,6 +37,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Graphs", graphs.graphs),
     ("Recompiles", guards.recompiles),
     ("Guards", guards.guards),
+    ("Target", targets.target),
     ("Kernels", kernels.kernels),
     ("Timing", timing.timing),
     ("One call", call_profile.call_profile),

@@ -1,0 +1,25 @@
+"""What is to be said of code for a device that is not in the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+
+from tcexplore.report.text.layout import indented
+from tcexplore.session import Snapshot
+from tcexplore.words import targets as words
+from tcexplore.words.paths import at
+
+
+def target(snapshot: Snapshot) -> Iterable[RenderableType]:
+    """The graphs without code, the lines that ask for the device, and what was assumed."""
+    if said := words.about(snapshot):
+        yield indented(said, "dim")
+    for skipped in snapshot.not_lowered:
+        yield indented(words.not_lowered(skipped), "bold yellow")
+    for asked in snapshot.asked:
+        where = f"{at(asked.location, snapshot.file)}: " if asked.location else ""
+        yield indented(where + words.asked(asked), "yellow")
+    for note in words.assumptions(snapshot):
+        yield indented(note, "dim")

@@ -1,0 +1,42 @@
+"""What is known of one kernel beyond its source: machine code, resources, its place under the roof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol, TypeVar
+
+from tcexplore import events as ev
+from tcexplore.session.code import Code
+from tcexplore.session.snapshot import Snapshot
+
+
+class OfKernel(Protocol):
+    """An event about one kernel."""
+
+    @property
+    def graph(self) -> str: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def kernel(self) -> str: ...
+
+
+Found = TypeVar("Found", bound=OfKernel)
+
+
+class Machine(NamedTuple):
+    """`made` has the configuration that runs, or the first; each is None where nothing was said."""
+
+    made: ev.KernelAssembled | None
+    failed: ev.KernelNotAssembled | None
+    point: ev.RooflinePoint | None
+
+
+def machine(code: Code | Snapshot, kernel: ev.Kernel) -> Machine:
+    """What the code in view says of one of its kernels."""
+    return Machine(_first(code.assembled, kernel), _first(code.not_assembled, kernel), _first(code.roofline, kernel))
+
+
+def _first(events: Iterable[Found], kernel: ev.Kernel) -> Found | None:
+    wanted = (kernel.graph, kernel.phase, kernel.name)
+    return next((event for event in events if (event.graph, event.phase, event.kernel) == wanted), None)

@@ -1,0 +1,82 @@
+"""What a run does beside the person's program: code for the target, and machine code of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+import torch._inductor.config as inductor_config
+
+from tcexplore.capture.hooks import Emit, Hooks
+from tcexplore.capture.project import Project
+from tcexplore.events import Config, Event, Kernel
+from tcexplore.targets.table import NATIVE, find
+from tcexplore.targets.tag import tagged
+
+if TYPE_CHECKING:
+    from tcexplore.targets.companion import Companion
+    from tcexplore.worker.assembly import Assembly
+
+
+class Beside:
+    """`emit` is for all that watches the run: it also hands every kernel on to be assembled.
+
+    Nothing of this is done while the person's code is compiled or timed: that is measured.
+    """
+
+    def __init__(self, config: Config, emit: Emit) -> None:
+        self.emit = tagged(self._pass_on)
+        self._config = config
+        self._emit = emit
+        self._companion: Companion | None = None
+        self._assembly: Assembly | None = None
+        self._cpp: list[Kernel] = []
+
+    def install(self, hooks: Hooks, project: Project) -> None:
+        """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
+        if self._config.target == NATIVE:
+            return
+        find(self._config.target)
+        from tcexplore.targets import asked
+        from tcexplore.targets.companion import Companion
+
+        self._companion = Companion(self.emit)
+        self._companion.install(hooks)
+        asked.install(hooks, project)
+
+    def lower(self, enter: Callable[[str], None]) -> None:
+        """Generate the target's code of every graph, in the phase `lowering`; its kernels are assembled meanwhile."""
+        if self._companion is None:
+            return
+        from tcexplore.worker.assembly import Assembly
+
+        enter("lowering")
+        target = find(self._config.target)
+        self._assembly = Assembly(target, self._emit)
+        # What the backend was told with the mode stands in no graph.
+        with inductor_config.patch(torch._inductor.list_mode_options(self._config.mode, self._config.dynamic)):
+            self._companion.lower(target)
+
+    def finish(self, enter: Callable[[str], None]) -> None:
+        """Wait for what is being assembled, in the phase `assembling`: what follows is timed."""
+        if self._assembly is None and not self._cpp:
+            return
+        enter("assembling")
+        if self._assembly is not None:
+            self._assembly.finish()
+        if self._cpp:
+            from tcexplore.worker.assembly import assemble_cpp
+
+            for kernel in self._cpp:
+                assemble_cpp(kernel, self._emit)
+            self._cpp = []
+
+    def _pass_on(self, event: Event) -> None:
+        self._emit(event)
+        if not isinstance(event, Kernel):
+            return
+        if event.target != NATIVE and self._assembly is not None:
+            self._assembly.take(event)
+        elif event.language == "cpp" and self._config.assembly:
+            self._cpp.append(event)

@@ -1,0 +1,52 @@
+"""A run for a GPU that is not in this machine, in a real worker: lowered and assembled, the program's own run kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import (
+    CallMade,
+    DeviceAsked,
+    Finished,
+    Kernel,
+    KernelAssembled,
+    KernelNotAssembled,
+    PhaseStarted,
+    RooflinePoint,
+    TargetLowered,
+    Wrapper,
+)
+from tests.supervisor.runs import Runs
+from tests.worker.test_run import only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+MODEL = """\
+import torch
+def model(x, y):
+    if x.is_cuda:
+        return x
+    return torch.softmax(x @ y, -1)
+inputs = (torch.randn(32, 64), torch.randn(64, 48, requires_grad=True))
+"""
+
+
+async def test_a_target_is_lowered_and_assembled_beside_the_run(runs: Runs) -> None:
+    events = await runs.run(MODEL, backend="inductor", target="l4", assembly=True, threads=1)
+    assert isinstance(events[-1], Finished), events[-1]
+    kernels = {(k.target, k.language, k.phase) for k in only(events, Kernel)}
+    # The call is made under no_grad: no backward, on neither side.
+    assert kernels == {(t, lang, "forward") for t, lang in (
+        ("native", "cpp"), ("native", "extern"), ("l4", "triton"), ("l4", "extern"))}  # fmt: skip
+    assert {w.target for w in only(events, Wrapper)} == {"native", "l4"}
+    assert [e.target for e in only(events, TargetLowered)] == ["l4"]
+    assert not only(events, KernelNotAssembled)
+    stages = {(a.target, tuple(s.name for s in a.stages)) for a in only(events, KernelAssembled)}
+    assert stages == {("l4", ("ttir", "ttgir", "llir", "ptx", "sass")), ("native", ("assembly",))}
+    assert {p.target for p in only(events, RooflinePoint)} == {"l4"}
+    assert [a.attribute for a in only(events, DeviceAsked)] == ["is_cuda"]
+    phases = [event.phase for event in only(events, PhaseStarted)]
+    assert phases.index("dynamo") < phases.index("lowering") < phases.index("accuracy") < phases.index("assembling")
+    compiled = next(n for n, e in enumerate(events) if isinstance(e, CallMade) and e.what == "compiled")
+    lowered = next(n for n, e in enumerate(events) if isinstance(e, Kernel) and e.target == "l4")
+    assert compiled < lowered, "the compile that is measured has nothing of the target in it"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import Limits, Study
 from tcexplore.events import Config

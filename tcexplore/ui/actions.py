@@ -51,7 +51,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("right,l", "sideways(8)", "view", "→ l", "right", "Scroll to the right, where a row ends in ›"),
     Action("enter", "enter", "view", "⏎", "open", "Open or fold a ▸ row; else follow the row into the next pane", 3),
     Action("f", "follow", "screen", "f", "follow", "Follow the row into the next pane, also a ▸ row"),
-    Action("backspace", "trail(-1)", "screen", "⌫", "go back", "Back to where you followed from", 9),
+    Action("backspace", "trail(-1)", "screen", "bksp", "go back", "Back to where you followed from", 9),
     Action("F", "trail(1)", "screen", "F", "go forward", "Forward again, after going back"),
     Action("b", "next_break(1)", "screen", "b", "next break", "Go to the next graph break", 4),
     Action("B", "next_break(-1)", "screen", "B", "previous break", "Go to the previous graph break"),

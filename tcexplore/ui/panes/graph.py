@@ -38,8 +38,8 @@ def _passes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 
 def _over(s: Snapshot) -> tuple[object, ...]:
-    """What every view is about: why there is nothing to show."""
-    return s.graphs, s.skipped, s.complete, s.failed
+    """What every view is about: the graphs, or why there is nothing to show."""
+    return s.graphs, s.recompiles, s.skipped, s.complete, s.failed
 
 
 def _about_nodes(s: Snapshot) -> tuple[object, ...]:

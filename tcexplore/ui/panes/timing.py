@@ -15,8 +15,8 @@ def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _about(s: Snapshot) -> tuple[object, ...]:
     return (
-        s.timing, s.pairs, s.calls, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions, s.graphs,
-        s.skipped, s.complete, s.failed,
+        s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions,
+        s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
     )  # fmt: skip
 
 

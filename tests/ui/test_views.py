@@ -1,0 +1,113 @@
+"""The views of the panes: going through them, and what each is built anew for."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from tcexplore.session import Snapshot
+from tcexplore.ui.panes import PANES
+from tcexplore.ui.panes.heading import heading
+from tcexplore.ui.panes.spec import PaneSpec, View
+from tests import fakes
+from tests.snapshots import gate
+from tests.ui.stage import check_screen, stage
+
+VIEWS = [pytest.param(pane, view, id=f"{pane.id}-{view.name}") for pane in PANES for view in pane.views]
+GIVEN = {"run", "file", "source", "config", "target"}
+"""What a run has from its beginning, or is told once before anything else."""
+DERIVED = {"compiled": "graphs", "code": "elsewhere"}
+"""What is made of a field."""
+WAITING = {"phase", "phase_graph", "status"}
+"""What is shown of a run that has nothing for a view yet."""
+
+
+class Watched:
+    """A snapshot that notes what is read of it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self._snapshot, name)
+
+
+def read(view: View, run: Snapshot) -> set[str]:
+    """The fields of a run that a view's document is made of, everything in it open."""
+    watched, toggled = Watched(run), frozenset[str]()
+    while True:
+        document = view.build(watched, toggled, 130)  # type: ignore[arg-type]
+        rows = [document.row(index) for index in range(len(document))]
+        more = {row.fold for row in rows if row.fold and "▸" in row.text}
+        if not more - toggled:
+            return watched.read
+        toggled |= more
+
+
+@pytest.mark.parametrize(("pane", "view"), VIEWS)
+@pytest.mark.parametrize("run", [fakes.complete, fakes.failed, fakes.nothing_compiled, gate.run])
+def test_a_view_is_built_anew_for_all_that_it_reads(pane: PaneSpec, view: View, run: Any):
+    watched = Watched(run())
+    view.about(watched)  # type: ignore[arg-type]
+    known = {name for name, field in DERIVED.items() if field in watched.read}
+    assert read(view, run()) - watched.read - known - GIVEN - WAITING == set(), pane.id
+
+
+def test_a_view_says_something_of_every_run():
+    for pane in PANES:
+        for view in pane.views:
+            for run in (fakes.running(), fakes.failed(), fakes.nothing_compiled(), replace(gate.run(), passes=())):
+                assert len(view.build(run, frozenset(), 38)), (pane.id, view.name)
+
+
+def test_names_of_fields_are_those_of_snapshots():
+    assert {field.name for field in fields(Snapshot)} >= GIVEN | WAITING
+
+
+def test_titles_fit_and_name_the_view():
+    for pane in PANES:
+        for view in pane.views:
+            for room in range(24, 90):
+                title = heading(pane, view, "2 graphs", (), room).plain
+                assert len(title) <= room or len(title) < 40
+                assert len(pane.views) == 1 or f"[{view.name}]" in title
+    graph = PANES[1]
+    assert heading(graph, graph.views[0], "", (), 80).plain == "2 Graph [nodes] code decomp aot passes"
+    assert heading(graph, graph.views[4], "", (), 30).plain == "2 Graph nodes code [passes] …"
+    assert heading(graph, graph.views[0], "17 ops", ("old: run 7",), 30).plain == "2 Graph [nodes] … ─ old: run 7"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)], ids=str)
+@pytest.mark.parametrize("view", ["code", "decomp", "aot", "passes", "fusion"])
+async def test_the_screen(view: str, size: tuple[int, int]):
+    pane = next(pane for pane in PANES if pane.view(view))
+    names = [known.name for known in pane.views]
+    async with stage(fakes.session(gate.run(3)), size) as staged:
+        await staged.press(str(pane.number), *"v" * names.index(view))
+        check_screen(f"view_{view}_{size[0]}x{size[1]}", staged)
+
+
+async def test_views_are_gone_through_and_round():
+    async with stage(fakes.session(gate.run(3))) as staged:
+        await staged.press("2", "v")
+        assert staged.pane("graph").form.name == "code"
+        await staged.press("V", "V")
+        assert staged.pane("graph").form.name == "passes"
+        await staged.press("v")
+        assert staged.pane("graph").form.name == "nodes"
+        await staged.press("3", "v")
+        assert "one view only" in staged.said[-1]
+
+
+async def test_the_graph_as_code_and_back_from_anywhere():
+    async with stage(fakes.session(gate.run(3))) as staged:
+        await staged.press("4", "c")
+        assert (staged.current, staged.pane("graph").form.name) == ("graph", "code")
+        await staged.press("3", "c")
+        assert staged.pane("graph").form.name == "code"
+        await staged.press("c")
+        assert staged.pane("graph").form.name == "nodes"

@@ -63,6 +63,15 @@ def report(
         "line_traffic": json_kernels.traffic(snapshot),
         "partitions": [json_aot.partition(p) for p in snapshot.partitions],
         "passes": [json_aot.pass_run(p) for p in snapshot.passes],
+        **_measured(snapshot, calls),
+        "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],
+        "output_dropped_chars": snapshot.output_dropped,
+        "missing": list(_missing(snapshot)),
+    }
+
+
+def _measured(snapshot: Snapshot, calls: int | None) -> Fields:
+    return {
         "timing": json_timing.timing(snapshot, calls),
         "accuracy": json_results.accuracy(snapshot.accuracy),
         "memory": json_results.memory(snapshot),
@@ -71,9 +80,6 @@ def report(
         "one_call": json_timing.one_call(snapshot.call_profile),
         "compile_time": json_compile_time.compile_time(snapshot),
         "calls": [json_timing.call(c) for c in snapshot.calls],
-        "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],
-        "output_dropped_chars": snapshot.output_dropped,
-        "missing": list(_missing(snapshot)),
     }
 
 

@@ -43,8 +43,17 @@ def timing(
     if not known and not snapshot.timing_skipped and not snapshot.calls:
         return Parts("", [nothing(snapshot, width, TEACHES)])
     plot = _plot(snapshot, width) if known else ()
-    rows = [*_head(snapshot, width), BLANK, *plot, *_conditions(snapshot, width), *_cost(snapshot, width),
-            *accuracy(snapshot, width), *memory(snapshot, width), *call_profile(snapshot, toggled), *compile_time(snapshot, toggled, width)]  # fmt: skip
+    rows = [
+        *_head(snapshot, width),
+        BLANK,
+        *plot,
+        *_conditions(snapshot, width),
+        *_cost(snapshot, width),
+        *accuracy(snapshot, width),
+        *memory(snapshot, width),
+        *call_profile(snapshot, toggled),
+        *compile_time(snapshot, toggled, width),
+    ]
     return Parts(_title(snapshot), [fixed(rows)])
 
 

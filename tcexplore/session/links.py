@@ -15,7 +15,8 @@ class Link(NamedTuple):
     """One thing that rows in several panes stand for; made by the functions below.
 
     `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
-    (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `break` (file, line and kind) or
+    (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `statement` (the same, the kernel's
+    name and a line of its source), `break` (file, line and kind) or
     `guard` (graph id, guard kind and source).
     """
 
@@ -42,6 +43,11 @@ def aten_link(graph: str, phase: str, name: str) -> Link:
 def kernel_link(kernel: ev.Kernel) -> Link:
     """A generated or extern kernel."""
     return Link("kernel", f"{kernel.graph}/{kernel.phase}", kernel.name)
+
+
+def statement_link(kernel: ev.Kernel, n: int) -> Link:
+    """Line `n` of a kernel's source, and every line of its stages that was made from it."""
+    return Link("statement", f"{kernel.graph}/{kernel.phase}", f"{kernel.name} {n}")
 
 
 def break_link(found: ev.GraphBreak) -> Link:
@@ -75,6 +81,7 @@ class Index:
                 self._aten(link, aten.graph, node)
         for kernel in snapshot.kernels:
             self._kernel(kernel)
+        self._statements(snapshot)
         for found in snapshot.breaks:
             self._side(break_link(found), found.location)
         for installed in snapshot.guards:
@@ -104,6 +111,15 @@ class Index:
             self._pair(aten_link(kernel.graph, kernel.phase, name), link)
         for location in kernel.source_lines:
             self._pair(line_link(location), link)
+
+    def _statements(self, snapshot: Snapshot) -> None:
+        """The statements of the kernels that were brought further: only there does something stand for them."""
+        further = {(made.graph, made.phase, made.kernel) for made in snapshot.assembled}
+        for kernel in snapshot.kernels:
+            if (kernel.graph, kernel.phase, kernel.name) in further:
+                for line in kernel.lines:
+                    for name in line.nodes:
+                        self._pair(aten_link(kernel.graph, kernel.phase, name), statement_link(kernel, line.n))
 
     def _side(self, link: Link, location: ev.Location | None) -> None:
         if location is not None:
@@ -141,7 +157,9 @@ _built: deque[tuple[tuple[object, ...], Index]] = deque(maxlen=2)
 
 
 def _index(snapshot: Snapshot) -> Index:
-    parts = (snapshot.graphs, snapshot.aten_graphs, snapshot.kernels, snapshot.breaks, snapshot.guards)
+    parts = (
+        snapshot.graphs, snapshot.aten_graphs, snapshot.kernels, snapshot.assembled, snapshot.breaks, snapshot.guards,
+    )  # fmt: skip
     for known, index in _built:
         if all(old is new for old, new in zip(known, parts, strict=True)):
             return index

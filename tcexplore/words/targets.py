@@ -33,7 +33,9 @@ def vectors(found: ev.Vectors) -> str:
     share = found.packed / (found.packed + found.scalar)
     word = "vectorised" if found.vectorised else "mostly scalar"
     wide = f", {found.width}-bit registers" if found.width else ""
-    calls = f", calls {', '.join(found.calls)}" if found.calls else ""
+    # What the compiler itself calls, to throw and to tidy up, has a name with an underscore.
+    named = [name for name in found.calls if not name.startswith("_")]
+    calls = f", calls {', '.join(named)}" if named else ""
     return f"{word}: {share:.0%} of the arithmetic instructions are packed{wide}{calls}"
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
+from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row
+from tcexplore.ui.documents.device import about
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.highlight import Highlighted, highlighted
 from tcexplore.ui.documents.kernel_lines import KernelLines
-from tcexplore.ui.documents.kernel_words import heading, summary
+from tcexplore.ui.documents.kernel_words import heading, links, summary
 from tcexplore.ui.documents.labels import Labels, labels
 from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
-from tcexplore.ui.documents.prose import BLANK, fold, row
+from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.words import targets as words
 from tcexplore.words.quantities import count
 
 TEACHES = (
@@ -28,9 +32,10 @@ TEACHES = (
 def code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     if not snapshot.kernels and not snapshot.wrappers:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
     known = labels(snapshot)
-    parts = [_contents(snapshot, known, width)] if len(snapshot.kernels) > 1 else []
+    parts = [fixed(about(snapshot, toggled, width))]
+    parts += [_contents(snapshot, known, width)] if len(snapshot.kernels) > 1 else []
     for kernel in snapshot.kernels:
         parts += _kernel(snapshot, kernel, known, toggled, width)
     for wrapper in snapshot.wrappers:
@@ -41,7 +46,8 @@ def code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int =
 def _title(snapshot: Snapshot) -> str:
     extern = sum(kernel.language == "extern" for kernel in snapshot.kernels)
     generated = count(len(snapshot.kernels) - extern, "kernel")
-    return f"{generated} + {extern} extern" if extern else generated
+    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    return (f"{generated} + {extern} extern" if extern else generated) + target
 
 
 def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
@@ -68,9 +74,25 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
     opened = (name in toggled) == (kernel.language == "extern")
     yield fixed(heading(kernel, known, places(snapshot.file), name, opened, width))
     if opened:
+        yield fixed(_machine(snapshot, kernel, width))
         rows = _lines(kernel, known)
         yield Part(len(rows), rows.row)
         yield fixed([BLANK])
+
+
+def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
+    """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
+    made, failed, point = machine(snapshot, kernel)
+    said = [words.takes(made.resources)] if made and made.resources else []
+    said += [words.vectors(made.vectors)] if made and made.vectors else []
+    said += [words.estimate(point)] if point else []
+    own = links(kernel)
+    if said:
+        yield from wrapped(" · ".join(said), width, "muted", indent=3, links=own)
+    for warning in made.resources.warnings if made and made.resources else ():
+        yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=own)
+    if failed:
+        yield from wrapped(f"not assembled: {failed.reason}", width, "warn", indent=3, links=own)
 
 
 @by_identity(512)

@@ -1,0 +1,104 @@
+"""The stages of each kernel on its way to the machine, one below the other, their lines linked with the source's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.events import Kernel, KernelAssembled, Stage
+from tcexplore.session import Snapshot
+from tcexplore.session.links import kernel_link
+from tcexplore.session.machine import machine
+from tcexplore.ui.document import Row
+from tcexplore.ui.documents.device import about
+from tcexplore.ui.documents.empty import nothing
+from tcexplore.ui.documents.kernel_words import links
+from tcexplore.ui.documents.labels import Labels, labels
+from tcexplore.ui.documents.memo import by_identity
+from tcexplore.ui.documents.parts import Part, Parts, fixed
+from tcexplore.ui.documents.prose import BLANK, fold, wrapped
+from tcexplore.ui.documents.source_lines import SourceLines
+from tcexplore.ui.documents.stage_lines import StageLines
+from tcexplore.words import targets as words
+from tcexplore.words.quantities import count
+
+TEACHES = (
+    "The stages of each kernel will stand here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
+    "device of --target; the assembly of C++ kernels with --assembly."
+)
+
+NAMES = {
+    "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "sass": "SASS", "amdgcn": "AMDGCN",
+    "assembly": "assembly",
+}  # fmt: skip
+
+
+def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view; of each kernel the last stage is open at first when there is one kernel only."""
+    known = labels(snapshot)
+    shown = [kernel for kernel in snapshot.kernels if any(machine(snapshot, kernel)[:2])]
+    if not shown:
+        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+    parts = [fixed(about(snapshot, toggled, width))]
+    for kernel in shown:
+        parts += _kernel(snapshot, kernel, known, toggled, width)
+    return Parts(f"{count(len(shown), 'kernel')} for {snapshot.target}", parts)
+
+
+def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Part]:
+    made, failed, _ = machine(snapshot, kernel)
+    name = f"stages {kernel.graph} {kernel.phase} {kernel.name}"
+    opened = name not in toggled
+    label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+    config = f"  {made.config}" if made and made.config else ""
+    yield fixed([fold(name, opened, *label, (f" {kernel.name}", "heading"), (config, "muted"), indent=0,
+                      links=links(kernel))])  # fmt: skip
+    if not opened:
+        return
+    if failed is not None:
+        yield fixed(wrapped(f"not assembled: {failed.reason}", width, "warn", indent=3, links=(kernel_link(kernel),)))
+    if made is None:
+        return
+    yield from _source(kernel, known, toggled)
+    for stage in made.stages:
+        yield from _stage(kernel, made, stage, known, toggled)
+    yield fixed(_said(made, width))
+    yield fixed([BLANK])
+
+
+def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[Part]:
+    name = f"stage {kernel.graph} {kernel.phase} {kernel.name} source"
+    language = "Triton" if kernel.language == "triton" else "C++"
+    lines = _source_lines(kernel, known)
+    yield fixed([fold(name, name in toggled, (language, "strong"), (f"  {count(len(lines), 'line')}", "muted"),
+                      indent=2, links=(kernel_link(kernel),))])  # fmt: skip
+    if name in toggled:
+        yield Part(len(lines), lines.row)
+
+
+def _stage(
+    kernel: Kernel, made: KernelAssembled, stage: Stage, known: Labels, toggled: frozenset[str]
+) -> Iterator[Part]:
+    name = f"stage {kernel.graph} {kernel.phase} {kernel.name} {made.config} {stage.name}"
+    lines = _stage_lines(kernel, stage, known)
+    said = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
+    yield fixed([fold(name, name in toggled, (NAMES.get(stage.name, stage.name), "strong"), (said, "muted"),
+                      indent=2, links=(kernel_link(kernel),))])  # fmt: skip
+    if name in toggled:
+        yield Part(len(lines), lines.row)
+
+
+def _said(made: KernelAssembled, width: int) -> Iterator[Row]:
+    if made.resources is not None:
+        yield from wrapped(words.takes(made.resources), width, "muted", indent=4)
+    if made.vectors is not None:
+        yield from wrapped(words.vectors(made.vectors), width, "muted", indent=4)
+
+
+@by_identity(512)
+def _stage_lines(kernel: Kernel, stage: Stage, known: Labels) -> StageLines:
+    return StageLines(kernel, stage, known)
+
+
+@by_identity(512)
+def _source_lines(kernel: Kernel, known: Labels) -> SourceLines:
+    return SourceLines(kernel, known)

@@ -1,0 +1,84 @@
+"""Code for a GPU in the panes: stages with linked lines, resources, roofline, and what is said above them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tcexplore.session.links import closure, line_link
+from tcexplore.ui.document import Builder, Row
+from tcexplore.ui.documents.code import code
+from tcexplore.ui.documents.device import ASSUMED
+from tcexplore.ui.documents.resources import resources
+from tcexplore.ui.documents.roof import HIGHEST, LOWEST, Mark, Roof, draw
+from tcexplore.ui.documents.roofline import roofline
+from tcexplore.ui.documents.stages import stages
+from tcexplore.ui.palette import NAMES
+from tests.documents import golden
+from tests.snapshots import gpu
+
+VIEWS: dict[str, Builder] = {"code": code, "resources": resources, "roofline": roofline, "stages": stages}
+
+
+def rows(build: Builder, toggled: frozenset[str] = frozenset(), target: str = "l4", width: int = 78) -> list[Row]:
+    document = build(gpu.run().on(target), toggled, width)
+    return [document.row(index) for index in range(len(document))]
+
+
+def everything(build: Builder) -> frozenset[str]:
+    """The folds to toggle so that nothing is folded."""
+    found = frozenset[str]()
+    while more := {row.fold for row in rows(build, found) if row.fold and "▸" in row.text}:
+        found |= more
+    return found
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_views_in_full(name: str):
+    build = VIEWS[name]
+    toggled = everything(build)
+    golden.check(f"target-{name}", golden.text(build(gpu.run(), toggled, 78)))
+    shown = rows(build, toggled)
+    families = {style.partition(".")[0] for style in NAMES} | {"kernel", "label"}
+    styles = {style for row in shown for span in row.spans for style in span.style.split()}
+    assert {style.partition(".")[0] for style in styles} <= families
+
+
+@pytest.mark.parametrize("name", ["resources", "roofline", "stages"])
+def test_the_device_in_the_machine_has_none_of_it(name: str):
+    text = "\n".join(row.text for row in rows(VIEWS[name], target="native"))
+    assert "none in this run" in text
+    assert "--target" in text
+
+
+def test_a_statement_is_lit_in_every_stage_and_leads_to_the_persons_line():
+    shown = rows(stages, everything(stages))
+    load = next(row for row in shown if "LDG" in row.text)
+    chain = closure(gpu.run(), load.links)
+    lit = [row.text.split(" ", 3)[-1].strip() for row in shown if row.links and row.links[0] in chain]
+    assert [any(word in text for text in lit) for word in ("tl.load", "ld.global", "LDG")] == [True] * 3
+    assert not any(word in text for text in lit for word in ("maximum", "max.f32", "FMNMX"))
+    assert {(link.name, link.where) for link in chain if link.kind == "line"} == {("6", gpu.FILE)}
+    assert load.location == gpu.LINE
+
+
+def test_the_persons_line_lights_every_instruction_that_came_from_it():
+    chain = closure(gpu.run(), [line_link(gpu.LINE)])
+    lit = "\n".join(row.text for row in rows(stages, everything(stages)) if row.links and row.links[0] in chain)
+    assert [word in lit for word in ("tl.load", "max.f32", "FMNMX", "EXIT")] == [True, True, True, False]
+
+
+def test_assumptions_are_folded_at_first():
+    assert not any("attention: math" in row.text for row in rows(code))
+    assert any("attention: math" in row.text for row in rows(code, frozenset({ASSUMED})))
+
+
+def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
+    roof = Roof(memory=1e12, compute=1e13)
+    mark = Mark(intensity=10.0, sign="1", style="")
+    drawn = ["".join(sign for sign, _ in row) for row in draw(roof, [mark], 61, 7)]
+    assert len(drawn) == 7
+    assert drawn[0].rstrip().endswith("─")
+    assert drawn[0].index("1") == round(60 * math.log(10.0 / LOWEST) / math.log(HIGHEST / LOWEST))
+    assert [sum(row[x] != " " for row in drawn) for x in range(61)] == [1] * 61

@@ -24,7 +24,7 @@ from tcexplore.capture.install import ROOMS
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 
-DYNAMO = ("graphs", "breaks", "skips", "guards", "recompiles", "outside")
+DYNAMO = tuple(room for room in ROOMS if room.startswith(("dynamo.", "guards.")))
 
 
 def mlp() -> tuple[torch.nn.Module, torch.Tensor]:
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--rooms", choices=("dynamo", "all"), default="all")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    rooms = DYNAMO if options.rooms == "dynamo" else tuple(dict.fromkeys((*ROOMS, *DYNAMO)))
+    rooms = DYNAMO if options.rooms == "dynamo" else ROOMS
     caches = (
         torch._inductor.config.patch(fx_graph_cache=False),
         torch._functorch.config.patch(enable_autograd_cache=False),

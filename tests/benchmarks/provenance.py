@@ -23,7 +23,7 @@ import torch._dynamo
 from tcexplore.events import Event, FactMissing, Kernel
 from tests.benchmarks.provenance_models import Model, models
 from tests.capture.by_hand import listings
-from tests.capture.compiling import captured, compiled, generated, watching
+from tests.capture.compiling import captured, compiled, generated, generated_for_gpu, watching
 from tests.capture.statements import linked
 
 ROW = "{:24} {:9} {:7} {:>9} {:>9} {:>12} {:>8}"
@@ -53,7 +53,7 @@ def main() -> None:
     if not options.no_hand:
         by_hand()
     if not options.no_cost:
-        cost(chosen)
+        cost(chosen, gpu=not options.no_gpu)
 
 
 def coverage(chosen: Iterable[Model], *, gpu: bool, show: bool) -> None:
@@ -125,7 +125,7 @@ def by_hand() -> None:
     )
 
 
-def cost(chosen: Iterable[Model], repeats: int = 5) -> None:
+def cost(chosen: Iterable[Model], *, gpu: bool, repeats: int = 5) -> None:
     """The same code with the hooks and without, and the time of a compile with everything on disk already.
 
     `traced` is with torch's structured trace as well, whose cost is that of the texts that torch writes for it.
@@ -136,7 +136,8 @@ def cost(chosen: Iterable[Model], repeats: int = 5) -> None:
         rounds = [_round(model, module, inputs) for _ in range(repeats + 1)]
         columns = zip(*(seconds for seconds, _ in rounds[1:]), strict=True)
         without, hooks, traced = map(statistics.median, columns)
-        same = "yes" if all(equal for _, equal in rounds) else "NO"
+        equal = [equal for _, equal in rounds] + [_same_for_gpu(model, module, inputs)] * gpu
+        same = "yes" if all(equal) else "NO"
         ratios = f"{hooks:8.2f}s {hooks / without:6.2f} {traced:8.2f}s {traced / without:6.2f}"
         print(f"{model.name:24} {same:10} {without:8.2f}s {ratios}")
 
@@ -153,6 +154,11 @@ def _round(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[list[flo
         with watching(model.file, listening=listening):
             texts.append(generated(compile_once))
     return seconds, texts.count(texts[0]) == len(texts)
+
+
+def _same_for_gpu(model: Model, module: Any, inputs: tuple[Any, ...]) -> bool:
+    plain, hooked = (generated_for_gpu(module, inputs, file, train=True) for file in (None, model.file))
+    return plain == hooked
 
 
 def _timed(compile_: Callable[..., None], module: Any, inputs: tuple[Any, ...]) -> float:

@@ -70,7 +70,21 @@ def generated(action: Callable[[], Any]) -> list[str]:
     texts: list[str] = []
     with mock.patch.object(GraphLowering, "save_output_code", texts.append):
         action()
-    return [re.sub(r"^# AOT ID: .*$", "", text, flags=re.MULTILINE) for text in texts]
+    return [_uncounted(text) for text in texts]
+
+
+def generated_for_gpu(model: Any, inputs: tuple[Any, ...], file: str | None, *, train: bool = False) -> list[str]:
+    """The same for a make-believe GPU, where nothing is run; watched with a `file` of the person's."""
+    with contextlib.ExitStack() as stack:
+        texts = stack.enter_context(no_gpu.stopping())
+        if file is not None:
+            stack.enter_context(watching(file))
+        compiled(model, inputs, train=train, gpu=True)
+    return [_uncounted(text) for text in texts]
+
+
+def _uncounted(text: str) -> str:
+    return re.sub(r"^# AOT ID: .*$", "", text, flags=re.MULTILINE)
 
 
 def loss(output: Any) -> torch.Tensor:

@@ -45,14 +45,17 @@ class CodeReady(BaseException):
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[None]:
-    """While inside, compiling ends with `CodeReady` when the wrapper is whole. To be entered before any hook."""
+def stopping() -> Iterator[list[str]]:
+    """While inside, compiling ends with `CodeReady` when the wrapper is whole; its text goes into the list. To be
+    entered before any hook."""
+    texts: list[str] = []
 
-    def stop(*_: Any, **__: Any) -> None:
+    def stop(_lowering: Any, wrapper_code: Any) -> None:
+        texts.append(wrapper_code.value)
         raise CodeReady
 
     with mock.patch.object(GraphLowering, "_compile_to_module_lines", stop):
-        yield
+        yield texts
 
 
 def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:

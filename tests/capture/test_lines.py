@@ -15,7 +15,8 @@ import torch
 
 from tcexplore.events import Event, FactMissing, Kernel, KernelLine
 from tests.capture import constants
-from tests.capture.compiling import captured, compiled, generated, loss, watching
+from tests.capture.by_hand import models
+from tests.capture.compiling import captured, compiled, generated, generated_for_gpu, loss, no_gpu, watching
 from tests.capture.statements import linked
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -114,3 +115,32 @@ def test_code_outputs_and_gradients_are_those_without_hooks() -> None:
     assert hooked == plain
     assert len(plain) >= 2
     assert all(torch.equal(a, b) for a, b in zip(plain_values, hooked_values, strict=True))
+
+
+def test_triton_code_is_that_without_hooks() -> None:
+    model, inputs = constants.make()
+    plain, hooked = (generated_for_gpu(model, inputs, file, train=True) for file in (None, constants.__file__))
+    assert hooked == plain
+    assert len(plain) >= 2
+    assert all("@triton.jit" in text for text in plain)
+    assert not any("tcexplore" in text for text in hooked)
+
+
+def test_second_hooks_say_that_they_get_no_lines_until_the_first_are_removed() -> None:
+    model, inputs = models.pointwise, (torch.ones(8), torch.ones(8))
+
+    def missing(events: list[Event]) -> list[str]:
+        return [event.reason for event in events if isinstance(event, FactMissing)]
+
+    with no_gpu.stopping(), watching(models.__file__) as first:
+        with watching(models.__file__) as second:
+            compiled(model, inputs, gpu=True)
+        compiled(model, inputs, gpu=True)
+    assert missing(first) == []
+    assert [bool(kernel.lines) for kernel in _kernels(first, "forward")] == [True, True]
+    assert [bool(kernel.lines) for kernel in _kernels(second, "forward")] == [False]
+    assert len(missing(second)) == 1
+    assert "removed" in missing(second)[0]
+    third = captured(model, inputs, models.__file__, gpu=True)
+    assert missing(third) == []
+    assert [bool(kernel.lines) for kernel in _kernels(third, "forward")] == [True]

@@ -11,6 +11,8 @@ from tcexplore.capture.inductor.lines.marks import MarkedText, Marks, Ops
 from tcexplore.capture.inductor.lines.running import FACT
 
 _DEFINING = ("cpp:CppScheduling", "triton:TritonScheduling")
+_WATCHED = "_tcexplore_handover"
+_TAKEN = "other hooks of this process follow statements already; they have to be removed before these are installed"
 
 
 class Handover:
@@ -19,20 +21,27 @@ class Handover:
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
         self._defined: dict[str, MarkedText] = {}
+        self._others = False
 
     def install(self, hooks: Hooks) -> bool:
-        """Watch kernels being defined; False when this torch does it elsewhere, and no line may be marked."""
+        """Watch kernels being defined. False, and no line may be marked, when this torch does it elsewhere, or when
+        others do so already: a value can be marked for one of them alone."""
         symbols = (f"torch._inductor.codegen.{owner}.define_kernel" for owner in _DEFINING)
         found = [hooks.wrap(FACT, symbol, self._defining) for symbol in symbols]
-        return all(found)
+        if self._others:
+            hooks.missing(FACT, "torch._inductor.codegen", _TAKEN)
+        return all(found) and not self._others
 
     def _defining(self, original: Callable[..., str]) -> Callable[..., str]:
+        self._others = self._others or hasattr(original, _WATCHED)
+
         def define_kernel(scheduling: Any, src_code: str, *args: Any, **kwargs: Any) -> str:
             marked = self._marks.strip(src_code)
             name = original(scheduling, marked.text, *args, **kwargs)
             self._defined[name] = marked
             return name
 
+        setattr(define_kernel, _WATCHED, self)
         return define_kernel
 
     def take(self, kernel: str, source: KernelSource) -> dict[int, Ops]:

@@ -52,10 +52,15 @@ class LineView(ScrollView, can_focus=True):
 
     # ---- what is shown
 
-    def show(self, document: Document) -> None:
-        """Show another document; cursor and scroll position stay with what they were on, else where they were;
-        at the top they stay at the top."""
-        kept = same_row(self.document, self.cursor, document) if self.cursor else 0
+    def show(self, document: Document, cursor: int | None = None) -> None:
+        """Show another document, its row `cursor` under the cursor.
+
+        Without one, cursor and scroll position stay with what they were on, else where they were; at the top they stay
+        at the top.
+        """
+        kept = cursor
+        if kept is None:
+            kept = same_row(self.document, self.cursor, document) if self.cursor else 0
         above = self.cursor - self.scroll_offset.y
         self.document = document
         self._forget()

@@ -16,9 +16,9 @@ class LitView(LineView):
         super().__init__(id=id)
         self._links = LinkIndex(self.document)
 
-    def show(self, document: Document) -> None:
+    def show(self, document: Document, cursor: int | None = None) -> None:
         self._links = LinkIndex(document)
-        super().show(document)
+        super().show(document, cursor)
 
     def reveal(self) -> None:
         """Bring what is lit into view, unless the cursor is on it: the statements of a kernel rather than its heading.

@@ -40,8 +40,8 @@ class SearchView(LitView):
             self._go(self.matches[at % len(self.matches)])
             self._tell()
 
-    def show(self, document: Document) -> None:
-        super().show(document)
+    def show(self, document: Document, cursor: int | None = None) -> None:
+        super().show(document, cursor)
         if self.sought is not None:
             self._find(self.cursor, jump=False)
 

@@ -72,7 +72,7 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
     """One kernel; an extern one, which has no source but its call, is folded at first."""
     name = f"kernel {kernel.graph} {kernel.phase} {kernel.name}"
     opened = (name in toggled) == (kernel.language == "extern")
-    yield fixed(heading(kernel, known, places(snapshot.file), name, opened, width))
+    yield _heading(kernel, known, snapshot.file, name, opened, width)
     if opened:
         yield fixed(_machine(snapshot, kernel, width))
         rows = _lines(kernel, known)
@@ -93,6 +93,11 @@ def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
         yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=own)
     if failed:
         yield from wrapped(f"not assembled: {failed.reason}", width, "warn", indent=3, links=own)
+
+
+@by_identity(1024)
+def _heading(kernel: Kernel, known: Labels, file: str, name: str, opened: bool, width: int) -> Part:
+    return fixed(heading(kernel, known, places(file), name, opened, width))
 
 
 @by_identity(512)

@@ -19,12 +19,17 @@ def _fusion(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
     return fusion(snapshot, toggled, width)
 
 
-def _about_kernels(s: Snapshot) -> tuple[object, ...]:
+def _over(s: Snapshot) -> tuple[object, ...]:
+    """What both views are about: the kernels, or why there is nothing to show."""
     return s.kernels, s.wrappers, s.aten_graphs, s.graphs, s.skipped, s.complete, s.failed
 
 
+def _about_kernels(s: Snapshot) -> tuple[object, ...]:
+    return *_over(s), s.assembled, s.not_assembled, s.roofline
+
+
 def _about_fusion(s: Snapshot) -> tuple[object, ...]:
-    return *_about_kernels(s), s.fusion, s.missing
+    return *_over(s), s.fusion, s.missing
 
 
 def _has(s: Snapshot) -> bool:

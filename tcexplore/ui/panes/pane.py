@@ -9,7 +9,7 @@ from textual.containers import Container
 from textual.reactive import var
 
 from tcexplore.session import Session, Snapshot
-from tcexplore.ui.document import start
+from tcexplore.ui.document import Document, start
 from tcexplore.ui.guarded import guarded
 from tcexplore.ui.panes.heading import heading
 from tcexplore.ui.panes.spec import PaneSpec, View
@@ -34,9 +34,14 @@ class Pane(Container):
         self.view = SearchView()
         self.form = spec.views[0]
         self.toggled: frozenset[str] = frozenset()
+        self._cursors: dict[str, int] = {}
+        self._back_at: int | None = None
+        """Where the cursor goes in the next document, as it was in that view before."""
         self._age = ""
         self._session = Session()
         self._made_of: tuple[object, ...] = ()
+        self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
+        """The last document of each view, and what it is made of: going back to a view costs nothing."""
         self._opened = ""
         """The file whose document was put where it opens."""
 
@@ -66,10 +71,15 @@ class Pane(Container):
         form = self.form
         waiting = () if form.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
         made_of = (form, snapshot.run, old, self.toggled, width, *waiting, *form.about(snapshot))
-        if len(made_of) == len(self._made_of) and all(a is b for a, b in zip(made_of, self._made_of, strict=True)):
+        if _same(made_of, self._made_of):
             return
         self._made_of = made_of
-        self.view.show(guarded(partial(form.build, snapshot, self.toggled, width)))
+        before, document = self._documents.get(form.name, ((), None))
+        if document is None or not _same(made_of, before):
+            document = guarded(partial(form.build, snapshot, self.toggled, width))
+            self._documents[form.name] = made_of, document
+        self.view.show(document, self._back_at)
+        self._back_at = None
         self._open(snapshot)
         self._age = f"old: run {snapshot.run}" if old else ""
         self._entitle()
@@ -102,6 +112,10 @@ class Pane(Container):
 
     def show_view(self, view: View) -> None:
         """Show the run in another view; what is selected stays in sight."""
+        if view is self.form:
+            return
+        self._cursors[self.form.name] = self.view.cursor
+        self._back_at = self._cursors.get(view.name, 0)
         self.form = view
         self.follow(self._session)
         self.view.reveal()
@@ -122,3 +136,7 @@ class Pane(Container):
         title = edge + made + edge
         if title.markup != self.border_title:
             self.border_title = title
+
+
+def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))

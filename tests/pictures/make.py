@@ -33,7 +33,7 @@ def enough(snapshot: Snapshot | None) -> bool:
 async def take() -> str:
     """The screen of the app as SVG, some time after its first run."""
     engine = FileEngine(str(SAMPLE), Config())
-    app = ExplorerApp(engine)
+    app = ExplorerApp(lambda: engine)
     async with app.run_test(size=SIZE) as pilot, asyncio.timeout(PATIENCE_S):
         while not enough(app.session.newest):
             await pilot.pause(0.25)

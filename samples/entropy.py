@@ -2,7 +2,7 @@
 
 Look at: the kernel's ops. The two reductions of the softmax, the logarithm, the product and the last sum are all in one
 kernel; eager runs them one after another and writes every intermediate to memory.
-Edit: return `p` as well, by adding `, p` to the last line. The kernel has one more output to write; it stays one kernel.
+Edit: return `p` as well, by adding `, p` to the last line. The kernel has one more output to write, and stays one.
 """
 
 import torch

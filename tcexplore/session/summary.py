@@ -19,6 +19,7 @@ class Summary:
     kernels: int
     extern: int
     guards: int
+    recompiles: int
     speedup: float | None
     verdict: str
     error: str
@@ -36,6 +37,7 @@ def summarise(snapshot: Snapshot) -> Summary:
         kernels=sum(kernel.language != "extern" for kernel in snapshot.kernels),
         extern=sum(kernel.language == "extern" for kernel in snapshot.kernels),
         guards=sum(len(installed.guards) for installed in snapshot.guards),
+        recompiles=len({found.graph for found in snapshot.recompiles}),
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failed.type if snapshot.failed else "",
@@ -49,6 +51,7 @@ def changes(before: Summary, after: Summary) -> tuple[str, ...]:
         for name in ("breaks", "graphs", "kernels")
         if (old := getattr(before, name)) != (new := getattr(after, name))
     ]
-    if before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
+    decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}
+    if decided and before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
         said.append(f"{before.speedup:.2f}×→{after.speedup:.2f}×")
     return tuple(said)

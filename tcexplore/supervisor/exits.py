@@ -39,7 +39,8 @@ def stopped(phase: str, job: Job, crash: str) -> Event:
     """The end of a run that the person stopped; while it was being timed nothing is lost."""
     if phase == "timing":
         return Finished(run=job.run)
-    return _failed(job, crash, "Stopped", "Stopped at your request.", "Save the file to run it again.", stage=phase)
+    hint = "Save the file, or press r, to run it again."
+    return _failed(job, crash, "Stopped", "Stopped at your request.", hint, stage=phase)
 
 
 def garbled(error: Exception, job: Job) -> Failed:

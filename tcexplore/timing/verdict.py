@@ -1,4 +1,4 @@
-"""Faster, slower or no difference: the rule that turns pairs into a verdict. Pure."""
+"""Faster, slower, no difference or undecided: the rule that turns pairs into a verdict. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from tcexplore.timing.statistics import Interval, mad, median, median_interval
 
 SMALLEST_DIFFERENCE = 0.01
 """A difference below this is never called one, however narrow the interval."""
+
+WIDEST_EQUAL = 0.1
+"""Where the interval or the noise leaves room for more than this, nothing is known, not even that there is none."""
 
 FLOOR_MADS = 3
 """The noise floor in median absolute deviations of the eager-eager control."""
@@ -46,15 +49,17 @@ def noise_floor(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def verdict(ratio: Ratio, floor: float, *, enough: bool) -> str:
-    """`faster`, `slower` or `no difference`; `measuring` while there are not `enough` pairs.
+    """`faster`, `slower`, `no difference` or `undecided`; `measuring` while there are not `enough` pairs.
 
-    A difference is called one only if the interval excludes 1 and the ratio lies beyond both the noise floor and 1 %.
+    A difference is called one only if the interval excludes 1 and the ratio lies beyond both the noise floor and 1 %;
+    it is called none only if the interval and the noise floor leave no room for one above 10 %.
     """
     if not enough:
         return "measuring"
     beyond = max(ratio.value, 1 / ratio.value) - 1 > max(SMALLEST_DIFFERENCE, floor)
     if not (beyond and ratio.interval.excludes(1.0)):
-        return "no difference"
+        room = max(floor, ratio.interval.high - 1, 1 / ratio.interval.low - 1)
+        return "undecided" if room > WIDEST_EQUAL else "no difference"
     return "faster" if ratio.value > 1 else "slower"
 
 

@@ -25,6 +25,8 @@ def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None
         return f"Leave it eager: a compiled call takes {duration(-found.saved_us.value / 1e6)} longer."
     if estimate.verdict == "no difference":
         return f"Leave it eager: compiling costs {duration(compile_s)} and saves nothing that can be measured here."
+    if estimate.verdict == "undecided":
+        return "Cannot tell whether compiling pays: the measurement is too noisy for a verdict. A quiet machine helps."
     if estimate.verdict != "faster":
         return ""
     return _at_any_number(found) if calls is None else _at(found, calls)

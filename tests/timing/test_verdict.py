@@ -11,13 +11,25 @@ from tcexplore.timing.verdict import Ratio, noise_floor, speedup, verdict
     [
         (1.5, 1.4, 1.6, 0.02, "faster"),
         (0.7, 0.6, 0.8, 0.02, "slower"),
-        (1.5, 0.9, 2.0, 0.02, "no difference"),
+        (1.5, 0.9, 2.0, 0.02, "undecided"),
+        (1.3, 1.2, 1.4, 0.5, "undecided"),
+        (1.02, 0.98, 1.05, 0.02, "no difference"),
         (1.05, 1.04, 1.06, 0.08, "no difference"),
         (1.009, 1.008, 1.0095, 0.0, "no difference"),
         (0.995, 0.994, 0.996, 0.0, "no difference"),
         (1.0, 1.0, 1.0, 0.0, "no difference"),
     ],
-    ids=["faster", "slower", "interval holds 1", "below the floor", "below 1 %", "1 % slower", "equal"],
+    ids=[
+        "faster",
+        "slower",
+        "wide interval",
+        "high floor",
+        "narrow interval",
+        "below the floor",
+        "below 1 %",
+        "1 % slower",
+        "equal",
+    ],
 )
 def test_a_difference_must_pass_interval_floor_and_one_percent(
     value: float, low: float, high: float, floor: float, expected: str

@@ -10,6 +10,7 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
+from tcexplore.session.recompiles import once_each
 from tcexplore.words.paths import at
 from tcexplore.words.quantities import count
 
@@ -34,7 +35,7 @@ def _row(guard: ev.Guard, file: str) -> list[str | Text]:
 
 
 def recompiles(snapshot: Snapshot) -> Iterable[RenderableType]:
-    for found in snapshot.recompiles:
+    for found, _ in once_each(snapshot):
         entries = f"  entry {found.entries} of {found.limit}" if found.entries and found.limit else ""
         title = Text.assemble(
             (f"{found.of} → {found.graph}", "bold"), f"  {at(found.location, snapshot.file)}{entries}"

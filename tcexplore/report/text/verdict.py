@@ -13,7 +13,13 @@ from tcexplore.words.quantities import count
 
 GAP = " · "
 
-VERDICTS = {"faster": "bold green", "slower": "bold red", "no difference": "bold", "measuring": "dim"}
+VERDICTS = {
+    "faster": "bold green",
+    "slower": "bold red",
+    "no difference": "bold",
+    "undecided": "bold",
+    "measuring": "dim",
+}
 
 
 def heading(snapshot: Snapshot, machine: ev.Standby | None) -> Iterable[Text]:
@@ -60,8 +66,8 @@ def _counts(snapshot: Snapshot) -> Iterable[Text]:
     yield Text(f"{count(summary.graphs, 'graph')}, {count(summary.ops, 'op')}")
     if snapshot.kernels:
         yield Text(f"{count(summary.kernels, 'kernel')}" + (f" + {summary.extern} extern" if summary.extern else ""))
-    if snapshot.recompiles:
-        yield Text(count(len(snapshot.recompiles), "recompile"), "bold yellow")
+    if summary.recompiles:
+        yield Text(count(summary.recompiles, "recompile"), "bold yellow")
 
 
 def _speed(snapshot: Snapshot) -> Iterable[Text]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tcexplore.events import Guard, GuardsInstalled
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, guard_link, line_link
+from tcexplore.session.recompiles import once_each
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Part, Parts, fixed
@@ -34,7 +35,8 @@ def guards(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
 def _title(snapshot: Snapshot) -> str:
     every = [guard for installed in snapshot.guards for guard in installed.guards]
     shown = sum(not guard.plumbing for guard in every)
-    again = f", {count(len(snapshot.recompiles), 'recompile')}" if snapshot.recompiles else ""
+    recompiled = sum(1 for _ in once_each(snapshot))
+    again = f", {count(recompiled, 'recompile')}" if recompiled else ""
     return f"{shown:,} of {len(every):,}{again}"
 
 

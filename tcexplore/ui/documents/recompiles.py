@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tcexplore.events import Recompiled
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
+from tcexplore.session.recompiles import once_each
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
@@ -14,10 +15,16 @@ from tcexplore.ui.documents.prose import BLANK, row, wrapped
 
 def recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """The rows of all recompiles, a blank one behind each."""
-    for found in snapshot.recompiles:
+    for found, others in once_each(snapshot):
         links = (line_link(found.location),) if found.location else ()
-        yield from (Row(r.spans, links, found.location) for r in _recompile(found, places(snapshot.file), width))
+        rows = [*_recompile(found, places(snapshot.file), width), *_others(others)]
+        yield from (Row(r.spans, links, found.location) for r in rows)
         yield BLANK
+
+
+def _others(others: int) -> Iterator[Row]:
+    if others:
+        yield row((f"   nor did {others} older {'entry' if others == 1 else 'entries'} match", "muted"))
 
 
 def _recompile(found: Recompiled, where: Places, width: int) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from tcexplore.ui.documents.labels import KernelLabel
 from tcexplore.ui.documents.line_facts import LineFacts, line_facts
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
-from tcexplore.ui.documents.prose import fold, row
+from tcexplore.ui.documents.prose import fold, wrapped
 from tcexplore.ui.documents.texts import texts
 from tcexplore.words.quantities import count
 
@@ -40,7 +40,8 @@ def source(
     """The document of the pane."""
     facts = line_facts(snapshot)
     if not snapshot.source:
-        return Parts("", [fixed([row((f" {EMPTY}", "muted"))])])
+        said = snapshot.failed.message if snapshot.failed else EMPTY
+        return Parts("", [fixed(wrapped(said, width, "muted"))])
     text = highlighted(snapshot.source, "python")
     wide = width >= HEAT_IN_WORDS
     gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide)

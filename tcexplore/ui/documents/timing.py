@@ -28,6 +28,7 @@ VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
     "slower": ("SLOWER", "slower", "compiled is slower than eager"),
     "no difference": ("NO DIFFERENCE", "strong", "none that stands out from the noise"),
+    "undecided": ("UNDECIDED", "strong", "the noise leaves room for faster and for slower: nothing is known yet"),
     "measuring": ("MEASURING", "running", "not enough pairs for a verdict yet"),
 }
 """The verdict loudly, its style, and what it means."""

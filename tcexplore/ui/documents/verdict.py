@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from tcexplore.session import Session, Snapshot, changes, summarise
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.fitted import Piece, fitted, piece
+from tcexplore.ui.documents.places import places
 from tcexplore.words.quantities import count
 
-STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
+STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
 
 
 def verdict(session: Session, width: int = 160) -> Row:
@@ -25,15 +26,17 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
     """That an older run is in view while the newest one is still going, or failed."""
     seen = session.shown
     if seen is not None and seen is not shown:
-        if seen.failed is not None:
-            yield piece(f" ✖ {seen.failed.type} ", "badge.break")
+        yield from _failure(seen)
         yield piece(f" run {shown.run}:", "old")
 
 
 def _failure(shown: Snapshot) -> Iterator[Piece]:
     if shown.failed is not None:
         yield piece(f" ✖ {shown.failed.type} ", "badge.break")
-        yield piece(shown.failed.message.partition("\n")[0], "error", 1)
+        where = places(shown.file).words(shown.failed.location)
+        said = shown.failed.message.partition("\n")[0]
+        yield piece(f"{where}: {said}" if where else said, "error")
+        yield piece("7 has more", "muted", 2)
 
 
 def _compiled(shown: Snapshot) -> Iterator[Piece]:
@@ -49,7 +52,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
     yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.kernels else "", "", 3)
-    yield piece(f"↻ {count(len(shown.recompiles), 'recompile')}" if shown.recompiles else "", "recompile", 1)
+    yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     yield from _speed(shown)
 
 

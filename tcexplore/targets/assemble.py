@@ -22,7 +22,7 @@ from tcexplore.targets.table import Target
 
 _FILE = "kernel.py"
 _ROOT = str(Path(__file__).resolve().parents[2])
-_ORDER = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
+ORDER = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 class Assembler:
@@ -46,7 +46,7 @@ class Assembler:
             yield KernelNotAssembled(reason=answer["error"], **of)
             return
         for made in answer["configs"]:
-            stages, taken = _stages(made, target, before)
+            stages, taken = machine_code(made, target, _FILE, before)
             yield KernelAssembled(config=made["config"], stages=stages, resources=taken, **of)
 
     def close(self) -> None:
@@ -93,15 +93,19 @@ class Assembler:
         return lines[-1] if lines else "it said nothing"
 
 
-def _stages(made: dict[str, Any], target: Target, before: int) -> tuple[tuple[Stage, ...], Resources | None]:
+def machine_code(
+    made: dict[str, Any], target: Target, file: str, before: int
+) -> tuple[tuple[Stage, ...], Resources | None]:
+    """Stages and resources from what Triton made (`asm` by stage, `cubin` in hex, `metadata`) of a kernel in `file`,
+    of which `before` lines stood ahead of the kernel's own. Raises `NoDisassemblerError`, `OSError`."""
     asm: dict[str, str] = made["asm"]
-    stages = [stage(name, asm[name], _FILE, before) for name in _ORDER if name in asm]
+    stages = [stage(name, asm[name], file, before) for name in ORDER if name in asm]
     if target.backend == "hip":
         return tuple(stages), resources.amd(target, made["metadata"], asm.get("amdgcn", ""))
     cubin = bytes.fromhex(made["cubin"])
     code = binary.sass(cubin)
     taken = resources.nvidia(target, binary.usage(cubin), made["metadata"], code)
-    return (*stages, stage("sass", code, _FILE, before)), taken
+    return (*stages, stage("sass", code, file, before)), taken
 
 
 def _whole(source: str) -> tuple[str, int]:

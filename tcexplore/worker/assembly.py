@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Iterable
 
 import torch
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import Kernel
+from tcexplore.events import Kernel, Wrapper
 from tcexplore.events.targets import KernelAssembled, KernelNotAssembled
 from tcexplore.targets import cpu_assembly, roofline
 from tcexplore.targets.assemble import Assembler
@@ -61,6 +62,28 @@ class Assembly:
                 self._emit(event)
         except Exception as error:
             self._emit(not_assembled(kernel, self._target.key, error))
+
+
+def assemble_here(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], emit: Emit) -> None:
+    """Say what the GPU in this machine runs of the run's own Triton kernels, and where they stand under its roof."""
+    from tcexplore.targets.here import here
+    from tcexplore.targets.loaded import loaded
+
+    known = here()
+    if known is None:
+        return
+    device, peaks = known
+    tf32 = torch.get_float32_matmul_precision() != "highest"
+    paths = {(wrapper.graph, wrapper.phase): wrapper.path for wrapper in wrappers}
+    for kernel in kernels:
+        if peaks and (point := roofline.point(kernel, device, tf32=tf32)):
+            emit(point)
+        try:
+            if kernel.language == "triton":
+                for event in loaded(kernel, paths.get((kernel.graph, kernel.phase), ""), device):
+                    emit(event)
+        except Exception as error:
+            emit(not_assembled(kernel, kernel.target, error))
 
 
 def assemble_cpp(kernel: Kernel, emit: Emit) -> None:

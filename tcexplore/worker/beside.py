@@ -10,7 +10,7 @@ import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.project import Project
-from tcexplore.events import Config, Event, Kernel
+from tcexplore.events import Config, Event, Kernel, Wrapper
 from tcexplore.targets.table import NATIVE, find
 from tcexplore.targets.tag import tagged
 
@@ -32,6 +32,8 @@ class Beside:
         self._companion: Companion | None = None
         self._assembly: Assembly | None = None
         self._cpp: list[Kernel] = []
+        self._here: list[Kernel] = []
+        self._wrappers: list[Wrapper] = []
 
     def install(self, hooks: Hooks, project: Project) -> None:
         """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
@@ -60,11 +62,16 @@ class Beside:
 
     def finish(self, enter: Callable[[str], None]) -> None:
         """Wait for what is being assembled, in the phase `assembling`: what follows is timed."""
-        if self._assembly is None and not self._cpp:
+        on_gpu = any(kernel.language == "triton" for kernel in self._here)
+        if self._assembly is None and not self._cpp and not on_gpu:
             return
         enter("assembling")
         if self._assembly is not None:
             self._assembly.finish()
+        if on_gpu:
+            from tcexplore.worker.assembly import assemble_here
+
+            assemble_here(self._here, self._wrappers, self._emit)
         if self._cpp:
             from tcexplore.worker.assembly import assemble_cpp
 
@@ -74,9 +81,12 @@ class Beside:
 
     def _pass_on(self, event: Event) -> None:
         self._emit(event)
-        if not isinstance(event, Kernel):
-            return
-        if event.target != NATIVE and self._assembly is not None:
-            self._assembly.take(event)
-        elif event.language == "cpp" and self._config.assembly:
-            self._cpp.append(event)
+        if isinstance(event, Wrapper) and event.target == NATIVE:
+            self._wrappers.append(event)
+        elif isinstance(event, Kernel) and event.target != NATIVE:
+            if self._assembly is not None:
+                self._assembly.take(event)
+        elif isinstance(event, Kernel):
+            self._here.append(event)
+            if event.language == "cpp" and self._config.assembly:
+                self._cpp.append(event)

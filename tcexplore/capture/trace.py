@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.unheard import Unheard
 
 
 class TraceEvent(NamedTuple):
@@ -45,6 +46,7 @@ class StructuredTrace(logging.Handler):
         logger.handlers.insert(0, self)
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
+        Unheard(self, self._subscribers).install(self.hooks)
 
     def remove(self) -> None:
         """Listen no more."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from tcexplore.events import Kernel
+from typing import TYPE_CHECKING
+
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, kernel_link
 from tcexplore.ui.line_view import LineView
+
+if TYPE_CHECKING:
+    from tcexplore.events import Kernel  # not before the first frame
 
 
 def kernel_under(view: LineView) -> Link | None:

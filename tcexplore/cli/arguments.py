@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tcexplore import __version__
 from tcexplore.cli import kinds, studies
 from tcexplore.cli.options import Parser, compile_options, config, report_options, target_options
-from tcexplore.cli.request import TIME_FOR, Limits, Request
+from tcexplore.cli.request import TIME_FOR, TIMEOUT, Export, Limits, Request
 
 COMMANDS = """\
 commands:
@@ -17,6 +18,7 @@ commands:
   tcexplore compare FILE[:NAME]   every mode and backend side by side
   tcexplore sweep FILE[:NAME]     one dimension at several sizes
   tcexplore blame FILE[:NAME]     which layer of the compiler is wrong
+  tcexplore export FILE[:NAME]    a kernel as files: to run, and as machine code
   tcexplore doctor                what this machine can do, and what is missing
 
 Arguments after -- go to a FILE that is a script.
@@ -91,6 +93,29 @@ def _limits(report: argparse._ArgumentGroup) -> None:
     report.add_argument("--accuracy", action="store_true", help="exit 1 unless compiled is as accurate as eager")
 
 
+def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
+    parser = Parser(
+        prog="tcexplore export",
+        description="Write one kernel into a folder: its source, a file that runs and times it where torch has such a "
+        "form, and every stage down to machine code.",
+    )
+    compile_options(parser)
+    target_options(parser)
+    parser.add_argument(
+        "--kernel", type=kinds.name, required=True, metavar="NAME", help="the kernel, as a report names it"
+    )
+    parser.add_argument(
+        "--to", type=kinds.name, required=True, metavar="DIR", help="the folder, made where there is none"
+    )
+    parser.add_argument("--timeout", type=kinds.positive_seconds, default=TIMEOUT, metavar="S",
+                        help=f"give up when the run takes more than S seconds (default {TIMEOUT:g})")  # fmt: skip
+    given = parser.parse_args(arguments)
+    return Request(
+        "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,
+        export=Export(given.kernel, given.to),
+    )  # fmt: skip
+
+
 def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
     Parser(prog="tcexplore doctor", description="What this machine can do, and what to install.").parse_args(arguments)
     return Request("doctor")
@@ -101,5 +126,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     "compare": studies.compare,
     "sweep": studies.sweep,
     "blame": studies.blame,
+    "export": _export,
     "doctor": _doctor,
 }

@@ -72,10 +72,19 @@ def _blame(request: Request) -> int:
     return blame(request)
 
 
+def _export(request: Request) -> int:
+    from tcexplore.cli.export import export
+
+    return export(request)
+
+
 def _doctor(_: Request) -> int:
     from tcexplore.doctor import doctor
 
     return doctor()
 
 
-_COMMANDS = {"app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "blame": _blame, "doctor": _doctor}
+_COMMANDS = {
+    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "blame": _blame, "export": _export,
+    "doctor": _doctor,
+}  # fmt: skip

@@ -41,8 +41,17 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True)
+class Export:
+    """Which kernel `export` writes, and into which folder."""
+
+    kernel: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep` or `blame`; times are seconds.
+    """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep`, `blame` or `export`; times are
+    seconds.
 
     `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number.
     """
@@ -57,3 +66,4 @@ class Request:
     calls: int | None = None
     limits: Limits = field(default_factory=Limits)
     study: Study = field(default_factory=Study)
+    export: Export | None = None

@@ -53,6 +53,8 @@ class Job:
     """Whether results and memory of both sides are compared after the compile."""
     graph_scripts: bool = False
     """Whether torch's own script for each of Inductor's graphs is wanted."""
+    runnable: bool = False
+    """Whether each Triton kernel for the target is wanted as a file that runs by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,16 @@ class KernelNotAssembled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRunnable(Event):
+    """A Triton kernel as a file of its own that makes up its inputs, calls the kernel and times it, in torch's form."""
+
+    graph: str
+    kernel: str
+    target: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RooflinePoint(Event):
     """Where a kernel stands under the roof of a target: an estimate from counts and vendor peaks, nothing measured.
 

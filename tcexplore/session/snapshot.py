@@ -58,6 +58,7 @@ class Snapshot:
     call_profile: ev.CallProfiled | None = None
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
     graph_scripts: tuple[ev.GraphScript, ...] = ()
+    runnable: tuple[ev.KernelRunnable, ...] = ()
     output: tuple[ev.Output, ...] = ()
     output_dropped: int = 0
     """Characters of output that were let go because there was too much of it."""
@@ -186,6 +187,7 @@ _STEPS: dict[type, Step] = {
     ev.CallProfiled: _set("call_profile"),
     ev.KernelCompiled: _append("kernel_compiles"),
     ev.GraphScript: _append("graph_scripts"),
+    ev.KernelRunnable: _append("runnable"),
     ev.Output: _output,
     ev.SourceRead: _append("sources"),
     ev.ModulesImported: lambda s, e: replace(s, modules=e.files),

@@ -5,21 +5,22 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from unittest import mock
 
 import torch
 import torch._inductor.config as inductor_config
 from torch._inductor.graph import GraphLowering
 
+from tcexplore.events import KernelRunnable
 from tcexplore.targets.companion import Captured
 from tcexplore.targets.lower import lower
 from tcexplore.targets.table import Target
 from tcexplore.targets.tag import unseen
 
 
-def runnable(graphs: Iterable[Captured], target: Target) -> dict[str, str]:
-    """The source of each Triton kernel of `graphs` with inputs made up, a call and a benchmark, by the kernel's name.
+def runnable(captured: Captured, target: Target) -> Iterator[KernelRunnable]:
+    """Each Triton kernel of a graph and its backward with inputs made up, a call and a benchmark.
 
     To be run on a machine that has the target. Nothing of this lowering is made known to the hooks.
     """
@@ -29,11 +30,13 @@ def runnable(graphs: Iterable[Captured], target: Target) -> dict[str, str]:
         inductor_config.patch(benchmark_kernel=True),
         mock.patch.object(GraphLowering, "save_output_code", staticmethod(codes.append)),
         contextlib.redirect_stderr(io.StringIO()),
+        torch.set_grad_enabled(captured.grad),
     ):
-        for captured in graphs:
-            with torch.set_grad_enabled(captured.grad):
-                lower(captured.graph, captured.inputs, target, lambda _: None)
-    return dict(pair for code in codes for pair in _kernels(code))
+        lower(captured.graph, captured.inputs, target, lambda _: None)
+    compiled = captured.compile.compile_id if captured.compile else None
+    graph = "" if compiled is None else str(compiled)
+    for name, source in dict.fromkeys(pair for code in codes for pair in _kernels(code)):
+        yield KernelRunnable(graph=graph, kernel=name, target=target.key, source=source)
 
 
 def _kernels(module: str) -> Iterator[tuple[str, str]]:

@@ -10,12 +10,13 @@ import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.project import Project
-from tcexplore.events import Config, Event, Kernel, Wrapper
+from tcexplore.events import Event, Job, Kernel, Wrapper
 from tcexplore.targets.table import NATIVE, find
 from tcexplore.targets.tag import tagged
 
 if TYPE_CHECKING:
     from tcexplore.targets.companion import Companion
+    from tcexplore.targets.table import Target
     from tcexplore.worker.assembly import Assembly
 
 
@@ -25,9 +26,10 @@ class Beside:
     Nothing of this is done while the person's code is compiled or timed: that is measured.
     """
 
-    def __init__(self, config: Config, emit: Emit) -> None:
+    def __init__(self, job: Job, emit: Emit) -> None:
         self.emit = tagged(self._pass_on)
-        self._config = config
+        self._config = job.config
+        self._runnable = job.runnable
         self._emit = emit
         self._companion: Companion | None = None
         self._assembly: Assembly | None = None
@@ -59,6 +61,15 @@ class Beside:
         # What the backend was told with the mode stands in no graph.
         with inductor_config.patch(torch._inductor.list_mode_options(self._config.mode, self._config.dynamic)):
             self._companion.lower(target)
+            if self._runnable:
+                self._make_runnable(self._companion, target)
+
+    def _make_runnable(self, companion: Companion, target: Target) -> None:
+        from tcexplore.targets.runnable import runnable
+
+        for captured in companion.captured:
+            for made in runnable(captured, target):
+                self._emit(made)
 
     def finish(self, enter: Callable[[str], None]) -> None:
         """Wait for what is being assembled, in the phase `assembling`: what follows is timed."""

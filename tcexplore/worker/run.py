@@ -56,7 +56,7 @@ class Run:
 
     def __init__(self, job: Job, channel: Channel, threads: int) -> None:
         self.job = job
-        self._beside = Beside(job.config, channel.emit)
+        self._beside = Beside(job, channel.emit)
         self.emit = self._beside.emit
         self.project = Project(job.file)
         self.progress = Progress(self.emit)

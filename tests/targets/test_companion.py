@@ -52,7 +52,7 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
         for name in ("l4", "h100"):
             companion.lower(find(name))
         count = len(events)
-        files = runnable(companion.captured, find("h100"))
+        files = {made.kernel: made.source for one in companion.captured for made in runnable(one, find("h100"))}
     finally:
         trace.remove()
         hooks.remove()

@@ -1,0 +1,56 @@
+"""A kernel as files: its source, torch's form of it that runs by itself, and every stage down to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore import events as ev
+from tcexplore.session.machine import machine
+from tcexplore.session.snapshot import Snapshot
+
+ENDINGS = {"assembly": "s", "llir": "ll"}
+"""Of stages whose file is not called by the stage's own name."""
+
+SOURCES = {"cpp": "cpp", "triton": "py"}
+
+
+class NoSuchKernelError(LookupError):
+    """The run has no such kernel, or it is a library's; the message is for the person."""
+
+
+def kernel_files(snapshot: Snapshot, name: str) -> dict[str, str]:
+    """Text by file name. A kernel that several graphs or phases have is written once for each that differs.
+
+    Raises `NoSuchKernelError`.
+    """
+    generated = [kernel for kernel in snapshot.kernels if kernel.language in SOURCES]
+    found = list({kernel.source: kernel for kernel in generated if kernel.name == name}.values())
+    if not found:
+        known = ", ".join(dict.fromkeys(kernel.name for kernel in generated))
+        for_ = f" for {snapshot.target}" if snapshot.target != "native" else ""
+        raise NoSuchKernelError(
+            f"there is no generated kernel called {name!r}{for_}: "
+            + (f"use one of {known}" if known else "there is none")
+        )
+    stems = [name] if len(found) == 1 else [f"{name}_{number}" for number in range(1, len(found) + 1)]
+    return dict(file for stem, kernel in zip(stems, found, strict=True) for file in _files(snapshot, kernel, stem))
+
+
+def _files(snapshot: Snapshot, kernel: ev.Kernel, stem: str) -> Iterator[tuple[str, str]]:
+    runs = _runnable(snapshot, kernel)
+    if runs is not None:
+        yield f"{stem}.py", runs
+    else:
+        yield f"{stem}.{SOURCES[kernel.language]}", kernel.source
+    made = machine(snapshot, kernel).made
+    for stage in made.stages if made else ():
+        yield f"{stem}.{ENDINGS.get(stage.name, stage.name)}", stage.text
+
+
+def _runnable(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
+    """The forward and the backward of a graph may each have a kernel of that name: the one with this body is meant."""
+    body = kernel.source[kernel.source.find("@triton.jit") :].strip()
+    candidates = (
+        r for r in snapshot.runnable if (r.graph, r.kernel, r.target) == (kernel.graph, kernel.name, kernel.target)
+    )
+    return next((r.source for r in candidates if body in r.source), None)

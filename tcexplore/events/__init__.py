@@ -2,41 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tcexplore.events.base import PROTOCOL, Event, Location
-from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
-from tcexplore.events.codec import decode as _decode
-from tcexplore.events.dynamo import (
-    FrameSkipped,
-    FxNode,
-    GraphBreak,
-    GraphCaptured,
-    Guard,
-    GuardsInstalled,
-    OpsOutside,
-    Recompiled,
-)
-from tcexplore.events.inductor import (
-    AtenGraph,
-    CacheUsed,
-    FusionDecision,
-    Kernel,
-    KernelCall,
-    KernelLine,
-    Partitioned,
-    SavedTensor,
-    Wrapper,
-)
-from tcexplore.events.passes import Hunk, PassRun
-from tcexplore.events.results import (
-    ACCURACY_VERDICTS,
-    Accuracy,
-    CallPart,
-    CallProfiled,
-    Deviation,
-    GraphScript,
-    KernelCompiled,
-    Memory,
-)
 from tcexplore.events.run import (
     PHASES,
     Config,
@@ -52,77 +21,69 @@ from tcexplore.events.run import (
     SourceRead,
     Standby,
 )
-from tcexplore.events.targets import (
-    DeviceAsked,
-    KernelAssembled,
-    KernelNotAssembled,
-    KernelRunnable,
-    Resources,
-    RooflinePoint,
-    Stage,
-    TargetLowered,
-    TargetSkipped,
-    Vectors,
-)
 from tcexplore.events.text import clean
-from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
 
-VOCABULARY: dict[str, type] = {
-    record.__name__: record
-    for record in (
-        Accuracy,
-        AtenGraph,
-        CacheUsed,
-        CallMade,
-        CallProfiled,
-        DeviceAsked,
-        EntryFound,
-        FactMissing,
-        Failed,
-        Finished,
+if TYPE_CHECKING:
+    from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
+    from tcexplore.events.dynamo import (
         FrameSkipped,
-        FusionDecision,
+        FxNode,
         GraphBreak,
         GraphCaptured,
-        GraphScript,
+        Guard,
         GuardsInstalled,
-        Kernel,
-        KernelAssembled,
-        KernelCompiled,
-        KernelNotAssembled,
-        KernelRunnable,
-        Memory,
-        ModulesImported,
         OpsOutside,
-        Output,
-        PairsMeasured,
-        Partitioned,
-        PassRun,
-        PhaseStarted,
-        PhaseTimed,
         Recompiled,
-        RooflinePoint,
-        SourceRead,
-        Standby,
-        TargetLowered,
-        TargetSkipped,
-        TimingEstimate,
-        TimingSkipped,
+    )
+    from tcexplore.events.inductor import (
+        AtenGraph,
+        CacheUsed,
+        FusionDecision,
+        Kernel,
+        KernelCall,
+        KernelLine,
+        Partitioned,
+        SavedTensor,
         Wrapper,
     )
-}
+    from tcexplore.events.passes import Hunk, PassRun
+    from tcexplore.events.results import (
+        ACCURACY_VERDICTS,
+        Accuracy,
+        CallPart,
+        CallProfiled,
+        Deviation,
+        GraphScript,
+        KernelCompiled,
+        Memory,
+    )
+    from tcexplore.events.targets import (
+        DeviceAsked,
+        KernelAssembled,
+        KernelNotAssembled,
+        KernelRunnable,
+        Resources,
+        RooflinePoint,
+        Stage,
+        TargetLowered,
+        TargetSkipped,
+        Vectors,
+    )
+    from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
+    from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job
+else:
+    # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
+    # a run needs.
+    _LATER = ("timing", "dynamo", "inductor", "passes", "results", "targets", "codec", "vocabulary")
 
-
-def decode(body: bytes) -> Event:
-    """The event in one frame's body, its text cleaned. Raises `ProtocolError`."""
-    event: Event = _decode(body, VOCABULARY)
-    return event
-
-
-def decode_job(body: bytes) -> Job:
-    """The job in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
-    job: Job = _decode(body, {"Job": Job}, text=str)
-    return job
+    def __getattr__(name: str) -> Any:
+        """A name of one of the later modules; all are imported with the first name that is asked for."""
+        if not name.startswith("_"):
+            for module in (import_module(f"{__name__}.{later}") for later in _LATER):
+                globals().update({known: vars(module)[known] for known in __all__ if known in vars(module)})
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -33,20 +33,20 @@ class Code:
     roofline: tuple[ev.RooflinePoint, ...] = ()
 
 
-FIELDS: dict[type, str] = {
-    ev.AtenGraph: "aten_graphs",
-    ev.Partitioned: "partitions",
-    ev.PassRun: "passes",
-    ev.Kernel: "kernels",
-    ev.Wrapper: "wrappers",
-    ev.FusionDecision: "fusion",
-    ev.TargetLowered: "lowered",
-    ev.TargetSkipped: "not_lowered",
-    ev.KernelAssembled: "assembled",
-    ev.KernelNotAssembled: "not_assembled",
-    ev.RooflinePoint: "roofline",
+FIELDS = {
+    "AtenGraph": "aten_graphs",
+    "Partitioned": "partitions",
+    "PassRun": "passes",
+    "Kernel": "kernels",
+    "Wrapper": "wrappers",
+    "FusionDecision": "fusion",
+    "TargetLowered": "lowered",
+    "TargetSkipped": "not_lowered",
+    "KernelAssembled": "assembled",
+    "KernelNotAssembled": "not_assembled",
+    "RooflinePoint": "roofline",
 }
-"""Where the events go that belong to one device."""
+"""Where the events go that belong to one device, by the names of their classes."""
 
 
 def target_of(config: ev.Config) -> str:
@@ -56,7 +56,7 @@ def target_of(config: ev.Config) -> str:
 
 def grown(code: Code, event: Any) -> Code:
     """The code with one more event of its target."""
-    field = FIELDS[type(event)]
+    field = FIELDS[type(event).__name__]
     return Code(**{**as_fields(code), field: (*getattr(code, field), event)})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from tcexplore import events as ev
@@ -79,7 +80,7 @@ class Snapshot:
 
     def apply(self, event: ev.Event) -> Snapshot:
         """This snapshot with one more event in it; an event of another run leaves it as it is."""
-        step = _STEPS.get(type(event))
+        step = _steps().get(type(event))
         return self if step is None or event.run != self.run else step(self, event)
 
     def code(self, target: str) -> Code:
@@ -129,7 +130,7 @@ def _set(field: str) -> Step:
 def _code(snapshot: Snapshot, event: Any) -> Snapshot:
     """An event of one device's code goes to what is in view, or to what is known of that device."""
     if event.target == snapshot.target:
-        return _append(FIELDS[type(event)])(snapshot, event)
+        return _append(FIELDS[type(event).__name__])(snapshot, event)
     others = tuple(code for code in snapshot.elsewhere if code.target != event.target)
     return replace(snapshot, elsewhere=(*others, grown(snapshot.code(event.target), event)))
 
@@ -165,33 +166,35 @@ def _finished(snapshot: Snapshot, _: ev.Finished) -> Snapshot:
     return replace(snapshot, status="failed" if snapshot.failed else "ok", phase="")
 
 
-_STEPS: dict[type, Step] = {
-    ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
-    ev.EntryFound: _set("entry"),
-    ev.GraphCaptured: _append("graphs"),
-    ev.GraphBreak: _break,
-    ev.FrameSkipped: _append("skipped"),
-    ev.OpsOutside: _set("outside"),
-    ev.GuardsInstalled: _append("guards"),
-    ev.Recompiled: _append("recompiles"),
-    **dict.fromkeys(FIELDS, _code),
-    ev.DeviceAsked: _append("asked"),
-    ev.CacheUsed: _append("caches"),
-    ev.PhaseTimed: _append("phases"),
-    ev.CallMade: _append("calls"),
-    ev.PairsMeasured: _append("pairs"),
-    ev.TimingEstimate: _set("timing"),
-    ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
-    ev.Accuracy: _set("accuracy"),
-    ev.Memory: _set("memory"),
-    ev.CallProfiled: _set("call_profile"),
-    ev.KernelCompiled: _append("kernel_compiles"),
-    ev.GraphScript: _append("graph_scripts"),
-    ev.KernelRunnable: _append("runnable"),
-    ev.Output: _output,
-    ev.SourceRead: _append("sources"),
-    ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
-    ev.Failed: _failed,
-    ev.Finished: _finished,
-    ev.FactMissing: _append("missing"),
-}
+@cache
+def _steps() -> dict[type, Step]:
+    return {
+        ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
+        ev.EntryFound: _set("entry"),
+        ev.GraphCaptured: _append("graphs"),
+        ev.GraphBreak: _break,
+        ev.FrameSkipped: _append("skipped"),
+        ev.OpsOutside: _set("outside"),
+        ev.GuardsInstalled: _append("guards"),
+        ev.Recompiled: _append("recompiles"),
+        **{getattr(ev, name): _code for name in FIELDS},
+        ev.DeviceAsked: _append("asked"),
+        ev.CacheUsed: _append("caches"),
+        ev.PhaseTimed: _append("phases"),
+        ev.CallMade: _append("calls"),
+        ev.PairsMeasured: _append("pairs"),
+        ev.TimingEstimate: _set("timing"),
+        ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
+        ev.Accuracy: _set("accuracy"),
+        ev.Memory: _set("memory"),
+        ev.CallProfiled: _set("call_profile"),
+        ev.KernelCompiled: _append("kernel_compiles"),
+        ev.GraphScript: _append("graph_scripts"),
+        ev.KernelRunnable: _append("runnable"),
+        ev.Output: _output,
+        ev.SourceRead: _append("sources"),
+        ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
+        ev.Failed: _failed,
+        ev.Finished: _finished,
+        ev.FactMissing: _append("missing"),
+    }

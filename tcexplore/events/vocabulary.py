@@ -1,0 +1,119 @@
+"""Every event by its name, and the way from a frame's body to the event in it."""
+
+from __future__ import annotations
+
+from tcexplore.events.base import (
+    Event,
+)
+from tcexplore.events.codec import decode as _decode
+from tcexplore.events.dynamo import (
+    FrameSkipped,
+    GraphBreak,
+    GraphCaptured,
+    GuardsInstalled,
+    OpsOutside,
+    Recompiled,
+)
+from tcexplore.events.inductor import (
+    AtenGraph,
+    CacheUsed,
+    FusionDecision,
+    Kernel,
+    Partitioned,
+    Wrapper,
+)
+from tcexplore.events.passes import (
+    PassRun,
+)
+from tcexplore.events.results import (
+    Accuracy,
+    CallProfiled,
+    GraphScript,
+    KernelCompiled,
+    Memory,
+)
+from tcexplore.events.run import (
+    EntryFound,
+    FactMissing,
+    Failed,
+    Finished,
+    Job,
+    ModulesImported,
+    Output,
+    PhaseStarted,
+    PhaseTimed,
+    SourceRead,
+    Standby,
+)
+from tcexplore.events.targets import (
+    DeviceAsked,
+    KernelAssembled,
+    KernelNotAssembled,
+    KernelRunnable,
+    RooflinePoint,
+    TargetLowered,
+    TargetSkipped,
+)
+from tcexplore.events.timing import (
+    CallMade,
+    PairsMeasured,
+    TimingEstimate,
+    TimingSkipped,
+)
+
+VOCABULARY: dict[str, type] = {
+    record.__name__: record
+    for record in (
+        Accuracy,
+        AtenGraph,
+        CacheUsed,
+        CallMade,
+        CallProfiled,
+        DeviceAsked,
+        EntryFound,
+        FactMissing,
+        Failed,
+        Finished,
+        FrameSkipped,
+        FusionDecision,
+        GraphBreak,
+        GraphCaptured,
+        GraphScript,
+        GuardsInstalled,
+        Kernel,
+        KernelAssembled,
+        KernelCompiled,
+        KernelNotAssembled,
+        KernelRunnable,
+        Memory,
+        ModulesImported,
+        OpsOutside,
+        Output,
+        PairsMeasured,
+        Partitioned,
+        PassRun,
+        PhaseStarted,
+        PhaseTimed,
+        Recompiled,
+        RooflinePoint,
+        SourceRead,
+        Standby,
+        TargetLowered,
+        TargetSkipped,
+        TimingEstimate,
+        TimingSkipped,
+        Wrapper,
+    )
+}
+
+
+def decode(body: bytes) -> Event:
+    """The event in one frame's body, its text cleaned. Raises `ProtocolError`."""
+    event: Event = _decode(body, VOCABULARY)
+    return event
+
+
+def decode_job(body: bytes) -> Job:
+    """The job in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
+    job: Job = _decode(body, {"Job": Job}, text=str)
+    return job

@@ -54,7 +54,7 @@ tokens = torch.randint(VOCABULARY, (4, TOKENS + 1))
 
 
 def loss(logits):
-    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten().to(logits.device))
 
 
 model = LanguageModel()

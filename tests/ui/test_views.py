@@ -117,5 +117,5 @@ async def test_a_view_that_is_gone_back_to_is_not_built_again():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("5", "home", "down", "down", "down")
         before = staged.view("code").document
-        await staged.press("v", "v")
+        await staged.press("v", "V")
         assert staged.view("code").document is before

@@ -1,4 +1,4 @@
-"""Pane 5: the generated kernels and the wrapper that calls them; what was fused into each, and why not more."""
+"""Pane 5: the generated kernels and the wrapper that calls them; what was fused, and what a device makes of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,32 @@ def _fusion(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
     return fusion(snapshot, toggled, width)
 
 
+def _stages(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.stages import stages
+
+    return stages(snapshot, toggled, width)
+
+
+def _resources(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.resources import resources
+
+    return resources(snapshot, toggled, width)
+
+
+def _roofline(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.roofline import roofline
+
+    return roofline(snapshot, toggled, width)
+
+
 def _over(s: Snapshot) -> tuple[object, ...]:
-    """What both views are about: the kernels, or why there is nothing to show."""
+    """What every view is about: the kernels, or why there is nothing to show."""
     return s.kernels, s.wrappers, s.aten_graphs, s.graphs, s.skipped, s.complete, s.failed
 
 
-def _about_kernels(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.assembled, s.not_assembled, s.roofline
+def _about_device(s: Snapshot) -> tuple[object, ...]:
+    """What the code is for, and what its assembler and its device make of it."""
+    return (*_over(s), s.target, s.lowered, s.not_lowered, s.asked, s.assembled, s.not_assembled, s.roofline)
 
 
 def _about_fusion(s: Snapshot) -> tuple[object, ...]:
@@ -41,7 +60,10 @@ CODE = PaneSpec(
     5,
     "Code",
     (
-        View("kernels", _kernels, _about_kernels, _has, frozenset({"kernel", "aten"})),
+        View("kernels", _kernels, _about_device, _has, frozenset({"kernel", "aten"})),
         View("fusion", _fusion, _about_fusion, _has, frozenset({"kernel"})),
+        View("stages", _stages, _about_device, _has, frozenset({"statement", "kernel"})),
+        View("resources", _resources, _about_device, _has, frozenset({"kernel"})),
+        View("roofline", _roofline, _about_device, _has, frozenset({"kernel"})),
     ),
 )

@@ -1,7 +1,7 @@
 """Python that is often said to break the graph, and does not.
 
 Look at: 0 graph breaks, one graph. Every line below is traced, or done once while tracing.
-Edit: add a line that you are unsure about, save, and see.
+Edit: add a line that you are unsure about, save, and see. (One line needs NumPy: `pip install numpy`.)
 """
 
 import math

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcexplore.session.hits import Position, Trail
+from tcexplore.session.trail import Position, Trail
 from tcexplore.ui.panes.board import Board
 from tcexplore.ui.panes.pane import Pane
 from tcexplore.ui.selection import Selection

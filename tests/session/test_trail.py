@@ -1,0 +1,38 @@
+"""Back leads the way that following a selection went, and forward goes it again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tcexplore.session.trail import DEEPEST, Position, Trail
+
+PANES = ("source", "graph", "code")
+
+
+@given(st.lists(st.builds(Position, st.sampled_from(PANES), st.integers(0, 20)), min_size=1, max_size=20, unique=True))
+def test_back_and_forward_retrace_the_way(way: list[Position]):
+    trail = Trail()
+    for position in way[:-1]:
+        trail = trail.leave(position)
+    at = way[-1]
+    for expected in reversed(way[:-1]):
+        trail, to = trail.back(at)
+        assert to == expected
+        at = to
+    assert trail.back(at)[1] is None
+    for expected in way[1:]:
+        trail, to = trail.forward(at)
+        assert to == expected
+        at = to
+
+
+def test_leaving_forgets_what_lay_ahead_and_what_is_long_gone():
+    one, two, three = (Position("graph", n) for n in range(3))
+    trail, _ = Trail().leave(one).back(two)
+    assert trail.leave(three).ahead == ()
+    many = Trail()
+    for n in range(DEEPEST + 5):
+        many = many.leave(Position("graph", n))
+    assert len(many.behind) == DEEPEST
+    assert many.leave(many.behind[-1]).behind == many.behind

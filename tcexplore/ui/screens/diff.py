@@ -12,17 +12,16 @@ from tcexplore.ui.guarded import guarded
 from tcexplore.ui.header import compare_line, history_line
 from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.row_line import RowLine
-from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.search_view import SearchView
+from tcexplore.ui.screens.over import OverScreen
 from tcexplore.ui.text_document import message
 
 
-class DiffScreen(ReadingScreen):
+class DiffScreen(OverScreen):
     """Follows the app's session as the panes do: the next save is compared as soon as it is compiled."""
 
     CSS_PATH = "diff.tcss"
     BINDINGS = bindings("diff")
-    SCOPES = (*ReadingScreen.SCOPES, "diff")
+    SCOPES = (*OverScreen.SCOPES, "diff")
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -31,7 +30,6 @@ class DiffScreen(ReadingScreen):
         """The run chosen here to compare with, instead of the session's own choice."""
         self._toggled: frozenset[str] = frozenset()
         self._made_of: tuple[object, ...] = ()
-        self._view = SearchView()
         self._title = RowLine(compare_line(None, None, None), id="title")
         self._history = RowLine(history_line(session), id="history")
 
@@ -42,25 +40,11 @@ class DiffScreen(ReadingScreen):
         yield RowLine(footer(self.SCOPES), id="footer")
 
     @property
-    def reader(self) -> SearchView:
-        return self._view
-
-    @property
     def page(self) -> tuple[str, str]:
         return "diff", "Compare"
 
-    def leave(self) -> None:
-        self.dismiss()
-
-    def action_leave(self) -> None:
-        self.dismiss()
-
     def on_mount(self) -> None:
-        self._view.focus()
         self.watch(self.app, "session", self._follow, init=False)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._show)
 
     # ---- the two runs
 

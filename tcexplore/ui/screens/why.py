@@ -14,14 +14,13 @@ from tcexplore.ui.document import Document
 from tcexplore.ui.footer import footer
 from tcexplore.ui.guarded import guarded
 from tcexplore.ui.row_line import RowLine
-from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.search_view import SearchView
+from tcexplore.ui.screens.over import OverScreen
 
 _FRAME = 3
 """Lines of the frame and the footer."""
 
 
-class WhyScreen(ReadingScreen, ModalScreen[None]):
+class WhyScreen(OverScreen, ModalScreen[None]):
     """The answer for two kernels of a run."""
 
     CSS_PATH = "why.tcss"
@@ -31,7 +30,6 @@ class WhyScreen(ReadingScreen, ModalScreen[None]):
     def __init__(self, snapshot: Snapshot, a: Kernel, b: Kernel) -> None:
         super().__init__()
         self._asked = snapshot, a, b
-        self._view = SearchView()
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -40,24 +38,8 @@ class WhyScreen(ReadingScreen, ModalScreen[None]):
             yield RowLine(footer(self.SCOPES), id="footer")
 
     @property
-    def reader(self) -> SearchView:
-        return self._view
-
-    @property
     def page(self) -> tuple[str, str]:
         return "code", "5 Code"
-
-    def leave(self) -> None:
-        self.dismiss()
-
-    def action_leave(self) -> None:
-        self.dismiss()
-
-    def on_mount(self) -> None:
-        self._view.focus()
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._show)
 
     def _show(self) -> None:
         document = guarded(self._build)

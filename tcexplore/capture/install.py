@@ -14,6 +14,7 @@ ROOMS = (
     "dynamo.skips",
     "guards.guards",
     "dynamo.recompiles",
+    "dynamo.frame_entries",
     "inductor.aot",
     "inductor.graphs",
     "inductor.passes",

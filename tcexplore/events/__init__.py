@@ -26,6 +26,8 @@ from tcexplore.events.text import clean
 if TYPE_CHECKING:
     from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
     from tcexplore.events.dynamo import (
+        RECOMPILE_KINDS,
+        FrameEntered,
         FrameSkipped,
         FxNode,
         GraphBreak,
@@ -47,6 +49,19 @@ if TYPE_CHECKING:
         Wrapper,
     )
     from tcexplore.events.passes import Hunk, PassRun
+    from tcexplore.events.recompile import (
+        WOULD_VERDICTS,
+        Condition,
+        EntryAsked,
+        FrameAsked,
+        Question,
+        Specialised,
+        Symbol,
+        SymbolsFound,
+        SymbolSource,
+        WouldRecompile,
+        ZeroOne,
+    )
     from tcexplore.events.results import (
         ACCURACY_VERDICTS,
         Accuracy,
@@ -70,11 +85,11 @@ if TYPE_CHECKING:
         Vectors,
     )
     from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
-    from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job
+    from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job, decode_question
 else:
     # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
     # a run needs.
-    _LATER = ("timing", "dynamo", "inductor", "passes", "results", "targets", "codec", "vocabulary")
+    _LATER = ("timing", "dynamo", "inductor", "passes", "recompile", "results", "targets", "codec", "vocabulary")
 
     def __getattr__(name: str) -> Any:
         """A name of one of the later modules; all are imported with the first name that is asked for."""
@@ -87,13 +102,14 @@ else:
 
 
 __all__ = [
-    "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "VOCABULARY", "Accuracy", "AtenGraph",
-    "CacheUsed", "CallMade", "CallPart", "CallProfiled", "Config", "Deviation", "DeviceAsked", "EntryFound", "Event",
-    "FactMissing", "Failed", "Finished", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured",
-    "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall",
-    "KernelCompiled", "KernelLine", "KernelNotAssembled", "KernelRunnable", "Location", "Memory", "ModulesImported",
-    "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError",
-    "Recompiled", "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Stage", "Standby", "TargetLowered",
-    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Vectors", "Wrapper", "clean", "decode", "decode_job",
-    "encode",
+    "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "RECOMPILE_KINDS", "VOCABULARY", "WOULD_VERDICTS",
+    "Accuracy", "AtenGraph", "CacheUsed", "CallMade", "CallPart", "CallProfiled", "Condition", "Config", "Deviation",
+    "DeviceAsked", "EntryAsked", "EntryFound", "Event", "FactMissing", "Failed", "Finished", "FrameAsked",
+    "FrameEntered", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphScript", "Guard",
+    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
+    "KernelNotAssembled", "KernelRunnable", "Location", "Memory", "ModulesImported", "OpsOutside", "Output",
+    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Question", "Recompiled",
+    "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Specialised", "Stage", "Standby", "Symbol",
+    "SymbolSource", "SymbolsFound", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Vectors",
+    "WouldRecompile", "Wrapper", "ZeroOne", "clean", "decode", "decode_job", "decode_question", "encode",
 ]  # fmt: skip

@@ -132,6 +132,8 @@ class Recompiled(Event):
 
     `graph` is the new compile id, `of` the entry whose guard failed; `old` and `new` the values compared, empty where
     torch's sentence has none. `entries` cache entries of this frame exist by now, out of `limit`.
+    `what` is what was looked at, readable (`x`, `self.scale`), `dim` its dimension where it is about one; `kind` is one
+    of `RECOMPILE_KINDS`, empty where it cannot be told.
     """
 
     graph: str
@@ -144,3 +146,39 @@ class Recompiled(Event):
     entries: int | None = None
     limit: int | None = None
     limit_hit: bool = False
+    kind: str = ""
+    what: str = ""
+    dim: int | None = None
+    origin: str = ""
+    """Where the value comes from: `argument`, `attribute` (of a module or object), `global`, `closure`, or empty."""
+
+
+RECOMPILE_KINDS = (
+    "size", "stride", "rank", "dtype", "dispatch", "requires_grad", "tensor", "grad mode", "global state", "aliasing",
+    "condition", "length", "type", "identity", "bool", "int", "float", "value",
+)  # fmt: skip
+"""`condition` is one on symbolic sizes; `identity` another object, `type` an object of another type; `bool` to `value`
+are plain values by the type of the new one; `tensor` is any other difference of two tensors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameEntered(Event):
+    """Dynamo is about to compile a frame, or gives it up because of its limit.
+
+    `graph` is the compile id. `frame` is the function, `resumed` tells that it is its rest after a graph break; None
+    for a frame that is none of the person's. `caller` is the person's line that called into compiled code.
+    `entries` is how many cache entries the frame has already, `limit` how many it may have in one compiled region
+    (`recompile_limit`), `accumulated_limit` how often it may be compiled in all.
+    `limit_hit` names the limit that was reached, empty where none was; `raises` says that reaching one is an error
+    here (`fullgraph=True`, `fail_on_recompile_limit_hit`) and not a silent fall-back to eager.
+    """
+
+    graph: str
+    frame: Location | None = None
+    resumed: bool = False
+    caller: Location | None = None
+    entries: int = 0
+    limit: int | None = None
+    accumulated_limit: int | None = None
+    limit_hit: str = ""
+    raises: bool = False

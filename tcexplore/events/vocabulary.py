@@ -7,6 +7,7 @@ from tcexplore.events.base import (
 )
 from tcexplore.events.codec import decode as _decode
 from tcexplore.events.dynamo import (
+    FrameEntered,
     FrameSkipped,
     GraphBreak,
     GraphCaptured,
@@ -24,6 +25,11 @@ from tcexplore.events.inductor import (
 )
 from tcexplore.events.passes import (
     PassRun,
+)
+from tcexplore.events.recompile import (
+    Question,
+    SymbolsFound,
+    WouldRecompile,
 )
 from tcexplore.events.results import (
     Accuracy,
@@ -74,6 +80,7 @@ VOCABULARY: dict[str, type] = {
         FactMissing,
         Failed,
         Finished,
+        FrameEntered,
         FrameSkipped,
         FusionDecision,
         GraphBreak,
@@ -98,10 +105,12 @@ VOCABULARY: dict[str, type] = {
         RooflinePoint,
         SourceRead,
         Standby,
+        SymbolsFound,
         TargetLowered,
         TargetSkipped,
         TimingEstimate,
         TimingSkipped,
+        WouldRecompile,
         Wrapper,
     )
 }
@@ -117,3 +126,9 @@ def decode_job(body: bytes) -> Job:
     """The job in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
     job: Job = _decode(body, {"Job": Job}, text=str)
     return job
+
+
+def decode_question(body: bytes) -> Question:
+    """The question in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
+    question: Question = _decode(body, {"Question": Question}, text=str)
+    return question

@@ -34,6 +34,9 @@ class Snapshot:
     outside: ev.OpsOutside | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
+    frames: tuple[ev.FrameEntered, ...] = ()
+    symbols: tuple[ev.SymbolsFound, ...] = ()
+    would: tuple[ev.WouldRecompile, ...] = ()
     target: str = NATIVE
     aten_graphs: tuple[ev.AtenGraph, ...] = ()
     partitions: tuple[ev.Partitioned, ...] = ()
@@ -177,6 +180,9 @@ def _steps() -> dict[type, Step]:
         ev.OpsOutside: _set("outside"),
         ev.GuardsInstalled: _append("guards"),
         ev.Recompiled: _append("recompiles"),
+        ev.FrameEntered: _append("frames"),
+        ev.SymbolsFound: _append("symbols"),
+        ev.WouldRecompile: _append("would"),
         **{getattr(ev, name): _code for name in FIELDS},
         ev.DeviceAsked: _append("asked"),
         ev.CacheUsed: _append("caches"),

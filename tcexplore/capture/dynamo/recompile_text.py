@@ -12,24 +12,37 @@ from tcexplore.capture.guards.values import ONE_OBJECT, Compared
 
 
 class Cause(NamedTuple):
-    """`what` differed from what the code was compiled for; `old` and `new` are empty where they are not known."""
+    """`what` differed from what the code was compiled for; `old` and `new` are empty where they are not known.
+
+    `kind` is one of `events.RECOMPILE_KINDS`; `dim` the dimension of a tensor, where it is about one.
+    """
 
     what: str
     old: str
     new: str
     reason: str
+    kind: str = ""
+    dim: int | None = None
 
 
 _TENSOR = (
-    (r"size mismatch at index (?P<dim>\d+)", "Dimension {dim} of `{what}` is {new}; it was compiled for {old}."),
-    (r"stride mismatch at index (?P<dim>\d+)", "The stride of `{what}` in dimension {dim} is {new}, not {old}."),
-    (r"rank mismatch", "`{what}` has {new} dimensions; it was compiled for {old}."),
-    (r"dtype mismatch", "The dtype of `{what}` is {new}; it was compiled for {old}."),
-    (r"dispatch key set mismatch", "`{what}` is another kind of tensor: {new} instead of {old}."),
+    (
+        "size",
+        r"size mismatch at index (?P<dim>\d+)",
+        "Dimension {dim} of `{what}` is {new}; it was compiled for {old}.",
+    ),
+    (
+        "stride",
+        r"stride mismatch at index (?P<dim>\d+)",
+        "The stride of `{what}` in dimension {dim} is {new}, not {old}.",
+    ),
+    ("rank", r"rank mismatch", "`{what}` has {new} dimensions; it was compiled for {old}."),
+    ("dtype", r"dtype mismatch", "The dtype of `{what}` is {new}; it was compiled for {old}."),
+    ("dispatch", r"dispatch key set mismatch", "`{what}` is another kind of tensor: {new} instead of {old}."),
 )
 _MISMATCHES = tuple(
-    (re.compile(rf"^tensor '(?P<what>.+)' {kind}\. expected (?P<old>.+), actual (?P<new>.+)$"), reason)
-    for kind, reason in _TENSOR
+    (kind, re.compile(rf"^tensor '(?P<what>.+)' {said}\. expected (?P<old>.+), actual (?P<new>.+)$"), reason)
+    for kind, said, reason in _TENSOR
 )
 _ANY_MISMATCH = re.compile(r"^tensor '(?P<what>.+?)' .*?[Ee]xpected (?P<old>.+?), actual (?P<new>.+)$")
 _REQUIRES_GRAD = re.compile(r"^tensor '(?P<what>.+)' requires_grad mismatch\. expected requires_grad=(?P<flag>\d)")
@@ -54,17 +67,22 @@ def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
 
     `grad_enabled` is whether this call records gradients.
     """
-    for pattern, reason in _MISMATCHES:
+    for kind, pattern, reason in _MISMATCHES:
         found = pattern.match(text)
         if found:
             old, new = _short(found["old"], found["new"])
             dim = found.groupdict().get("dim")
-            return Cause(found["what"], old, new, reason.format(what=found["what"], dim=dim, old=old, new=new))
+            said = reason.format(what=found["what"], dim=dim, old=old, new=new)
+            return Cause(found["what"], old, new, said, kind, None if dim is None else int(dim))
     return _requires_grad(text) or _global_state(text, grad_enabled) or _duplicate(text) or _any_mismatch(text)
 
 
-def cause_of_values(values: Compared, code: str) -> Cause:
-    """The cause where a guard's code compared values."""
+def cause_of_values(values: Compared, code: str, kind: str = "") -> Cause:
+    """The cause, of this kind, where a guard's code compared values."""
+    return _of_values(values, code)._replace(kind=kind)
+
+
+def _of_values(values: Compared, code: str) -> Cause:
     what, old, new = values
     if old == ONE_OBJECT:
         both = what.replace(" and ", "` and `")
@@ -81,7 +99,7 @@ def _requires_grad(text: str) -> Cause | None:
     if not found:
         return None
     old, new = (f"requires_grad={flag}" for flag in (found["flag"] == "1", found["flag"] == "0"))
-    return Cause(found["what"], old, new, f"`{found['what']}` has {new}; it was compiled for {old}.")
+    return Cause(found["what"], old, new, f"`{found['what']}` has {new}; it was compiled for {old}.", "requires_grad")
 
 
 def _short(old: str, new: str) -> tuple[str, str]:
@@ -112,16 +130,19 @@ def _global_state(text: str, grad_enabled: bool) -> Cause | None:
     ]
     unknown = f"torch's global settings are not what they were: {', '.join(names)}."
     grad = names == ["grad_mode"]
-    return Cause(", ".join(names), *(old, new) if grad else ("", ""), " ".join(said) or unknown)
+    kind = "grad mode" if grad else "global state"
+    return Cause(", ".join(names), *(old, new) if grad else ("", ""), " ".join(said) or unknown, kind)
 
 
 def _duplicate(text: str) -> Cause | None:
     if not _DUPLICATE.match(text):
         return None
     reason = "The same tensor was passed twice; it was compiled for different ones."
-    return Cause("", "different tensors", "the same tensor", reason)
+    return Cause("", "different tensors", "the same tensor", reason, "aliasing")
 
 
 def _any_mismatch(text: str) -> Cause | None:
     found = _ANY_MISMATCH.match(text)
-    return Cause(found["what"], found["old"], found["new"], f"{text[0].upper()}{text[1:]}.") if found else None
+    if not found:
+        return None
+    return Cause(found["what"], found["old"], found["new"], f"{text[0].upper()}{text[1:]}.", "tensor")

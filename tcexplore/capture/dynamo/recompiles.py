@@ -8,15 +8,11 @@ from typing import Any
 import torch
 
 from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.dynamo.recompile_text import Cause, cause_of_text, cause_of_values
-from tcexplore.capture.fx.source_names import readable_source
-from tcexplore.capture.guards.places import place_of
-from tcexplore.capture.guards.text import split_check
-from tcexplore.capture.guards.values import compared
+from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
-from tcexplore.events import Location, Recompiled
+from tcexplore.events import Recompiled
 
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
@@ -33,7 +29,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
 class _Recompiles:
     def __init__(self, hooks: Hooks, project: Project) -> None:
         self._hooks = hooks
-        self._project = project
+        self._guards = FailedGuards(project)
         self._frame: Any = None
         self._entries: list[Any] = []
         self._pending: list[Recompiled] = []
@@ -44,7 +40,8 @@ class _Recompiles:
 
     def failed(self, said: str, manager: Any, code: Any, scope: Any, of: Any, *_args: Any) -> None:
         """torch looked for the guard of one entry that failed."""
-        self._pending.append(self._recompiled(said, manager, code, scope, str(of)))
+        found = self._guards.read(said, manager, code, scope, current_compile_id() or "", str(of))
+        self._pending.append(found)
 
     def limited(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
         """torch counted the entries, the last thing before it compiles or gives up."""
@@ -66,34 +63,6 @@ class _Recompiles:
             get_guard_fail_reason(
                 entry.guard_manager, entry.code, self._frame.f_locals, entry.compile_id, backend, skip_logging=True
             )
-
-    def _recompiled(self, said: str, manager: Any, code: Any, scope: Any, of: str) -> Recompiled:
-        text = said.removeprefix(f"{of}: ").split("\nUser stack trace:")[0]
-        failed = split_check(text)
-        cause = cause_of_text(failed.code.strip(), grad_enabled=torch.is_grad_enabled()) or self._by_value(
-            manager, scope, failed.code
-        )
-        return Recompiled(
-            graph=current_compile_id() or "",
-            of=of,
-            failed_guard=readable_source(failed.code),
-            reason=cause.reason,
-            old=cause.old,
-            new=cause.new,
-            location=self._location(manager, cause, failed.place, code),
-        )
-
-    def _by_value(self, manager: Any, scope: Any, code: str) -> Cause:
-        root = getattr(manager, "global_scope", None) or {}
-        names = {**(getattr(manager, "closure_vars", None) or {}), "G": root.get("G", {}), "L": scope}
-        return cause_of_values(compared(code, {**names, **dict(scope)}), readable_source(code))
-
-    def _location(self, manager: Any, cause: Cause, place: tuple[str, int, str] | None, code: Any) -> Location | None:
-        """The line behind the guard, else the function that was compiled."""
-        found = place_of(manager, readable_source(cause.what)) or (place and self._project.find(*place))
-        if found or not self._project.owns(code.co_filename):
-            return found or None
-        return self._project.location(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _listed(entries: Any) -> list[Any]:

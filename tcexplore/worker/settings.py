@@ -11,6 +11,7 @@ import torch
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import Config, FactMissing
+from tcexplore.worker import torch_log
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
     ("torch._inductor.config", "fx_graph_cache", False, "kernels of a graph that was compiled before"),
@@ -24,6 +25,7 @@ def apply(config: Config, threads: int, emit: Emit) -> None:
     """Set what `config` asks for; `threads` is the machine's own number of threads."""
     torch.set_num_threads(config.threads or threads)
     seed(config.seed)
+    torch_log.indent_continued_lines()
     set_options(emit)
     if not config.fuse:
         _set("torch._inductor.config", "max_fusion_size", 1, "Inductor without fusion", emit)

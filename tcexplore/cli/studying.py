@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.cli.check import make_job
@@ -15,10 +14,7 @@ from tcexplore.cli.progress import Line
 from tcexplore.cli.request import Request
 from tcexplore.cli.target import BadFileError
 from tcexplore.session import Snapshot
-from tcexplore.study.runs import Runs
-
-Result = TypeVar("Result")
-Going = Callable[[ev.Job, Runs, Callable[[str], None]], AsyncIterator[Result]]
+from tcexplore.study.runs import Going, Result, Runs
 
 PERSON = 2
 

@@ -32,6 +32,23 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """Front end to a run that is under way, on its seat's protocol socket: lower what was captured for `target`, too.
+
+    `target` is what `Config.target` takes.
+    """
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Front end to a run's process, after its job: pause the timing while `held`, or go on with it."""
+
+    held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     """Worker to front end, before torch is imported: the protocol it speaks."""
 
@@ -66,6 +83,7 @@ class Exited:
 
 
 Order = Seat | Signal
+Asked = Switch | Hold
 Report = Hello | Ready | Seated | Exited | Failed
 
 
@@ -73,6 +91,12 @@ def decode_order(body: bytes) -> Order:
     """What the front end asks for. Raises `ProtocolError`."""
     order: Order = decode(body, {"Seat": Seat, "Signal": Signal})
     return order
+
+
+def decode_asked(body: bytes) -> Asked:
+    """What a run is asked for after its job, its text as it was sent. Raises `ProtocolError`."""
+    asked: Asked = decode(body, {"Switch": Switch, "Hold": Hold}, text=str)
+    return asked
 
 
 def decode_report(body: bytes) -> Report:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -89,6 +89,13 @@ class Runs:
         self._progress(self._snapshot)
         if isinstance(event, ev.Finished | ev.Failed) and event.run == self._snapshot.run:
             self._over.set()
+
+
+Result = TypeVar("Result")
+Say = Callable[[str], None]
+Going = Callable[[ev.Job, Runs, Say], AsyncIterator[Result]]
+"""How a study goes: with the job to vary and runs to make, it yields each result as it has it and says what is under
+way."""
 
 
 def _late(snapshot: Snapshot, within: float) -> ev.Failed:

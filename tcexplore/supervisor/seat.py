@@ -21,6 +21,7 @@ from tcexplore.events import (
     decode,
     encode,
 )
+from tcexplore.events.control import Hold, Switch
 from tcexplore.supervisor.exits import explain, garbled, stopped
 from tcexplore.supervisor.output import OutputReader
 
@@ -52,6 +53,8 @@ class Seat:
         self._emit: Emit | None = None
         self._phase = "worker"
         self._stopped = False
+        self._held = False
+        self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._outputs: list[OutputReader] = []
 
@@ -70,6 +73,19 @@ class Seat:
         """Nobody wants this run's events any more."""
         self._emit = None
 
+    def hold(self, held: bool) -> None:
+        """Have the run pause its timing, or go on with it."""
+        changed, self._held = held != self._held, held
+        if changed and self._writer is not None and not self._writer.is_closing():
+            self._writer.write(encode(Hold(held=held)))
+
+    def switch(self, target: str) -> bool:
+        """Have the run lower what it captured for another target, too; False where there is no run to hear it."""
+        if self._writer is None or self._writer.is_closing():
+            return False
+        self._writer.write(encode(Switch(target=target)))
+        return True
+
     def stop(self) -> None:
         """The person wants it to end: its exit, which is to follow, is no failure of the worker."""
         self._stopped = True
@@ -86,9 +102,13 @@ class Seat:
             reader, writer = await asyncio.open_connection(sock=self._sock)
             self._listen(job)
             writer.write(encode(job))
+            if self._held:
+                writer.write(encode(Hold(held=True)))
+            self._writer = writer
             last = await self._last_event(reader, job)
             await self._drain(last)
             self._pass_on(last or self._why_it_ended(job))
+            self._writer = None
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()

@@ -1,18 +1,13 @@
-"""One run at a time, the newest: standbys kept ready, older runs ended, nothing left behind."""
+"""Standbys kept ready, shared between lanes, nothing left behind."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Callable
 
-from tcexplore.events import Event, Failed, Job
+from tcexplore.events import Event, Failed, Job, Standby
 from tcexplore.supervisor.host import Host
-from tcexplore.supervisor.seat import Seat
-
-GRACE_S = 0.3
-"""Seconds between asking a run to end and ending it."""
+from tcexplore.supervisor.lane import Lane
 
 STANDBYS = 2
 """Single-use workers kept ready: the next one takes seconds, and saves come in pairs."""
@@ -23,18 +18,20 @@ class Supervisor:
 
     Events of a run carry its generation (`Event.run`) and end with one `Failed` or `Finished`, unless a newer job
     ended it: nothing more is heard of that one. `Standby` comes with run 0. `single` asks for workers that do not fork.
+
+    What is submitted here ends what was submitted before. A `beside(emit)` runs jobs of its own on the same workers,
+    as a supervisor of its own would that has its worker ready.
     """
 
     def __init__(self, emit: Callable[[Event], None], *, single: bool = False) -> None:
-        self._emit = emit
         self._single = single
         self._hosts: list[Host] = []
         self._started = 0
         self._restock = True
-        self._waiting: Job | None = None
-        self._current: tuple[Host, Seat] | None = None
+        self._main = Lane(self, emit)
+        self._lanes = [self._main]
+        self._standby: Standby | None = None
         self._greeted: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
     async def start(self) -> None:
@@ -43,26 +40,52 @@ class Supervisor:
 
     def submit(self, job: Job) -> None:
         """Run this job now and end the one before it."""
-        self._end_current()
-        self._waiting = job
-        self._restock = True
-        self._serve()
+        self._main.submit(job)
 
     def stop_run(self) -> None:
         """End the current run at the person's request; it ends with `Failed`, or `Finished` if all was shown."""
-        self._waiting = None
-        if self._current is not None:
-            host, seat = self._current
-            seat.stop()
-            self._spawn(self._end(host, seat))
+        self._main.stop_run()
+
+    def hold(self, held: bool) -> None:
+        """Have the runs submitted here pause their timing, also those to come, or go on with it."""
+        self._main.hold(held)
+
+    def switch(self, target: str) -> bool:
+        """Have the run under way lower what it captured for another target, too; False where none can hear it."""
+        return self._main.switch(target)
+
+    def beside(self, emit: Callable[[Event], None]) -> Lane:
+        """Somewhere to run jobs that neither end nor wait for those submitted here; to be started and closed."""
+        return Lane(self, emit)
 
     async def close(self) -> None:
         """End every process; returns when none is left."""
         self._closing = True
-        self._waiting = None
-        self._end_current()
+        for lane in self._lanes:
+            lane.end()
         await asyncio.gather(*(host.close() for host in self._hosts))
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*(lane.ended() for lane in self._lanes))
+
+    # ---- what lanes need
+
+    def wanted(self) -> None:
+        """A lane has a job that waits."""
+        self._restock = True
+        if not self._closing:
+            self._serve()
+
+    def enter(self, lane: Lane) -> None:
+        """The lane may have jobs from now on."""
+        self._lanes.append(lane)
+        if self._standby is not None:
+            lane.emit(self._standby)
+
+    def leave(self, lane: Lane) -> None:
+        """The lane has no more jobs."""
+        if lane in self._lanes:
+            self._lanes.remove(lane)
+
+    # ---- workers
 
     def _add_host(self) -> None:
         self._started += 1
@@ -73,7 +96,9 @@ class Supervisor:
             return
         if host.standby is not None and host.number not in self._greeted:
             self._greeted.add(host.number)
-            self._emit(host.standby)
+            self._standby = host.standby
+            for lane in self._lanes:
+                lane.emit(host.standby)
         if host.failure is not None:
             self._refuse(host.failure)
             host.failure = None
@@ -82,16 +107,13 @@ class Supervisor:
         self._serve()
 
     def _serve(self) -> None:
-        """Give the waiting job to a spare seat, and keep spares coming."""
+        """Give each waiting job a spare seat, and keep spares coming."""
         for host in self._hosts:
-            if self._waiting is not None and host.spare is not None and host.spare.ready:
-                self._seat(host, host.spare, self._waiting)
+            lane = next((lane for lane in self._lanes if lane.waiting is not None), None)
+            if lane is not None and host.spare is not None and host.spare.ready:
+                seat, host.spare = host.spare, None
+                lane.take(host, seat)
         self._replenish()
-
-    def _seat(self, host: Host, seat: Seat, job: Job) -> None:
-        self._waiting, host.spare = None, None
-        self._current = host, seat
-        seat.give(job, self._emit)
 
     def _replenish(self) -> None:
         if not self._restock:
@@ -106,31 +128,7 @@ class Supervisor:
             self._add_host()
 
     def _refuse(self, failure: Failed) -> None:
-        """No run can be had: say so to the job that waits, and leave it at that until there is another."""
+        """No run can be had: say so to the jobs that wait, and leave it at that until there is another."""
         self._restock = False
-        if self._waiting is not None:
-            self._emit(replace(failure, run=self._waiting.run))
-            self._waiting = None
-
-    def _end_current(self) -> None:
-        if self._current is not None:
-            host, seat = self._current
-            self._current = None
-            seat.mute()
-            self._spawn(self._end(host, seat))
-
-    async def _end(self, host: Host, seat: Seat) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            host.signal(seat, number)
-            try:
-                async with asyncio.timeout(GRACE_S):
-                    await seat.over.wait()
-            except TimeoutError:
-                continue
-            return
-        await seat.over.wait()
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for lane in self._lanes:
+            lane.refuse(failure)

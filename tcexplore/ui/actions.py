@@ -8,7 +8,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["view", "reading", "screen", "diff", "why", "app"]
+Scope = Literal["view", "reading", "screen", "diff", "why", "study", "app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Action:
 
     `keys` are textual's key names, comma-separated; `run` the textual action in the class of `scope` (`view` is a
     view's rows, `reading` any screen with such views, `screen` the main one, `diff` and `why` those with these names,
-    `app` the app). `shown` is the key as the footer and the help write it,
+    `study` any screen of a study, `app` the app). `shown` is the key as the footer and the help write it,
     `label` the footer's word, `help` a sentence. The footer shows the actions with a `rank`, the lowest ones
     where it is narrow.
     """
@@ -75,6 +75,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("right_square_bracket", "other_base(1)", "diff", "]", "later base", "Compare with the run after that"),
     Action("d", "leave", "diff", "d", "back", "Back to the panes"),
     Action("w,q", "leave", "why", "w q", "back", "Back to the panes"),
+    Action("x", "stop_study", "study", "x", "stop", "Stop the study; what it has found stays", 1),
+    Action("r", "again", "study", "r", "again", "Begin the study anew, with the file as it is now", 2),
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Look at the save before"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Look at the save after"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tcexplore.events import Event, Job
+from tcexplore.study.runs import Emit, Runner
 
 Deliver = Callable[[Job | Event], None]
 
@@ -23,6 +24,19 @@ class Engine(Protocol):
 
     def stop_run(self) -> None:
         """End the run that is under way."""
+        ...
+
+    @property
+    def job(self) -> Job | None:
+        """What is run now or was run last; None before the first run."""
+        ...
+
+    def hold(self, held: bool) -> None:
+        """Have the file's own runs pause their timing; each `hold(True)` is to be lifted by one `hold(False)`."""
+        ...
+
+    def beside(self, emit: Emit) -> Runner:
+        """Somewhere to make runs that neither end nor wait for those of the file; its owner starts and closes it."""
         ...
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 
 from tcexplore.events import Config, Event, Failed, Job, ModulesImported
+from tcexplore.study.runs import Emit, Runner
 from tcexplore.supervisor import Supervisor
 from tcexplore.ui.engine import Deliver
 from tcexplore.watch import Watch, look
@@ -21,6 +22,8 @@ class FileEngine:
         self._name = name
         self._run = 0
         self._due = False
+        self._holds = 0
+        self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
         self._supervisor = Supervisor(self._heard)
 
@@ -40,6 +43,7 @@ class FileEngine:
         job = Job(
             run=self._run, file=self._file, source=now.text or "", name=self._name, argv=self._argv, config=self._config
         )
+        self.job = job
         self._deliver(job)
         if now.text is not None:
             self._supervisor.submit(job)
@@ -52,6 +56,15 @@ class FileEngine:
     def stop_run(self) -> None:
         """End the run that is under way."""
         self._supervisor.stop_run()
+
+    def hold(self, held: bool) -> None:
+        """Pause the timing of the file's runs, or go on with it once nobody else wants it paused."""
+        self._holds += 1 if held else -1
+        self._supervisor.hold(self._holds > 0)
+
+    def beside(self, emit: Emit) -> Runner:
+        """A lane of the supervisor's own: its workers are ready, and end with the app."""
+        return self._supervisor.beside(emit)
 
     async def close(self) -> None:
         """Stop watching, end every process."""

@@ -27,7 +27,11 @@ _GROUPS = {
 }
 """Entries that stand for several actions, in the place of the first of them."""
 
-_OVER: dict[Scope, _Entry] = {"diff": _Entry("esc", "back to the panes", 0), "why": _Entry("esc", "closes", 0)}
+_OVER: dict[Scope, _Entry] = {
+    "diff": _Entry("esc", "back to the panes", 0),
+    "study": _Entry("esc", "back to the panes", 0),
+    "why": _Entry("esc", "closes", 0),
+}
 """The way out of what lies over the panes, in the first place."""
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tcexplore import events as ev
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.document import Row
+
+if TYPE_CHECKING:
+    from tcexplore.ui.study import Study
 
 
 def title_line(session: Session, standby: ev.Standby | None, now: float) -> Callable[[int], Row]:
@@ -29,6 +33,13 @@ def history_line(session: Session) -> Callable[[int], Row]:
     from tcexplore.ui.documents.history import history
 
     return lambda width: history(session, width)
+
+
+def study_line(name: str, job: ev.Job, study: Study[Any] | None) -> Callable[[int], Row]:
+    """What a study is about and how far it is; a study that is over has no run under way."""
+    from tcexplore.ui.documents.study_title import study_title
+
+    return lambda width: study_title(name, job, study, width)
 
 
 def compare_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Callable[[int], Row]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from textual.pilot import Pilot
 
-from tcexplore.events import Event, Job, Standby
+from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.engine import Deliver
 from tcexplore.ui.panes.pane import Pane
 from tcexplore.ui.search_view import SearchView
 from tests.documents.golden import check
+from tests.study.playing import JOB, Playback, Story
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -28,6 +29,11 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.job: Job | None = JOB
+        self.story: Story = lambda _: (Finished(),)
+        """The events of each job that a study runs."""
+        self.holds = 0
+        self.lanes: list[Playback] = []
         self.deliver: Deliver = _nowhere
 
     async def start(self, deliver: Deliver) -> None:
@@ -39,6 +45,13 @@ class FakeEngine:
 
     def stop_run(self) -> None:
         self.asked.append("stop")
+
+    def hold(self, held: bool) -> None:
+        self.holds += 1 if held else -1
+
+    def beside(self, emit: Callable[[Event], None]) -> Playback:
+        self.lanes.append(Playback(emit, self.story))
+        return self.lanes[-1]
 
     async def close(self) -> None:
         self.asked.append("close")

@@ -15,6 +15,7 @@ from tcexplore.ui.screens.diff import DiffScreen
 from tcexplore.ui.screens.help import text_of
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.reading import ReadingScreen
+from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.screens.why import WhyScreen
 
 _CLASSES = {
@@ -23,9 +24,10 @@ _CLASSES = {
     "screen": MainScreen,
     "diff": DiffScreen,
     "why": WhyScreen,
+    "study": StudyScreen,
     "app": ExplorerApp,
 }
-_SCREENS = (MainScreen, DiffScreen, WhyScreen)
+_SCREENS = (MainScreen, DiffScreen, WhyScreen, StudyScreen)
 
 
 def test_every_action_exists_where_its_key_is_bound():

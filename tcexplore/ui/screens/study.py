@@ -1,0 +1,101 @@
+"""A study over the panes: how far it is, and what it has found so far."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Generic
+
+from textual.app import ComposeResult
+
+from tcexplore.events import Job
+from tcexplore.study.runs import Going, Result
+from tcexplore.ui.actions import bindings
+from tcexplore.ui.document import Document
+from tcexplore.ui.engine import Engine
+from tcexplore.ui.footer import footer
+from tcexplore.ui.guarded import guarded
+from tcexplore.ui.header import study_line
+from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.screens.over import OverScreen
+from tcexplore.ui.study import Study
+
+
+class StudyScreen(OverScreen, Generic[Result]):
+    """Begins its study when it opens and stops it when it closes; see `ui/study.py` for how to make one."""
+
+    CSS_PATH = Path(__file__).with_name("study.tcss")  # a mere name would be sought beside the subclass
+    BINDINGS = bindings("study")
+    SCOPES = (*OverScreen.SCOPES, "study")
+    NAME = ""
+    """What the study is called in the title, and its page of help."""
+
+    def __init__(self, engine: Engine, job: Job) -> None:
+        super().__init__()
+        self.study: Study[Result] | None = None
+        self._engine = engine
+        self._job = job
+        self._toggled: frozenset[str] = frozenset()
+        self._title = RowLine(study_line(self.NAME, job, None), id="title")
+
+    @abstractmethod
+    def going(self) -> Going[Result]:
+        """How the study goes."""
+
+    @abstractmethod
+    def build(self, study: Study[Result], width: int) -> Document:
+        """What it has found so far; `self._toggled` are the folds that the person changed."""
+
+    @property
+    def page(self) -> tuple[str, str]:
+        return self.NAME, self.NAME.capitalize()
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._view
+        yield RowLine(footer(self.SCOPES), id="footer")
+
+    def on_mount(self) -> None:
+        self.begin()
+
+    def on_unmount(self) -> None:
+        if self.study is not None:
+            self.study.stop()
+
+    def begin(self) -> None:
+        """Begin the study, anew where there was one."""
+        if self.study is not None:
+            self.study.stop()
+        self._job = self._engine.job or self._job
+        self.study = Study(self._engine, self._job, self.going(), self._show, self._moved)
+        self._show()
+
+    # ---- what it does on keys
+
+    def action_stop_study(self) -> None:
+        if self.study is None or self.study.over:
+            self.say("Nothing is running: r begins anew.")
+        else:
+            self.study.stop()
+
+    def action_again(self) -> None:
+        self.begin()
+
+    def on_row_entered(self, message: RowEntered) -> None:
+        if message.row.fold is not None:
+            self._toggled ^= {message.row.fold}
+            self._show()
+
+    # ---- the rows
+
+    def _moved(self) -> None:
+        if self.is_mounted:
+            self._title.update(study_line(self.NAME, self._job, self.study))
+
+    def _show(self) -> None:
+        study = self.study
+        if study is None or not self.is_mounted:
+            return
+        self._moved()
+        self._view.show(guarded(lambda: self.build(study, self._view.text_width)))

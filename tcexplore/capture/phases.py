@@ -37,9 +37,10 @@ class _Span(NamedTuple):
 class Phases:
     """Turns torch's spans into phases: one stack of open spans per thread."""
 
-    def __init__(self, hooks: Hooks, enter: Callable[[str, str | None], None]) -> None:
+    def __init__(self, hooks: Hooks, enter: Callable[[str, str | None], None], arrived: float | None) -> None:
         self._hooks = hooks
         self._enter = enter
+        self._arrived = arrived
         self._open: dict[Any, list[_Span]] = defaultdict(list)
         self._shown: str | None = None
 
@@ -64,7 +65,8 @@ class Phases:
         while True:
             span = stack.pop()
             seconds = (ended_us - span.began_us) / 1e6
-            self._hooks.emit(PhaseTimed(name=span.name, seconds=seconds, graph=span.graph, depth=len(stack)))
+            at = None if self._arrived is None else span.began_us / 1e6 - self._arrived
+            self._hooks.emit(PhaseTimed(name=span.name, seconds=seconds, graph=span.graph, depth=len(stack), at=at))
             if span.name == name:
                 break
         if stack:
@@ -78,6 +80,9 @@ class Phases:
             self._enter(phase, graph)
 
 
-def install(hooks: Hooks, trace: StructuredTrace, enter: Callable[[str, str | None], None]) -> None:
-    """Report phases as they begin through `enter(phase, graph)`, and each finished span as a `PhaseTimed`."""
-    trace.subscribe(FACT, "chromium_event", Phases(hooks, enter).take)
+def install(
+    hooks: Hooks, trace: StructuredTrace, enter: Callable[[str, str | None], None], arrived: float | None = None
+) -> None:
+    """Report phases as they begin through `enter(phase, graph)`, and each finished span as a `PhaseTimed`. `arrived` is
+    when the job did, as `time.time()` says it: torch's spans go by that clock."""
+    trace.subscribe(FACT, "chromium_event", Phases(hooks, enter, arrived).take)

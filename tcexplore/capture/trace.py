@@ -66,7 +66,14 @@ class StructuredTrace(logging.Handler):
 
     @staticmethod
     def _event(name: str, kind: str, metadata: Mapping[str, Any], record: logging.LogRecord) -> TraceEvent:
-        frame, compile_ = metadata.get("frame_id"), metadata.get("frame_compile_id")
-        graph = None if frame is None or compile_ is None else f"{frame}/{compile_}"
         payload: str | None = getattr(record, "payload", None)
-        return TraceEvent(name, metadata[kind], payload, graph, metadata.get("attempt") or 0)
+        return TraceEvent(name, metadata[kind], payload, _compile_id(metadata), metadata.get("attempt") or 0)
+
+
+def _compile_id(metadata: Mapping[str, Any]) -> str | None:
+    """As torch writes it: `0/0`, and `!0/4/0` for what compiled autograd has compiled."""
+    frame, compile_ = metadata.get("frame_id"), metadata.get("frame_compile_id")
+    if frame is None or compile_ is None:
+        return None
+    backward = metadata.get("compiled_autograd_id")
+    return f"{frame}/{compile_}" if backward is None else f"!{backward}/{frame}/{compile_}"

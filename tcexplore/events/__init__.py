@@ -25,6 +25,8 @@ from tcexplore.events.text import clean
 
 if TYPE_CHECKING:
     from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
+    from tcexplore.events.cures import BreakCost, BreaksCosted, ChangeJudged, ChangeTimed
+    from tcexplore.events.device import Choice, CudaGraphRecorded, CudaGraphSkipped, DeviceFacts, KernelTimed, Tuned
     from tcexplore.events.dynamo import (
         RECOMPILE_KINDS,
         FrameEntered,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
         KernelLine,
         Partitioned,
         SavedTensor,
+        ScheduleMade,
+        SchedulerNode,
         Wrapper,
     )
     from tcexplore.events.passes import Hunk, PassRun
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
         WouldRecompile,
         ZeroOne,
     )
+    from tcexplore.events.regions import GraphOfRegion, RegionCompiled, RegionMade, RegionSeen, ScriptFollowed
     from tcexplore.events.results import (
         ACCURACY_VERDICTS,
         Accuracy,
@@ -89,7 +94,20 @@ if TYPE_CHECKING:
 else:
     # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
     # a run needs.
-    _LATER = ("timing", "dynamo", "inductor", "passes", "recompile", "results", "targets", "codec", "vocabulary")
+    _LATER = (
+        "timing",
+        "cures",
+        "dynamo",
+        "inductor",
+        "passes",
+        "recompile",
+        "results",
+        "regions",
+        "targets",
+        "device",
+        "codec",
+        "vocabulary",
+    )
 
     def __getattr__(name: str) -> Any:
         """A name of one of the later modules; all are imported with the first name that is asked for."""
@@ -103,13 +121,15 @@ else:
 
 __all__ = [
     "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "RECOMPILE_KINDS", "VOCABULARY", "WOULD_VERDICTS",
-    "Accuracy", "AtenGraph", "CacheUsed", "CallMade", "CallPart", "CallProfiled", "Condition", "Config", "Deviation",
-    "DeviceAsked", "EntryAsked", "EntryFound", "Event", "FactMissing", "Failed", "Finished", "FrameAsked",
-    "FrameEntered", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphScript", "Guard",
-    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
-    "KernelNotAssembled", "KernelRunnable", "Location", "Memory", "ModulesImported", "OpsOutside", "Output",
-    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Question", "Recompiled",
-    "Resources", "RooflinePoint", "SavedTensor", "SourceRead", "Specialised", "Stage", "Standby", "Symbol",
-    "SymbolSource", "SymbolsFound", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped", "Vectors",
-    "WouldRecompile", "Wrapper", "ZeroOne", "clean", "decode", "decode_job", "decode_question", "encode",
+    "Accuracy", "AtenGraph", "BreakCost", "BreaksCosted", "CacheUsed", "CallMade", "CallPart", "CallProfiled", "ChangeJudged", "ChangeTimed", "Choice", "Condition", "Config",
+    "CudaGraphRecorded", "CudaGraphSkipped", "Deviation", "DeviceAsked", "DeviceFacts", "EntryAsked", "EntryFound",
+    "Event", "FactMissing", "Failed", "Finished", "FrameAsked", "FrameEntered", "FrameSkipped", "FusionDecision",
+    "FxNode", "GraphBreak", "GraphCaptured", "GraphOfRegion", "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job",
+    "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine", "KernelNotAssembled", "KernelRunnable",
+    "KernelTimed", "Location", "Memory", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned",
+    "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Question", "Recompiled", "RegionCompiled", "RegionMade",
+    "RegionSeen", "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed",
+    "SourceRead", "Specialised", "Stage", "Standby", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered",
+    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne",
+    "clean", "decode", "decode_job", "decode_question", "encode",
 ]  # fmt: skip

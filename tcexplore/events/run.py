@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from tcexplore.events.base import Event, Location
 
+FOLLOW_S = 300.0
+"""Seconds that a script is followed when nothing is said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -31,11 +34,13 @@ class Config:
     dim: int = 0
     sizes: tuple[int, ...] = ()
     """Make each of the file's calls once per size, dimension `dim` of its inputs that large; none: as they are."""
+    follow: float = FOLLOW_S
+    """Seconds after which a script that compiles things itself is ended, 0 for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Front end to worker: run this file once. The only message that travels in this direction.
+    """Front end to worker: run this file once. Only a `Switch` may follow it in this direction.
 
     `source` is the text that the front end read at the save, so that the run and the panes
     cannot disagree when the file changes again meanwhile.
@@ -55,6 +60,13 @@ class Job:
     """Whether torch's own script for each of Inductor's graphs is wanted."""
     runnable: bool = False
     """Whether each Triton kernel for the target is wanted as a file that runs by itself."""
+    before: str | None = None
+    """The file's text before a change that `source` has or `overlay` makes: the two are compared, in their results and
+    in the time that a compiled call takes, in the place of timing eager against compiled."""
+    overlay: tuple[tuple[str, str], ...] = ()
+    """Paths of local modules, each with the text that it is imported with instead of its own."""
+    switchable: bool = False
+    """Whether a `Switch` to another target may follow: the run keeps its graphs for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,18 +99,20 @@ class PhaseStarted(Event):
 
 PHASES = (
     "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
-    "timing",
+    "timing", "switching",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimed(Event):
-    """A finished span of compile time, from torch's own event log. `depth` nests spans."""
+    """A finished span of compile time, from torch's own event log. `depth` nests spans; `at` is when it began, in
+    seconds since the job arrived, None where that is not known."""
 
     name: str
     seconds: float
     graph: str | None
     depth: int
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,18 @@ from tcexplore.events.base import (
     Event,
 )
 from tcexplore.events.codec import decode as _decode
+from tcexplore.events.cures import (
+    BreaksCosted,
+    ChangeJudged,
+    ChangeTimed,
+)
+from tcexplore.events.device import (
+    CudaGraphRecorded,
+    CudaGraphSkipped,
+    DeviceFacts,
+    KernelTimed,
+    Tuned,
+)
 from tcexplore.events.dynamo import (
     FrameEntered,
     FrameSkipped,
@@ -21,6 +33,7 @@ from tcexplore.events.inductor import (
     FusionDecision,
     Kernel,
     Partitioned,
+    ScheduleMade,
     Wrapper,
 )
 from tcexplore.events.passes import (
@@ -30,6 +43,13 @@ from tcexplore.events.recompile import (
     Question,
     SymbolsFound,
     WouldRecompile,
+)
+from tcexplore.events.regions import (
+    GraphOfRegion,
+    RegionCompiled,
+    RegionMade,
+    RegionSeen,
+    ScriptFollowed,
 )
 from tcexplore.events.results import (
     Accuracy,
@@ -72,10 +92,16 @@ VOCABULARY: dict[str, type] = {
     for record in (
         Accuracy,
         AtenGraph,
+        BreaksCosted,
         CacheUsed,
         CallMade,
         CallProfiled,
+        ChangeJudged,
+        ChangeTimed,
+        CudaGraphRecorded,
+        CudaGraphSkipped,
         DeviceAsked,
+        DeviceFacts,
         EntryFound,
         FactMissing,
         Failed,
@@ -85,6 +111,7 @@ VOCABULARY: dict[str, type] = {
         FusionDecision,
         GraphBreak,
         GraphCaptured,
+        GraphOfRegion,
         GraphScript,
         GuardsInstalled,
         Kernel,
@@ -92,6 +119,7 @@ VOCABULARY: dict[str, type] = {
         KernelCompiled,
         KernelNotAssembled,
         KernelRunnable,
+        KernelTimed,
         Memory,
         ModulesImported,
         OpsOutside,
@@ -102,7 +130,12 @@ VOCABULARY: dict[str, type] = {
         PhaseStarted,
         PhaseTimed,
         Recompiled,
+        RegionCompiled,
+        RegionMade,
+        RegionSeen,
         RooflinePoint,
+        ScheduleMade,
+        ScriptFollowed,
         SourceRead,
         Standby,
         SymbolsFound,
@@ -110,6 +143,7 @@ VOCABULARY: dict[str, type] = {
         TargetSkipped,
         TimingEstimate,
         TimingSkipped,
+        Tuned,
         WouldRecompile,
         Wrapper,
     )

@@ -44,6 +44,7 @@ class Snapshot:
     kernels: tuple[ev.Kernel, ...] = ()
     wrappers: tuple[ev.Wrapper, ...] = ()
     fusion: tuple[ev.FusionDecision, ...] = ()
+    schedules: tuple[ev.ScheduleMade, ...] = ()
     lowered: tuple[ev.TargetLowered, ...] = ()
     not_lowered: tuple[ev.TargetSkipped, ...] = ()
     assembled: tuple[ev.KernelAssembled, ...] = ()
@@ -60,6 +61,9 @@ class Snapshot:
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None
+    break_costs: ev.BreaksCosted | None = None
+    change_judged: ev.ChangeJudged | None = None
+    change_timed: ev.ChangeTimed | None = None
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
     graph_scripts: tuple[ev.GraphScript, ...] = ()
     runnable: tuple[ev.KernelRunnable, ...] = ()
@@ -68,6 +72,12 @@ class Snapshot:
     """Characters of output that were let go because there was too much of it."""
     modules: tuple[str, ...] = ()
     sources: tuple[ev.SourceRead, ...] = ()
+    regions: tuple[ev.RegionMade, ...] = ()
+    region_graphs: tuple[ev.GraphOfRegion, ...] = ()
+    region_compiles: tuple[ev.RegionCompiled, ...] = ()
+    region_calls: tuple[ev.RegionSeen, ...] = ()
+    """The newest of each region, in the order of the regions' first calls."""
+    followed: ev.ScriptFollowed | None = None
     failed: ev.Failed | None = None
     missing: tuple[ev.FactMissing, ...] = ()
 
@@ -85,6 +95,11 @@ class Snapshot:
         """This snapshot with one more event in it; an event of another run leaves it as it is."""
         step = _steps().get(type(event))
         return self if step is None or event.run != self.run else step(self, event)
+
+    def knows(self, target: str) -> bool:
+        """Whether the code for a device was made, or could not be made."""
+        code = self.code(target)
+        return target == NATIVE or bool(code.kernels or code.lowered or code.not_lowered)
 
     def code(self, target: str) -> Code:
         """What is known of the code for a device; empty where it was not asked for."""
@@ -105,7 +120,7 @@ def begun(job: ev.Job) -> Snapshot:
     return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
 
 
-SETTLED = ("accuracy", "assembling", "timing")
+SETTLED = ("accuracy", "assembling", "timing", "switching")
 """Phases in which nothing is compiled any more."""
 
 Step = Callable[[Snapshot, Any], Snapshot]
@@ -161,6 +176,14 @@ def _break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
+def _seen(snapshot: Snapshot, event: ev.RegionSeen) -> Snapshot:
+    """What is newly known of a region's calls takes the place of what was."""
+    known = snapshot.region_calls
+    if all(seen.region != event.region for seen in known):
+        return replace(snapshot, region_calls=(*known, event))
+    return replace(snapshot, region_calls=tuple(event if seen.region == event.region else seen for seen in known))
+
+
 def _failed(snapshot: Snapshot, event: ev.Failed) -> Snapshot:
     return replace(snapshot, failed=event, status="failed", phase="")
 
@@ -194,12 +217,20 @@ def _steps() -> dict[type, Step]:
         ev.Accuracy: _set("accuracy"),
         ev.Memory: _set("memory"),
         ev.CallProfiled: _set("call_profile"),
+        ev.BreaksCosted: _set("break_costs"),
+        ev.ChangeJudged: _set("change_judged"),
+        ev.ChangeTimed: _set("change_timed"),
         ev.KernelCompiled: _append("kernel_compiles"),
         ev.GraphScript: _append("graph_scripts"),
         ev.KernelRunnable: _append("runnable"),
         ev.Output: _output,
         ev.SourceRead: _append("sources"),
         ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
+        ev.RegionMade: _append("regions"),
+        ev.GraphOfRegion: _append("region_graphs"),
+        ev.RegionCompiled: _append("region_compiles"),
+        ev.RegionSeen: _seen,
+        ev.ScriptFollowed: _set("followed"),
         ev.Failed: _failed,
         ev.Finished: _finished,
         ev.FactMissing: _append("missing"),

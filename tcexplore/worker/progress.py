@@ -19,4 +19,8 @@ class Progress:
     def enter(self, phase: str, graph: str | None = None) -> None:
         """A phase begins."""
         self.phase = phase
-        self._emit(PhaseStarted(phase=phase, graph=graph, at=time.perf_counter() - self._arrived))
+        self._emit(PhaseStarted(phase=phase, graph=graph, at=self.now()))
+
+    def now(self) -> float:
+        """Seconds since the job arrived."""
+        return time.perf_counter() - self._arrived

@@ -20,6 +20,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install import install_all
 from tcexplore.capture.project import Project
+from tcexplore.capture.regions.regions import Regions
 from tcexplore.events import (
     CallMade,
     EntryFound,
@@ -32,17 +33,21 @@ from tcexplore.events import (
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import process, settings
 from tcexplore.worker.beside import Beside
+from tcexplore.worker.dynamo_settings import DynamoSettings
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.execute import Source
 from tcexplore.worker.failure import failed
+from tcexplore.worker.heard import Heard
+from tcexplore.worker.follow import follow
 from tcexplore.worker.link import Channel
+from tcexplore.worker.orders import Orders
 from tcexplore.worker.program import Program
 from tcexplore.worker.progress import Progress
 
 
-def run(job: Job, channel: Channel, threads: int) -> None:
+def run(job: Job, channel: Channel, threads: int, orders: Orders) -> None:
     """Do what the job asks for and say everything about it; raises nothing. `threads` is the machine's own number."""
-    one = Run(job, channel, threads)
+    one = Run(job, channel, threads, orders)
     try:
         one.do()
     except BaseException as error:
@@ -54,14 +59,16 @@ def run(job: Job, channel: Channel, threads: int) -> None:
 class Run:
     """The state of one run. `eager_done` tells that the person's code is known to run without the compiler."""
 
-    def __init__(self, job: Job, channel: Channel, threads: int) -> None:
+    def __init__(self, job: Job, channel: Channel, threads: int, orders: Orders) -> None:
         self.job = job
-        self._beside = Beside(job, channel.emit)
+        self._heard = Heard(channel.emit)
+        self._beside = Beside(job, self._heard.emit)
         self.emit = self._beside.emit
         self.project = Project(job.file)
         self.progress = Progress(self.emit)
         self.eager_done = False
         self._threads = threads
+        self._orders = orders
         self._loaded = frozenset(sys.modules)
         self._hooks = Hooks(self.emit)
 
@@ -70,12 +77,13 @@ class Run:
         # A local module may change twice within the one second that a .pyc file can tell apart.
         sys.dont_write_bytecode = True
         settings.apply(self.job.config, self._threads, self.emit)
-        trace = install_all(self._hooks, self.project)
-        phases.install(self._hooks, trace, self.progress.enter)
+        trace = self._trace = install_all(self._hooks, self.project)
+        phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now())
         self._beside.install(self._hooks, self.project)
         if self.job.graph_scripts:
             graph_script.install(self._hooks, trace)
         self._frames = FrameCounter(trace)
+        self._dynamo = DynamoSettings()
         source = Source(self.job)
         self.progress.enter("importing")
         if source.is_script:
@@ -85,17 +93,19 @@ class Run:
 
     def _script(self, source: Source) -> None:
         self.emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        regions = Regions(self._hooks, self.project, self.progress.now)
+        regions.install(self._trace)
         try:
-            source.as_script()
-        except SystemExit as exit_:
-            if exit_.code not in (None, 0):
-                raise
+            follow(source.as_script, self.job.config.follow, regions.tell, self.emit)
         finally:
             self._say_modules()
             self._say_sources()
         self._beside.lower(self.progress.enter)
         self._beside.finish(self.progress.enter)
-        self.emit(TimingSkipped(reason="the file calls its compiled code itself: it has no eager form to compare with"))
+        self._obey(0)
+        self.emit(
+            TimingSkipped(reason="the script calls what it compiled itself: there is no eager form to compare with")
+        )
 
     def _module(self, source: Source) -> None:
         try:
@@ -115,7 +125,7 @@ class Run:
         mutates = self._calls(program, "eager", program.eager)
         self.eager_done = True
         self.progress.enter("dynamo")
-        examination = Examination(program, self._hooks)
+        examination = Examination(program, self._hooks, self._heard)
         self._calls(program, "compiled", program.compiled)
         examination.compiled()
         self._say_modules()
@@ -126,7 +136,10 @@ class Run:
             self.progress.enter("accuracy")
             examination.report()
         self._beside.finish(self.progress.enter)
-        self._measure(program, mutates)
+        if self.job.before is None:
+            self._measure(program, mutates)
+        else:
+            self._compare(program, mutates)
 
     def _calls(self, program: Program, what: str, function: Callable[..., Any]) -> bool:
         """Every call once, in order; returns whether one changed its inputs."""
@@ -153,7 +166,24 @@ class Run:
         self._hooks.guarded("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
         program.restore()
         self.progress.enter("timing")
-        measure(workload, self.emit, self.job.time_for)
+        measure(workload, self.emit, self.job.time_for, self._obey)
+
+    def _compare(self, program: Program, mutates: bool) -> None:
+        """A changed file beside what it was, in the place of compiled beside eager."""
+        from tcexplore.worker.before import Before, compare_with_before
+
+        self.progress.enter("comparing")
+        with self._hooks.silenced():
+            before = Before(self.job, self.project, self._loaded, self._dynamo)
+        compare_with_before(before, program, mutates, self._hooks, self.job.time_for)
+
+    def _obey(self, seconds: float) -> bool:
+        """Wait for an order at most so long, and do what it asks for; returns whether there was one."""
+        switch = self._orders.wait(seconds)
+        if switch is not None:
+            self._beside.switch(switch.target, self.progress.enter)
+            self.progress.enter("timing")
+        return switch is not None
 
     def _say_outside(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.outside import measure
@@ -164,7 +194,9 @@ class Run:
         from tcexplore.capture.inductor.call_profile import profile_call
 
         if self.job.examine:
-            self._hooks.emit(profile_call(workload.compiled, workload.reset or (lambda: None)))
+            heard, reset = self._heard, workload.reset or (lambda: None)
+            for event in profile_call(workload.compiled, reset, heard.kernels, heard.wrappers):
+                self._hooks.emit(event)
 
     def _say_entry(self, entry: Entry) -> None:
         calls = tuple(describe(call) for call in entry.calls)

@@ -1,0 +1,105 @@
+"""A script's compiled regions, as its worker tells of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import (
+    Failed,
+    Finished,
+    GraphOfRegion,
+    Location,
+    PhaseTimed,
+    RegionCompiled,
+    RegionMade,
+    RegionSeen,
+    ScriptFollowed,
+)
+from tests.supervisor.runs import Runs
+from tests.worker.test_run import only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+SCRIPT = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 1)
+    def forward(self, x):
+        h = self.fc(x)
+        print("broken")
+        return h.relu()
+
+def compiled(given):
+    return torch.compile(given, backend="aot_eager")
+
+@torch.compile(backend="eager")
+def inner(x):
+    return x.sin()
+
+@torch.compile(backend="eager")
+def outer(x):
+    y = inner(x) + 1
+    print("broken")
+    return inner(y)
+
+net = Net()
+model = compiled(net)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+step = compiled(optimizer.step)
+for size in (3, 3, 5, 5, 5):
+    model(torch.randn(size, 4)).mean().backward()
+    step()
+    optimizer.zero_grad()
+outer(torch.ones(2))
+inner(torch.ones(2))
+never = compiled(torch.cos)
+with torch.compiler.set_stance("force_eager"):
+    inner(torch.ones(2))
+"""
+
+
+async def test_every_region_has_its_own_graphs_calls_and_breaks(runs: Runs) -> None:
+    events = await runs.run(SCRIPT)
+    assert isinstance(events[-1], Finished), events[-1]
+    made = only(events, RegionMade)
+    assert [(region.name, region.kind) for region in made] == [
+        ("inner", "function"), ("outer", "function"), ("Net", "module"), ("SGD.step", "optimizer"), ("cos", "function"),
+    ]  # fmt: skip
+    assert [region.location.line for region in made if isinstance(region.location, Location)] == [15, 19, 13, 13, 13]
+    seen = {made[found.region].name: found for found in only(events, RegionSeen)}
+    assert {name: found.calls for name, found in seen.items()} == {"inner": 2, "outer": 1, "Net": 5, "SGD.step": 5}
+    net, inner = seen["Net"], seen["inner"]
+    assert (net.entered, net.resumed, net.uncompiled) == (10, 5, 0)
+    assert (inner.uncompiled, inner.raised) == (1, 0)
+    assert 0 < (net.low_us or 0) <= (net.median_us or 0) <= (net.high_us or 0)
+    compiles = [again for again in only(events, RegionCompiled) if made[again.region].name == "Net"]
+    assert [again.call for again in compiles] == [1, 3]
+    assert all(len(again.graphs) == 2 and again.seconds > 0 for again in compiles)
+    graphs = {found.graph for found in only(events, GraphOfRegion) if made[found.region].name == "Net"}
+    assert graphs == {graph for again in compiles for graph in again.graphs}
+    assert only(events, ScriptFollowed)[0].limit is None
+    spans = [span for span in only(events, PhaseTimed) if span.name == "entire_frame_compile"]
+    assert all(0 < (span.at or 0) < only(events, ScriptFollowed)[0].seconds + 1 for span in spans)
+
+
+async def test_a_script_is_followed_so_long_and_no_longer(runs: Runs) -> None:
+    source = """\
+import time, torch
+f = torch.compile(lambda x: x + 1, backend="eager")
+while True:
+    try:
+        f(torch.ones(1))
+        time.sleep(0.01)
+    except Exception:
+        pass
+"""
+    events = await runs.run(source, follow=1.0)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert not only(events, Failed)
+    followed = only(events, ScriptFollowed)[0]
+    assert followed.limit == 1.0
+    assert 1.0 <= followed.seconds < 10
+    assert only(events, RegionSeen)[-1].calls > 1

@@ -13,6 +13,7 @@ ROOMS = (
     "dynamo.breaks",
     "dynamo.skips",
     "guards.guards",
+    "guards.symbols",
     "dynamo.recompiles",
     "dynamo.frame_entries",
     "inductor.aot",

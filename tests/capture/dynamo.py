@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 import torch
 import torch._dynamo
 
-from tcexplore.capture.dynamo import breaks, graphs, outside, recompiles, skips
-from tcexplore.capture.guards import guards
+from tcexplore.capture.dynamo import breaks, frame_entries, graphs, outside, recompiles, skips
+from tcexplore.capture.guards import guards, symbols
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import Event, FactMissing, Location
 
-_ROOMS = (graphs, breaks, skips, guards, recompiles, outside)
+_ROOMS = (graphs, breaks, skips, guards, symbols, recompiles, frame_entries, outside)
 
 E = TypeVar("E", bound=Event)
 

@@ -46,6 +46,7 @@ _MISMATCHES = tuple(
 )
 _ANY_MISMATCH = re.compile(r"^tensor '(?P<what>.+?)' .*?[Ee]xpected (?P<old>.+?), actual (?P<new>.+)$")
 _REQUIRES_GRAD = re.compile(r"^tensor '(?P<what>.+)' requires_grad mismatch\. expected requires_grad=(?P<flag>\d)")
+_NO_TENSOR = re.compile(r"^expected type of '(?P<what>.+)' to be a tensor type, ' but found <class '(?P<new>.+)'>")
 _GLOBAL_STATE = re.compile(r"^GLOBAL_STATE changed: (.+)$")
 _KEY_SET = re.compile(r"^DispatchKeySet\((.+)\)$")
 _DUPLICATE = re.compile(r"^Duplicate tensors? found")
@@ -74,7 +75,8 @@ def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
             dim = found.groupdict().get("dim")
             said = reason.format(what=found["what"], dim=dim, old=old, new=new)
             return Cause(found["what"], old, new, said, kind, None if dim is None else int(dim))
-    return _requires_grad(text) or _global_state(text, grad_enabled) or _duplicate(text) or _any_mismatch(text)
+    readers = (_requires_grad, _no_tensor, _duplicate, _any_mismatch)
+    return _global_state(text, grad_enabled) or next(filter(None, (read(text) for read in readers)), None)
 
 
 def cause_of_values(values: Compared, code: str, kind: str = "") -> Cause:
@@ -100,6 +102,14 @@ def _requires_grad(text: str) -> Cause | None:
         return None
     old, new = (f"requires_grad={flag}" for flag in (found["flag"] == "1", found["flag"] == "0"))
     return Cause(found["what"], old, new, f"`{found['what']}` has {new}; it was compiled for {old}.", "requires_grad")
+
+
+def _no_tensor(text: str) -> Cause | None:
+    found = _NO_TENSOR.match(text)
+    if not found:
+        return None
+    what, new = found["what"], found["new"].rpartition(".")[2]
+    return Cause(what, "a tensor", new, f"`{what}` is of type {new}; it was compiled for a tensor.", "type")
 
 
 def _short(old: str, new: str) -> tuple[str, str]:

@@ -77,12 +77,13 @@ def _on(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def describe(call: Call) -> tuple[str, ...]:
     """One text per argument: `f32[64, 512]`, `mask=b8[64]`, `flag=True`."""
     return (
-        *(_described(value) for value in call.args),
-        *(f"{name}={_described(value)}" for name, value in call.kwargs.items()),
+        *(described(value) for value in call.args),
+        *(f"{name}={described(value)}" for name, value in call.kwargs.items()),
     )
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """One argument in a few words."""
     facts = tensor_facts(value)
     if facts is not None:
         device = "" if facts.device == "cpu" else f" {facts.device}"
@@ -95,7 +96,7 @@ def _described(value: Any) -> str:
 
 
 _BRACKETS: dict[type, Callable[[Any], str]] = {
-    list: lambda value: f"[{', '.join(map(_described, value))}]",
-    tuple: lambda value: f"({', '.join(map(_described, value))})",
-    dict: lambda value: "{" + ", ".join(f"{key}: {_described(item)}" for key, item in value.items()) + "}",
+    list: lambda value: f"[{', '.join(map(described, value))}]",
+    tuple: lambda value: f"({', '.join(map(described, value))})",
+    dict: lambda value: "{" + ", ".join(f"{key}: {described(item)}" for key, item in value.items()) + "}",
 }

@@ -25,15 +25,22 @@ def call_from(specs: Sequence[str], device: torch.device | None = None) -> Call:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for spec in specs:
-        named = _NAMED.fullmatch(spec)
-        if named is None:
-            args.append(_value(spec, spec, device))
+        name, text = named_argument(spec)
+        if name is None:
+            args.append(value_from(text, spec, device))
         else:
-            kwargs[named[1]] = _value(named[2], spec, device)
+            kwargs[name] = value_from(text, spec, device)
     return Call(tuple(args), kwargs)
 
 
-def _value(text: str, spec: str, device: torch.device | None) -> Any:
+def named_argument(spec: str) -> tuple[str | None, str]:
+    """`mask=bool[64]` as name and value; without a name, None."""
+    named = _NAMED.fullmatch(spec)
+    return (None, spec) if named is None else (named[1], named[2])
+
+
+def value_from(text: str, spec: str, device: torch.device | None) -> Any:
+    """The value that `text` stands for; `spec` is what the person typed as a whole. Raises `EntryError`."""
     tensor = _TENSOR.fullmatch(text)
     if tensor is not None:
         return _tensor(tensor, spec, device)
@@ -53,6 +60,8 @@ def _tensor(match: re.Match[str], spec: str, device: torch.device | None) -> tor
         shape = tuple(int(size) for size in sizes.split(",")) if sizes.strip() else ()
     except ValueError:
         raise EntryError(f"--input {spec!r}: {sizes!r} is no shape.", _HINT, "arguments") from None
+    if device is not None and device.type == "meta":
+        return torch.empty(shape, dtype=dtype, device=device)
     return _drawn(dtype, shape, int(bound) if bound else DEFAULT_BOUND).to(device)
 
 

@@ -1,0 +1,123 @@
+"""Ten models, and random changes of what they are called with, to ask about and then to make."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+
+    def forward(self, x: Tensor):
+        return self.layers(x.to(torch.float32))
+
+
+class Branching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, residual: bool = False, *, scale: float = 1.0):
+        h = self.fc(x) * scale
+        return h + x if residual else h
+
+
+class Attention(nn.Module):
+    def forward(self, q: Tensor, k: Tensor, mask: Any = None):
+        scores = q @ k.transpose(-1, -2)
+        return (scores if mask is None else scores.masked_fill(mask, -1e9)).softmax(-1)
+
+
+class Counting(nn.Module):
+    """Dynamo guards on the plain number that it counts with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    def forward(self, x: Tensor):
+        self.steps += 1
+        return x * self.steps
+
+
+class Broken(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, k: int):
+        h = self.fc(x)
+        torch._dynamo.graph_break()
+        return h.relu() * k
+
+
+def takes_lists(x: Tensor, rows: Any):
+    return x + sum(row.sum() for row in rows)
+
+
+def takes_a_dict(x: Tensor, batch: Any):
+    return x * batch["weight"] + batch["shift"]
+
+
+def looks_at_sizes(x: Tensor, limit: int):
+    if x.shape[0] > limit:
+        return x[:limit].sin()
+    return x.cos() if x.shape[-1] % 2 else x.tan()
+
+
+def steps(x: Tensor, lr: float, momentum: float = 0.9):
+    return x - lr * x * momentum
+
+
+def concatenates(x: Tensor, y: Tensor):
+    return torch.cat([x, y]) if x.dtype == y.dtype else x.sum() + y.sum()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`first` is the call that it is compiled with; `choices` has texts for each argument in turn."""
+
+    name: str
+    make: Callable[[], Callable[..., Any]]
+    first: tuple[Any, ...]
+    choices: tuple[tuple[str, ...], ...]
+    named: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def draw(self, chance: random.Random) -> tuple[str, ...]:
+        """The texts of one random call."""
+        texts = [chance.choice(choices) for choices in self.choices]
+        return *texts, *(f"{n}={chance.choice(c)}" for n, c in self.named.items() if chance.random() < 0.5)
+
+
+_N = ("0", "1", "2", "3", "4", "5", "8", "13")
+_FLOATS = tuple(f"f32[{n}, 8]" for n in _N)
+_DTYPES = ("f64[4, 8]", "bf16[4, 8]", "f32[4, 8] grad", "f32[4, 8] strides[1, 4]", "f32[4, 8, 1]", "f32[8]")
+
+SUBJECTS = (
+    Subject("mlp", Mlp, (torch.ones(4, 8),), ((*_FLOATS, *_DTYPES[:4]),)),
+    Subject("branching", Branching, (torch.ones(4, 8), True), (_FLOATS, ("True", "False", "1")),
+            {"scale": ("1.0", "0.5", "2.0", "2")}),
+    Subject("attention", Attention, (torch.ones(4, 8), torch.ones(4, 8)), (_FLOATS[1:], _FLOATS[1:]),
+            {"mask": ("None", "bool[1, 1]")}),
+    Subject("counting", Counting, (torch.ones(4, 8),), (("f32[4, 8]", "f32[5, 8]", "f64[4, 8]"),)),
+    Subject("broken", Broken, (torch.ones(4, 8), 2), (_FLOATS, ("0", "1", "2", "3", "7"))),
+    Subject("lists", lambda: takes_lists, (torch.ones(4, 8), [torch.ones(2), torch.ones(3)]),
+            ((*_FLOATS, *_DTYPES), ("[]", "[f32[2], f32[3]]", "[f32[2]]", "(f32[2], f32[3])", "[f32[5], f32[3]]"))),
+    Subject("dict", lambda: takes_a_dict, (torch.ones(4, 8), {"weight": 2.0, "shift": torch.ones(8)}),
+            (_FLOATS, ("{weight: 2.0, shift: f32[8]}", "{weight: 3, shift: f32[8]}", "{weight: 2.0, shift: f64[8]}",
+                       "{weight: 2.0, shift: 1}"))),
+    Subject("sizes", lambda: looks_at_sizes, (torch.ones(4, 8), 6),
+            ((*_FLOATS, "f32[4, 7]", "f32[9, 9]"), ("2", "6", "7", "0"))),
+    Subject("steps", lambda: steps, (torch.ones(4, 8), 0.1), ((*_FLOATS[2:], *_DTYPES), ("0.1", "0.01", "1", "0.2")),
+            {"momentum": ("0.9", "0.5")}),
+    Subject("concatenates", lambda: concatenates, (torch.ones(4, 8), torch.ones(4, 8)),
+            ((*_FLOATS, "f64[4, 8]"), (*_FLOATS, "f64[4, 8]", "i64[4, 8]"))),
+)  # fmt: skip

@@ -129,8 +129,10 @@ class Wrapper(Event):
 class FusionDecision(Event):
     """Inductor's scheduler considered fusing scheduler nodes `a` and `b`. `reason` is torch's, empty when fused.
 
-    `a_nodes` and `b_nodes` are the scheduler nodes inside, as in `Kernel.scheduler_nodes`. `kind` of a fusion is
-    `producer and consumer` or `side by side`; `bytes_saved` the bytes that the two move beyond those of the fused one.
+    Where torch says no without a reason, `refused_by` is the method that said so (`CppScheduling.can_fuse_vertical`)
+    and `reason` what the two nodes are, by their own ranges and classes. `a_nodes` and `b_nodes` are the nodes inside,
+    as in `Kernel.scheduler_nodes`. `kind` of a fusion is `producer and consumer` or `side by side`;
+    `bytes_saved` the bytes that the two move beyond those of the fused one.
     """
 
     graph: str
@@ -143,6 +145,29 @@ class FusionDecision(Event):
     b_nodes: tuple[str, ...] = ()
     kind: str = ""
     bytes_saved: int | None = None
+    refused_by: str = ""
+    target: str = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerNode:
+    """One node of Inductor's scheduler: the `buffers` that it reads or writes, and the nodes that it `needs`, those
+    that compute what it reads."""
+
+    name: str
+    buffers: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleMade(Event):
+    """The scheduler's nodes, those of extern calls too, after fusion. It compares a user of a buffer with the next
+    `attempts` users of that buffer; None where torch does not say how many."""
+
+    graph: str
+    phase: str
+    nodes: tuple[SchedulerNode, ...] = ()
+    attempts: int | None = None
     target: str = "native"
 
 

@@ -12,6 +12,7 @@ from tcexplore.report import (
     json_compile_time,
     json_graphs,
     json_kernels,
+    json_regions,
     json_results,
     json_targets,
     json_timing,
@@ -60,6 +61,7 @@ def report(
         "device_asked": json_targets.asked(snapshot),
         "wrapper": [json_kernels.wrapper(w) for w in snapshot.wrappers],
         "fusion": [json_kernels.fusion(f) for f in snapshot.fusion],
+        "schedules": [json_kernels.schedule(s) for s in snapshot.schedules],
         "line_traffic": json_kernels.traffic(snapshot),
         "partitions": [json_aot.partition(p) for p in snapshot.partitions],
         "passes": [json_aot.pass_run(p) for p in snapshot.passes],
@@ -80,6 +82,7 @@ def _measured(snapshot: Snapshot, calls: int | None) -> Fields:
         "one_call": json_timing.one_call(snapshot.call_profile),
         "compile_time": json_compile_time.compile_time(snapshot),
         "calls": [json_timing.call(c) for c in snapshot.calls],
+        **json_regions.script(snapshot),
     }
 
 

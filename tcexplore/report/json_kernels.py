@@ -99,12 +99,19 @@ def fusion(decision: ev.FusionDecision) -> Fields:
         "b": decision.b,
         "fused": decision.fused,
         "reason": decision.reason,
+        "refused_by": decision.refused_by or None,
         "in_words": plain(decision.reason) or None,
         "kind": decision.kind or None,
         "a_nodes": list(decision.a_nodes),
         "b_nodes": list(decision.b_nodes),
         "bytes_saved": decision.bytes_saved,
     }
+
+
+def schedule(made: ev.ScheduleMade) -> Fields:
+    """The scheduler's nodes after fusion: what each uses, and which others it needs."""
+    nodes = [{"name": node.name, "buffers": list(node.buffers), "needs": list(node.needs)} for node in made.nodes]
+    return {"graph": made.graph, "phase": made.phase, "compared_with_next": made.attempts, "nodes": nodes}
 
 
 def cache(used: ev.CacheUsed) -> Fields:

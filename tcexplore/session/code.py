@@ -26,6 +26,7 @@ class Code:
     kernels: tuple[ev.Kernel, ...] = ()
     wrappers: tuple[ev.Wrapper, ...] = ()
     fusion: tuple[ev.FusionDecision, ...] = ()
+    schedules: tuple[ev.ScheduleMade, ...] = ()
     lowered: tuple[ev.TargetLowered, ...] = ()
     not_lowered: tuple[ev.TargetSkipped, ...] = ()
     assembled: tuple[ev.KernelAssembled, ...] = ()
@@ -40,6 +41,7 @@ FIELDS = {
     "Kernel": "kernels",
     "Wrapper": "wrappers",
     "FusionDecision": "fusion",
+    "ScheduleMade": "schedules",
     "TargetLowered": "lowered",
     "TargetSkipped": "not_lowered",
     "KernelAssembled": "assembled",

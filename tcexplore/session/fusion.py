@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tcexplore import events as ev
+from tcexplore.session.schedule import Relation, Schedules
 from tcexplore.session.snapshot import Snapshot
 
 NO_SHARED_DATA = "no shared data"
@@ -44,10 +45,13 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """Why two kernels are two: torch's `refusals`, and how many more pairs of nodes of theirs have no shared data.
+    """Why two kernels are two: torch's `refusals`, and how many more pairs of nodes of theirs have no shared data. That
+    is what torch also says of two that use a buffer in different order or at different places: those are refusals.
 
     `apart` says what keeps them apart before the scheduler comes to it (`graph`, `phase`, `extern`), empty when
-    nothing does; without that and without refusals the scheduler never considered the pair.
+    nothing does; without that and without refusals the scheduler never compared the two. `relation` is how they lie to
+    each other in its order, and `attempts` with how many further users of a buffer it compares each one; None where
+    torch does not say.
     """
 
     a: ev.Kernel
@@ -55,6 +59,8 @@ class WhyNot:
     refusals: tuple[ev.FusionDecision, ...]
     unrelated: int
     apart: str = ""
+    relation: Relation | None = None
+    attempts: int | None = None
 
 
 class Fusions:
@@ -63,6 +69,7 @@ class Fusions:
     def __init__(self, snapshot: Snapshot) -> None:
         self._kernels = snapshot.kernels
         self._decisions = snapshot.fusion
+        self._schedules = Schedules(snapshot.schedules, snapshot.kernels)
         self._about: dict[tuple[str, str, str], set[int]] = {}
         for index, decision in enumerate(snapshot.fusion):
             for name in (*decision.a_nodes, *decision.b_nodes):
@@ -84,8 +91,11 @@ class Fusions:
         both = set(a.scheduler_nodes), set(b.scheduler_nodes)
         indices = sorted(self._of(a) & self._of(b)) if _together(a, b) else []
         found = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
-        related = tuple(d for d in found if not unrelated(d))
-        return WhyNot(a, b, related, len(found) - len(related), _apart(a, b))
+        related = tuple(d for d in found if not unrelated(d) or self._schedules.shared(d))
+        schedules = self._schedules
+        return WhyNot(
+            a, b, related, len(found) - len(related), _apart(a, b), schedules.relation(a, b), schedules.attempts(a)
+        )
 
     def neighbours(self) -> tuple[WhyNot, ...]:
         """Each two generated kernels of one graph and phase with no other generated one called first between them."""

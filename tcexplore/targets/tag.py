@@ -15,10 +15,11 @@ from tcexplore.events import (
     Kernel,
     Partitioned,
     PassRun,
+    ScheduleMade,
     Wrapper,
 )
 
-_TAGGED = (AtenGraph, FusionDecision, Kernel, Partitioned, PassRun, Wrapper)
+_TAGGED = (AtenGraph, FusionDecision, Kernel, Partitioned, PassRun, ScheduleMade, Wrapper)
 
 
 @dataclass(slots=True)

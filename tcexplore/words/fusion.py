@@ -14,7 +14,7 @@ PLAIN = {
     "memory deps did not match": "the second one reads what the first writes in another order or at other places",
     "no shared data": "they have no data in common, so fusing them would save no memory traffic",
     "no shared data due to indexing mismatch": (
-        "they use the same buffers but at different places, so fusing them would save no memory traffic"
+        "they use the same buffers, but in another order or at other places: fusing would save no memory traffic"
     ),
     "score_fusion_memory_threshold": "they share too little data for a fusion to be worth it",
     "exceeds max fusion": "the fused kernel would hold more nodes than `torch._inductor.config.max_fusion_size` allows",
@@ -119,9 +119,32 @@ PLAIN = {
 `%s`. "The first one" and "the second one" are in the order in which torch names the two nodes."""
 
 
+UNSAID = {
+    "no loop in common: %s, %s": (
+        "the second one reads what the first one writes, but their loops differ, {0} and {1}, and they have no outer "
+        "loop in common"
+    ),
+    "loops of different ranges: %s, %s": "both use the same data, but their loops have different ranges: {0} and {1}",
+    "%s nodes, at most %s side by side": (
+        "together they have {0} nodes; `torch._inductor.config.cpp.max_horizontal_fusion_size` lets {1} share a loop"
+    ),
+    "an outer-loop fusion takes nothing in that only reads the same data": (
+        "one of them has nested loops that share an outer one already; those take in only what needs their results"
+    ),
+    "nothing is fused into a C++ template's inputs": (
+        "the second one is a C++ template, which reads its inputs as they are"
+    ),
+    "the first is a template that cannot take the second in": (
+        "the first one is a C++ template; the second is nothing that it can do at its end"
+    ),
+    "no speed-up expected": "torch expects the fused kernel to be no faster",
+}  # fmt: skip
+"""The same for what tcexplore notes of two nodes that torch refuses without a reason."""
+
+
 @lru_cache(maxsize=1024)
 def plain(reason: str) -> str:
-    """torch's reason in plain words; empty for one that is not known here: then torch's own sentence has to do."""
+    """The reason in plain words; empty for one that is not known here: then torch's own sentence has to do."""
     if reason in PLAIN:
         return PLAIN[reason]
     for pattern, said in _patterns():
@@ -134,6 +157,6 @@ def plain(reason: str) -> str:
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
         (re.compile(re.escape(text).replace("%s", "(.+?)"), re.DOTALL), said)
-        for text, said in PLAIN.items()
-        if "%s" in text
+        for text, said in (PLAIN | UNSAID).items()
+        if "%s" in text or text in UNSAID
     )

@@ -17,7 +17,18 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import caches
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
-from tcexplore.events import AtenGraph, CacheUsed, Event, FactMissing, FusionDecision, Kernel, Partitioned, Wrapper
+from tcexplore.events import (
+    AtenGraph,
+    CacheUsed,
+    Event,
+    FactMissing,
+    FusionDecision,
+    Kernel,
+    Partitioned,
+    ScheduleMade,
+    Wrapper,
+)
+from tcexplore.words.fusion import plain
 from tests.capture.compiling import captured
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -113,6 +124,27 @@ def test_fused_nodes_share_a_kernel_and_refused_ones_have_a_reason() -> None:
         assert decision.kind
         assert decision.bytes_saved is not None
     assert all(decision.reason for decision in _of(FusionDecision) if not decision.fused)
+
+
+@pytest.mark.torch
+def test_a_pair_that_torch_refuses_in_silence_says_which_method_did_and_what_its_loops_are() -> None:
+    events = captured(lambda x: (x.sum(-1), x.exp()), (torch.randn(16, 64),), __file__)
+    refused = [event for event in events if isinstance(event, FusionDecision) and not event.fused]
+    assert [event.refused_by for event in refused] == ["CppScheduling.can_fuse_horizontal"]
+    assert "[16] reducing [64]" in refused[0].reason
+    assert plain(refused[0].reason)
+
+
+@pytest.mark.torch
+def test_the_schedule_tells_what_each_node_uses_and_needs() -> None:
+    for made in _of(ScheduleMade):
+        nodes = {node.name: node for node in made.nodes}
+        kernels = [k for k in _of(Kernel) if k.phase == made.phase]
+        assert {name for k in kernels for name in k.scheduler_nodes} <= nodes.keys()
+        assert all(set(node.needs) <= nodes.keys() for node in made.nodes)
+        for name, node in nodes.items():
+            assert all(set(node.buffers) & set(nodes[needed].buffers) for needed in node.needs), name
+    assert {made.phase for made in _of(ScheduleMade)} == {"forward", "backward"}
 
 
 @pytest.mark.torch

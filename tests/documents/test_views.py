@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.events import FactMissing
+from tcexplore.events import FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link, node_link
 from tcexplore.ui.document import Builder, Row
@@ -80,6 +80,21 @@ def test_any_two_kernels_are_answered():
     first, second, third = run.kernels
     texts = [golden.text(why_not(run, *pair)) for pair in ((second, third), (third, second), (first, third))]
     golden.check("view-why_not", "\n".join(texts))
+
+
+def test_what_torch_never_compared_is_told_by_what_it_knew():
+    run = replace(gate.run(), fusion=())
+    _, second, third = run.kernels
+    apart = replace(gate.SCHEDULE, nodes=tuple(replace(n, buffers=(n.name,), needs=()) for n in gate.SCHEDULE.nodes))
+    by_way = replace(apart, nodes=(*apart.nodes[:-1], SchedulerNode(name="op9", needs=("op2",)),
+                                   SchedulerNode(name="op3", needs=("op9",))))  # fmt: skip
+    library = Kernel(graph="0/0", phase="backward", name="extern_kernels.mm", language="extern", source="",
+                     ops=("aten.mm",), scheduler_nodes=("op9",))  # fmt: skip
+    states = (
+        run, replace(run, schedules=(apart,)), replace(run, schedules=(by_way,)),
+        replace(run, schedules=(by_way,), kernels=(*run.kernels, library)), replace(run, schedules=()),
+    )  # fmt: skip
+    golden.check("view-never_compared", "\n".join(golden.text(why_not(state, second, third)) for state in states))
 
 
 def test_a_selection_is_decomposed_alone():

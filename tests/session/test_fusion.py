@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcexplore.events import Config, FusionDecision, Kernel, KernelLine
+from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.fusion import Fusions, why_not
 
@@ -77,3 +77,57 @@ def test_more_ops_than_scheduler_nodes_were_inlined():
     assert Fusions(RUN).fused(one).inlined
     assert not Fusions(RUN).fused(kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)),))).inlined
     assert not Fusions(RUN).fused(FIRST).inlined, "nothing is said where torch tells no statements"
+
+
+def schedule(**nodes: tuple[str, str]) -> ScheduleMade:
+    """By the name of each node the buffers that it uses and the nodes that it needs."""
+    made = (SchedulerNode(name=n, buffers=tuple(b.split()), needs=tuple(d.split())) for n, (b, d) in nodes.items())
+    return ScheduleMade(graph="0/0", phase="forward", nodes=tuple(made), attempts=64)
+
+
+THIRD = kernel("k2", "op6")
+WITH_SCHEDULE = replace(
+    RUN, kernels=(FIRST, GEMM, SECOND, THIRD),
+    schedules=(
+        schedule(
+            op0=("x b0", ""), op1=("b0 b1", "op0"), op2=("b1 b2", "op1"), op7=("x b7", ""), op3=("b2 b3", "op2"),
+            op4=("b3 b4", "op3"), op5=("b4 b5", "op4"), op6=("b7 b6", "op7"),
+        ),
+    ),
+)  # fmt: skip
+
+
+def test_what_stands_between_two_kernels_is_named():
+    relation = why_not(WITH_SCHEDULE, FIRST, SECOND).relation
+    assert relation is not None
+    assert (relation.buffers, relation.needs, relation.reversed) == ((), True, False)
+    assert (relation.nodes, relation.between) == (("op3",), (GEMM,))
+    turned = why_not(WITH_SCHEDULE, SECOND, FIRST).relation
+    assert turned is not None
+    assert (turned.reversed, turned.between) == (True, (GEMM,))
+
+
+def test_what_two_kernels_share_is_named_with_how_far_torch_compares():
+    found = why_not(WITH_SCHEDULE, FIRST, THIRD)
+    assert found.relation is not None
+    assert (found.relation.buffers, found.relation.needs, found.relation.nodes) == (("b7",), True, ())
+    assert found.attempts == 64
+    alone = why_not(WITH_SCHEDULE, SECOND, THIRD).relation
+    assert alone is not None
+    assert (alone.buffers, alone.needs) == ((), False)
+
+
+def test_nothing_is_said_of_nodes_that_torch_did_not_tell_of():
+    assert why_not(RUN, FIRST, SECOND).relation is None
+    assert (
+        why_not(replace(WITH_SCHEDULE, kernels=(FIRST, kernel("k9", "op99"))), FIRST, kernel("k9", "op99")).relation
+        is None
+    )
+
+
+def test_no_shared_data_is_no_noise_where_the_same_buffer_is_used():
+    other = replace(
+        WITH_SCHEDULE, fusion=(decision("op7", "op6", "no shared data"), decision("op5", "op6", "no shared data"))
+    )
+    assert [d.a for d in why_not(other, FIRST, THIRD).refusals] == ["op7"]
+    assert why_not(other, SECOND, THIRD).unrelated == 1

@@ -19,6 +19,8 @@ from tcexplore.events import (
     Partitioned,
     PassRun,
     SavedTensor,
+    ScheduleMade,
+    SchedulerNode,
     Wrapper,
 )
 from tcexplore.session import Snapshot
@@ -172,6 +174,17 @@ FUSION = (
 )
 
 
+SCHEDULE = ScheduleMade(
+    graph="0/0", phase="backward", attempts=64,
+    nodes=(
+        SchedulerNode(name="op0", buffers=("buf0", "mul")),
+        SchedulerNode(name="op1", buffers=("buf0", "buf1", "tangents_1"), needs=("op0",)),
+        SchedulerNode(name="op2", buffers=("buf2", "primals_2")),
+        SchedulerNode(name="op3", buffers=("buf1", "buf3"), needs=("op1",)),
+    ),
+)  # fmt: skip
+
+
 def run(number: int = 3) -> Snapshot:
     """The whole run."""
     wrappers = (
@@ -182,6 +195,6 @@ def run(number: int = 3) -> Snapshot:
         name="model", kind="module", rule="module-level `model` and `inputs`", calls=(("f32[64, 512]",),)
     )
     grown = Snapshot(run=number, file=FILE, source=SOURCE, config=Config(train=True))
-    for event in (entry, dynamo(), *aten(), PARTITION, *PASSES, *kernels(), *FUSION, *wrappers, Finished()):
+    for event in (entry, dynamo(), *aten(), PARTITION, *PASSES, *kernels(), *FUSION, SCHEDULE, *wrappers, Finished()):
         grown = grown.apply(replace(event, run=number))
     return grown

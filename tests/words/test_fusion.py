@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.words.fusion import PLAIN, plain
+from tcexplore.words.fusion import PLAIN, UNSAID, plain
 
 
 def test_figures_of_the_reason_are_kept():
@@ -17,7 +17,7 @@ def test_a_sentence_that_is_not_known_is_not_reworded():
     assert plain("some reason of a later torch") == ""
 
 
-@pytest.mark.parametrize("reason", PLAIN)
+@pytest.mark.parametrize("reason", [*PLAIN, *UNSAID])
 def test_every_reason_is_said_in_other_words(reason: str):
     example = reason.replace("%s", "8")
     said = plain(example)

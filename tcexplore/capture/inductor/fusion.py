@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor import schedule
 from tcexplore.capture.inductor.graphs import Compilation, compilation
 from tcexplore.capture.inductor.scheduled import bytes_moved
+from tcexplore.capture.inductor.unsaid import UnsaidRefusals
 from tcexplore.capture.project import Project
 from tcexplore.capture.trace import StructuredTrace
 from tcexplore.events import FusionDecision
@@ -19,14 +21,22 @@ class Fused(NamedTuple):
     bytes_saved: int | None
 
 
+class Refused(NamedTuple):
+    """Why two scheduler nodes stayed apart; `by` is empty where the reason is torch's own."""
+
+    reason: str
+    by: str = ""
+
+
 class FusionDecisions:
     """Gathers the decisions of one scheduler; a pair is tried in several rounds, and the last word counts."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._nodes: dict[str, tuple[str, ...]] = {}
-        self._refused: dict[tuple[str, str], str] = {}
+        self._refused: dict[tuple[str, str], Refused] = {}
         self._fused: dict[tuple[str, str], Fused] = {}
+        self._unsaid = UnsaidRefusals(hooks, self._silently)
 
     def install(self) -> None:
         """Watch reasons being given and pairs being fused; say it all when fusion is over."""
@@ -34,6 +44,7 @@ class FusionDecisions:
         watch = self._hooks.watch
         watch("fusion refused", f"{scheduler}:WhyNoFuse.__init__", after=self._considered)
         watch("fusion refused", f"{scheduler}:WhyNoFuse.__call__", after=self._refusing)
+        self._unsaid.install()
         watch("fusion", f"{scheduler}:Scheduler.fuse_two_nodes", after=self._fusing)
         watch("fusion", f"{scheduler}:Scheduler.codegen", before=self._over)
 
@@ -47,8 +58,17 @@ class FusionDecisions:
             self._nodes[name] = tuple(part.get_name() for part in node.get_nodes())
 
     def _refusing(self, _result: None, why: Any, *_: Any) -> None:
-        self._refused.pop((why.name1, why.name2), None)
-        self._refused[why.name1, why.name2] = why.reason % why.args if why.args else why.reason
+        self._unsaid.said()
+        self._last((why.name1, why.name2), Refused(why.reason % why.args if why.args else why.reason))
+
+    def _silently(self, a: Any, b: Any, reason: str, by: str) -> None:
+        self._note(a)
+        self._note(b)
+        self._last((a.get_name(), b.get_name()), Refused(reason, by))
+
+    def _last(self, pair: tuple[str, str], refused: Refused) -> None:
+        self._refused.pop(pair, None)
+        self._refused[pair] = refused
 
     def _fusing(self, fused: Any, _scheduler: Any, a: Any, b: Any, *_: Any) -> None:
         self._note(a)
@@ -65,12 +85,12 @@ class FusionDecisions:
         of = compilation(V.graph)
         for (a, b), fused in self._fused.items():
             self._emit(of, a, b, fused=fused)
-        for (a, b), reason in self._standing(scheduler).items():
-            self._emit(of, a, b, reason=reason)
+        for (a, b), refused in self._standing(scheduler).items():
+            self._emit(of, a, b, refused=refused)
         for gathered in (self._nodes, self._refused, self._fused):
             gathered.clear()
 
-    def _standing(self, scheduler: Any) -> dict[tuple[str, str], str]:
+    def _standing(self, scheduler: Any) -> dict[tuple[str, str], Refused]:
         """The last refusal for each two nodes that stayed apart: not those of pairs that came together another way."""
         final = {part.get_name(): node.get_name() for node in scheduler.nodes for part in node.get_nodes()}
         last: dict[frozenset[str], tuple[str, str]] = {}
@@ -80,7 +100,9 @@ class FusionDecisions:
                 last[frozenset(ends)] = (a, b)
         return {pair: self._refused[pair] for pair in last.values()}
 
-    def _emit(self, of: Compilation, a: str, b: str, fused: Fused | None = None, reason: str = "") -> None:
+    def _emit(
+        self, of: Compilation, a: str, b: str, *, fused: Fused | None = None, refused: Refused | None = None
+    ) -> None:
         self._hooks.emit(
             FusionDecision(
                 graph=of.graph,
@@ -88,11 +110,12 @@ class FusionDecisions:
                 a=a,
                 b=b,
                 fused=fused is not None,
-                reason=reason,
+                reason=refused.reason if refused else "",
                 a_nodes=self._nodes[a],
                 b_nodes=self._nodes[b],
                 kind=fused.kind if fused else "",
                 bytes_saved=fused.bytes_saved if fused else None,
+                refused_by=refused.by if refused else "",
             )
         )
 
@@ -100,3 +123,4 @@ class FusionDecisions:
 def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
     """Emit a `FusionDecision` for each pair that Inductor fused, and for each that it considered and left apart."""
     FusionDecisions(hooks).install()
+    schedule.install(hooks)

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import WhyNot
+from tcexplore.session.fusion import NO_SHARED_DATA, WhyNot
 from tcexplore.session.fusion import why_not as ask
 from tcexplore.session.links import Link, kernel_link
+from tcexplore.session.schedule import Relation
 from tcexplore.ui.document import Row, Span
+from tcexplore.ui.documents.kernel_words import links as kernel_links
+from tcexplore.ui.documents.kernel_words import ops
 from tcexplore.ui.documents.labels import Labels, labels
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.prose import fold, row, shortened, wrapped
@@ -26,7 +29,17 @@ APART = {
 LONGEST = 40
 """Characters of a fused node's name, which has all of its parts in it."""
 
-NO_REASON = "torch's scheduler gives no reason for these two: it did not consider them, or refused without saying why."
+NOT_TOLD = "This torch does not tell what its scheduler knew of these two."
+
+NO_BUFFER = (
+    "They use no buffer in common. torch compares only nodes that use the same buffer, so it never asked whether these "
+    "two could be one."
+)
+
+NOT_COMPARED = (
+    "They use the same buffer, but torch did not compare them: it compares each user of a buffer with the next {} "
+    "only (`torch._inductor.config.max_fusion_buffer_group_pairwise_attempts`)."
+)
 
 
 def why_not(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
@@ -44,7 +57,7 @@ def between(snapshot: Snapshot, found: WhyNot, known: Labels, toggled: frozenset
     second = ((span.text, span.style) for span in known.kernel[links[1]].spans)
     yield fold(
         name, opened, ("╳ ", "warn" if found.refusals else "muted"), ("not one with ", "muted"), *second,
-        (f": {_short(found)}", "muted"), indent=3, links=links,
+        (f": {_short(found, known)}", "muted"), indent=3, links=links,
     )  # fmt: skip
     if opened:
         yield from _answer(snapshot, found, toggled, width)
@@ -68,13 +81,25 @@ def _question(found: WhyNot, known: Labels) -> Row:
     return Row(spans, _links(found))
 
 
-def _short(found: WhyNot) -> str:
+def _short(found: WhyNot, known: Labels) -> str:
     """One line: the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in found.refusals))
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
-        return f"{plain(reasons[0]) or reasons[0]}{more}"
-    return "no data in common" if found.unrelated else "torch gives no reason"
+        return f"{_plain(reasons[0]) or reasons[0]}{more}"
+    if found.unrelated:
+        return "no data in common"
+    relation = found.relation
+    if relation is None or relation.buffers:
+        return "never compared"
+    if not relation.between:
+        return "no buffer in common"
+    return f"{_words(relation.between[0], known)} stands between"
+
+
+def _plain(reason: str) -> str:
+    """In plain words; pairs that use no buffer in common are counted apart from these."""
+    return plain(f"{NO_SHARED_DATA} due to indexing mismatch" if reason == NO_SHARED_DATA else reason)
 
 
 def _answer(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -85,15 +110,50 @@ def _answer(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: i
         yield from _reason(reason, [d for d in found.refusals if d.reason == reason], links, width)
     if found.unrelated:
         yield from _unrelated(snapshot, found, toggled, width)
-    if not found.apart and not found.refusals and not found.unrelated:
-        yield from wrapped(NO_REASON, width, indent=5, links=links)
+    if not found.refusals and not found.unrelated and found.apart in ("", "extern"):
+        yield from _never(snapshot, found, width)
+
+
+def _never(snapshot: Snapshot, found: WhyNot, width: int) -> Iterator[Row]:
+    """What the scheduler knew of two nodes that it did not compare."""
+    relation, links = found.relation, _links(found)
+    if relation is None:
+        yield from wrapped(NOT_TOLD, width, "muted", indent=5, links=links)
+        return
+    if relation.needs:
+        yield from _way(snapshot, relation, links, width)
+    if not found.apart:
+        said = NOT_COMPARED.format(found.attempts or "few") if relation.buffers else NO_BUFFER
+        yield from wrapped(said, width, indent=5, links=links)
+        if relation.buffers:
+            yield from wrapped(", ".join(relation.buffers), width, "node", indent=7, links=links)
+
+
+def _way(snapshot: Snapshot, relation: Relation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
+    """What stands between two kernels of which one needs the other's results."""
+    first, second = ("second", "first") if relation.reversed else ("first", "second")
+    directly = not relation.nodes
+    said = f"The {second} one needs what the {first} one computes{'.' if directly else ', by way of'}"
+    yield from wrapped(said, width, indent=5, links=links)
+    known = labels(snapshot)
+    for kernel in relation.between:
+        label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+        place = kernel.source_lines[0] if kernel.source_lines else None
+        name = (f"  {kernel.name}", "dim")
+        yield row(("       ", ""), *label, (" ", ""), *ops(kernel, known, most=3), name, links=kernel_links(kernel),
+                  location=place)  # fmt: skip
+    if relation.nodes and not relation.between:
+        names = f"{', '.join(relation.nodes)}, of which torch made no kernel"
+        yield from wrapped(names, width, "node", indent=7, links=links)
 
 
 def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], width: int) -> Iterator[Row]:
-    said = plain(reason)
+    said = _plain(reason)
     if said:
         yield from wrapped(f"{said[0].upper()}{said[1:]}.", width, indent=5, links=links)
-    yield from wrapped(reason, width, "muted", indent=5, lead="torch: ", links=links)
+    silent = pairs[0].refused_by
+    lead = f"{silent} says no, without a reason: " if silent else "torch: "
+    yield from wrapped(f"{lead}{reason}", width, "muted", indent=5, links=links)
     for pair in pairs:
         yield row(
             ("       ", ""),

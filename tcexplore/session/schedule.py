@@ -1,0 +1,97 @@
+"""How two kernels of a run lie to each other in the scheduler: the buffers that both use, and what is between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tcexplore import events as ev
+
+Key = tuple[str, str, str]
+"""Graph, phase, scheduler node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`buffers` are those that both kernels use. `needs` is set when the second needs what the first computes, and
+    `nodes` are then the scheduler nodes on the shortest way from the one to the other, `between` the kernels
+    that they became; the other way round with `reversed`."""
+
+    buffers: tuple[str, ...]
+    needs: bool = False
+    reversed: bool = False
+    nodes: tuple[str, ...] = ()
+    between: tuple[ev.Kernel, ...] = ()
+
+
+class Schedules:
+    """Answers on the kernels of one run, by the scheduler's own record of its nodes."""
+
+    def __init__(self, schedules: Iterable[ev.ScheduleMade], kernels: Iterable[ev.Kernel]) -> None:
+        self._nodes: dict[Key, ev.SchedulerNode] = {}
+        self._place: dict[Key, int] = {}
+        self._attempts: dict[tuple[str, str], int | None] = {}
+        for made in schedules:
+            self._attempts[made.graph, made.phase] = made.attempts
+            keys = [(made.graph, made.phase, node.name) for node in made.nodes]
+            self._nodes |= zip(keys, made.nodes, strict=True)
+            self._place |= {key: place for place, key in enumerate(keys)}
+        self._owner = {(k.graph, k.phase, name): k for k in kernels for name in k.scheduler_nodes}
+
+    def attempts(self, kernel: ev.Kernel) -> int | None:
+        """With how many further users of a buffer the scheduler compares each one."""
+        return self._attempts.get((kernel.graph, kernel.phase))
+
+    def relation(self, a: ev.Kernel, b: ev.Kernel) -> Relation | None:
+        """How `b` lies to `a`; None where they are of two schedules or torch did not tell of their nodes."""
+        first, second = (self._known(kernel) for kernel in (a, b))
+        if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
+            return None
+        shared = tuple(sorted(self._used(a, a.scheduler_nodes) & self._used(b, b.scheduler_nodes)))
+        for start, goal, turned in ((second, first, False), (first, second, True)):
+            way = self._way(start, goal)
+            if way is not None:
+                owners = {self._owner[key].name: self._owner[key] for key in way if key in self._owner}
+                between = tuple(kernel for kernel in owners.values() if kernel is not a and kernel is not b)
+                return Relation(shared, True, turned, tuple(name for _, _, name in way), between)
+        return Relation(shared)
+
+    def shared(self, decision: ev.FusionDecision) -> tuple[str, ...]:
+        """The buffers that both of the nodes use that torch compared."""
+        first, second = (self._used(decision, names) for names in (decision.a_nodes, decision.b_nodes))
+        return tuple(sorted(first & second))
+
+    def _used(self, of: ev.FusionDecision | ev.Kernel, names: Iterable[str]) -> set[str]:
+        nodes = (self._nodes.get((of.graph, of.phase, name)) for name in names)
+        return {buffer for node in nodes if node for buffer in node.buffers}
+
+    def _known(self, kernel: ev.Kernel) -> set[Key]:
+        """The kernel's scheduler nodes; empty where torch did not tell of all of them."""
+        keys = {(kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes}
+        return keys if keys <= self._nodes.keys() else set()
+
+    def _way(self, start: set[Key], goal: set[Key]) -> list[Key] | None:
+        """The shortest chain of nodes from one of `goal` to one of `start`, the ends left out. The scheduler's order is
+        one in which every node comes after those that it needs: what is before all of `goal` leads to none of it."""
+        first = min(self._place[key] for key in goal)
+        came: dict[Key, Key | None] = dict.fromkeys(start)
+        todo = list(start)
+        for key in todo:
+            if key in goal:
+                return _inner(came, key)
+            node = self._nodes.get(key)
+            for name in node.needs if node else ():
+                needed = (*key[:2], name)
+                if needed not in came and self._place.get(needed, -1) >= first:
+                    came[needed] = key
+                    todo.append(needed)
+        return None
+
+
+def _inner(came: dict[Key, Key | None], reached: Key) -> list[Key]:
+    way: list[Key] = []
+    step = came[reached]
+    while step is not None and came[step] is not None:
+        way.append(step)
+        step = came[step]
+    return way

@@ -99,7 +99,7 @@ class PhaseStarted(Event):
 
 PHASES = (
     "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
-    "timing", "switching",
+    "timing", "switching", "comparing",
 )  # fmt: skip
 
 

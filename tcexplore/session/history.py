@@ -55,6 +55,17 @@ class Session:
             return self
         return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
 
+    def on(self, target: str) -> Session:
+        """Look at the code for a device: in every run that knows it, and in the newest, which may come to know it."""
+        runs = tuple(s.on(target) if s.knows(target) else s for s in self.runs)
+        newest = self.newest
+        if newest is None or newest.knows(target):
+            return replace(self, runs=runs)
+        alive = newest.complete and newest.status == "running"
+        return replace(
+            self, runs=(*runs[:-1], replace(newest.on(target), phase="switching" if alive else newest.phase))
+        )
+
     def step(self, by: int) -> Session:
         """Look `by` saves further (negative: back); past the newest one the view follows again."""
         if not self.runs:

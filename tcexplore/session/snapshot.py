@@ -64,6 +64,11 @@ class Snapshot:
     break_costs: ev.BreaksCosted | None = None
     change_judged: ev.ChangeJudged | None = None
     change_timed: ev.ChangeTimed | None = None
+    device: ev.DeviceFacts | None = None
+    kernel_times: tuple[ev.KernelTimed, ...] = ()
+    tuned: tuple[ev.Tuned, ...] = ()
+    cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
+    cuda_graphs_skipped: tuple[ev.CudaGraphSkipped, ...] = ()
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
     graph_scripts: tuple[ev.GraphScript, ...] = ()
     runnable: tuple[ev.KernelRunnable, ...] = ()
@@ -120,7 +125,7 @@ def begun(job: ev.Job) -> Snapshot:
     return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
 
 
-SETTLED = ("accuracy", "assembling", "timing", "switching")
+SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing")
 """Phases in which nothing is compiled any more."""
 
 Step = Callable[[Snapshot, Any], Snapshot]
@@ -220,6 +225,11 @@ def _steps() -> dict[type, Step]:
         ev.BreaksCosted: _set("break_costs"),
         ev.ChangeJudged: _set("change_judged"),
         ev.ChangeTimed: _set("change_timed"),
+        ev.DeviceFacts: _set("device"),
+        ev.KernelTimed: _append("kernel_times"),
+        ev.Tuned: _append("tuned"),
+        ev.CudaGraphRecorded: _append("cuda_graphs"),
+        ev.CudaGraphSkipped: _append("cuda_graphs_skipped"),
         ev.KernelCompiled: _append("kernel_compiles"),
         ev.GraphScript: _append("graph_scripts"),
         ev.KernelRunnable: _append("runnable"),

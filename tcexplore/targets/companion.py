@@ -31,8 +31,7 @@ class Captured:
 
 
 class Companion:
-    """The graphs of all that is compiled between `install` and the first `lower`; `emit` is what the hooks emit with,
-    tagged.
+    """The graphs of all that is compiled between `install` and `close`; `emit` is what the hooks emit with, tagged.
 
     They are lowered after the run's own compile, whose time is measured, and need no new trace of the person's program.
     """
@@ -47,9 +46,13 @@ class Companion:
         """Keep each graph that its own backend compiled; False where this torch has no place for it."""
         return hooks.watch("code for a target", CALL_BACKEND, before=self._arrived, after=self._done, failed=self._lost)
 
+    def close(self) -> None:
+        """What is compiled from here on is no part of the person's program."""
+        self._open = False
+
     def lower(self, target: Target) -> None:
         """Generate the code of every graph for `target`; to be called again for another one."""
-        self._open = False
+        self.close()
         for captured in self.captured:
             current = compile_context(captured.compile) if captured.compile else contextlib.nullcontext()
             with current, torch.set_grad_enabled(captured.grad):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import TimingSkipped
@@ -22,23 +23,30 @@ PATIENCE_S = 10.0
 """After this many seconds a verdict may rest on few pairs."""
 
 
-def measure(workload: Workload, emit: Emit, time_for: float | None) -> None:
+Pause = Callable[[float], bool]
+"""Rests for so many seconds, none between two pairs; may do something else meanwhile, and returns whether it did."""
+
+
+def measure(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:
     """Time `workload` and emit what is found as it is found.
 
     Emits `PairsMeasured` and `TimingEstimate`, or one `TimingSkipped`. `time_for` is in seconds from now: None goes
     on refining until the process is ended, 0 skips. It is exceeded where a first verdict takes longer: that needs 15
     pairs and 5 of eager against eager, or 6 and 5 where calls are slow. What the person's code raises passes through.
+    `pause` is called between pairs.
     """
     if time_for == 0:
         emit(TimingSkipped(reason="timing was switched off for this run"))
         return
-    measure_on(this_machine(workload, emit), workload, emit, time_for)
+    measure_on(this_machine(workload, emit), workload, emit, time_for, pause)
 
 
-def measure_on(machine: Machine, workload: Workload, emit: Emit, time_for: float | None) -> None:
+def measure_on(
+    machine: Machine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None
+) -> None:
     """`measure` on a machine of the caller's choice."""
     try:
-        _Measurement(machine, workload, emit, time_for).run()
+        _Measurement(machine, workload, emit, time_for, pause).run()
     except NeverSteadyError as error:
         emit(TimingSkipped(reason=str(error)))
 
@@ -46,8 +54,11 @@ def measure_on(machine: Machine, workload: Workload, emit: Emit, time_for: float
 class _Measurement:
     """Pairs, estimates and rests in turn, until the time is over."""
 
-    def __init__(self, machine: Machine, workload: Workload, emit: Emit, time_for: float | None) -> None:
+    def __init__(
+        self, machine: Machine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None
+    ) -> None:
         self._machine = machine
+        self._pause = pause or self._sleep
         self._workload = workload
         self._emit = emit
         self._time_for = time_for
@@ -66,6 +77,8 @@ class _Measurement:
         due = self._elapsed() + FIRST_REPORT_S
         full_speed = True
         while full_speed and not self._over():
+            if self._pause(0.0):
+                self._sampler.warm()
             self._sampler.pair()
             if self._elapsed() >= due:
                 self._report()
@@ -75,7 +88,7 @@ class _Measurement:
 
     def _refine(self) -> None:
         """A rest, a burst of pairs, an estimate."""
-        self._machine.clock.sleep(min(rest_after(self._worked, self._elapsed()), self._left()))
+        self._pause(min(rest_after(self._worked, self._elapsed()), self._left()))
         began = self._elapsed()
         self._sampler.warm()
         for _ in range(BURST_PAIRS):
@@ -84,6 +97,11 @@ class _Measurement:
                 break
         self._report()
         self._worked = self._elapsed() - began
+
+    def _sleep(self, seconds: float) -> bool:
+        if seconds:
+            self._machine.clock.sleep(seconds)
+        return False
 
     def _report(self) -> None:
         samples = self._sampler.samples
@@ -101,8 +119,8 @@ class _Measurement:
             device=machine.device,
             train=workload.train,
             calls=workload.calls,
-            block=sampler.eager_units,
-            block_compiled=sampler.compiled_units,
+            block=sampler.eager_block.units,
+            block_compiled=sampler.compiled_block.units,
             cores=machine.cores,
             busy_cores=machine.busy_cores(),
             governor=machine.governor,

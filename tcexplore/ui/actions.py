@@ -8,7 +8,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["view", "reading", "screen", "diff", "why", "study", "app"]
+Scope = Literal["view", "reading", "screen", "diff", "why", "target", "twice", "study", "matrix", "app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,10 @@ class Action:
     """One thing to do.
 
     `keys` are textual's key names, comma-separated; `run` the textual action in the class of `scope` (`view` is a
-    view's rows, `reading` any screen with such views, `screen` the main one, `diff` and `why` those with these names,
-    `study` any screen of a study, `app` the app). `shown` is the key as the footer and the help write it,
+    view's rows, `reading` any screen with such views, `screen` the main one, `diff`, `why`, `target` and `twice` (a kernel
+    on two targets) those with these names,
+    `study` any screen of a study, `matrix` that one,
+    `app` the app). `shown` is the key as the footer and the help write it,
     `label` the footer's word, `help` a sentence. The footer shows the actions with a `rank`, the lowest ones
     where it is narrow.
     """
@@ -60,6 +62,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("c", "code", "screen", "c", "as code", "Show the graph as torch's code, or as rows again"),
     Action("m", "mark", "screen", "m", "mark", "Mark the kernel under the cursor, for w"),
     Action("w", "why", "screen", "w", "why not fused", "Why the marked kernel and this one were not fused"),
+    Action("T", "target", "app", "T", "target", "Choose the device to show the code for", 12),
+    Action("K", "twice", "screen", "K", "two targets", "The kernel under the cursor on two targets, side by side"),
     Action("d", "diff", "app", "d", "compare", "Compare the run in view with the base, or with the run before", 6),
     Action("p", "base", "app", "p", "as base", "Make the run in view the base to compare with, or not any more"),
     Action("slash", "search", "reading", "/", "search", "Search in the rows", 4),
@@ -75,8 +79,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("right_square_bracket", "other_base(1)", "diff", "]", "later base", "Compare with the run after that"),
     Action("d", "leave", "diff", "d", "back", "Back to the panes"),
     Action("w,q", "leave", "why", "w q", "back", "Back to the panes"),
+    Action("T,q", "leave", "target", "T q", "back", "Back to the panes"),
+    Action("v", "next_stage(1)", "twice", "v", "next stage", "Compare the kernel's next stage", 1),
+    Action("V", "next_stage(-1)", "twice", "V", "previous stage", "Compare the kernel's previous stage"),
+    Action("left_square_bracket", "other_target(-1)", "twice", "[", "other target", "Compare with another target", 2),
+    Action("right_square_bracket", "other_target(1)", "twice", "]", "other target", "Compare with another target"),
+    Action("tab", "next_kernel(1)", "twice", "tab", "next kernel", "Go to the next kernel", 3),
+    Action("shift+tab", "next_kernel(-1)", "twice", "⇧tab", "previous kernel", "Go to the previous kernel"),
+    Action("K", "leave", "twice", "K", "back", "Back to the panes"),
     Action("x", "stop_study", "study", "x", "stop", "Stop the study; what it has found stays", 1),
     Action("r", "again", "study", "r", "again", "Begin the study anew, with the file as it is now", 2),
+    Action("s", "sort", "matrix", "s", "sort", "Sort by the next figure", 3),
+    Action("M,q", "leave", "matrix", "M q", "back", "Back to the panes"),
+    Action("M", "study('matrix')", "app", "M", "matrix", "Every mode and backend side by side", 9),
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Look at the save before"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Look at the save after"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from textual.app import App, SystemCommand
 from textual.driver import Driver
@@ -24,6 +25,10 @@ from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.thrift import thrifty_driver
+
+if TYPE_CHECKING:
+    from tcexplore.ui.documents.choices import Choice  # not before the first frame
+    from tcexplore.ui.studies import Studies
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -47,8 +52,11 @@ class ExplorerApp(App[int]):
         self._make_engine = engine
         self.standby: Standby | None = None
         self.main = MainScreen()
+        self._studies: Studies | None = None
         self._inbox = Inbox(self._post)
         self._began = now()
+        self._own_targets: tuple[str, ...] = ()
+        """The files that targets were read from."""
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
         self.theme = theme.first_theme(self.console.color_system)
@@ -99,6 +107,8 @@ class ExplorerApp(App[int]):
 
     def _told(self, session: Session, news: Job | Event) -> Session:
         if isinstance(news, Job):
+            if news.config.target.endswith(".toml"):
+                self._own_targets = tuple(dict.fromkeys((*self._own_targets, news.config.target)))
             self._began = self._now()
             return session.begin(news)
         if isinstance(news, Standby):
@@ -144,6 +154,33 @@ class ExplorerApp(App[int]):
         from tcexplore.ui.screens.diff import DiffScreen
 
         self.push_screen(DiffScreen(self.session))
+
+    def action_target(self) -> None:
+        from tcexplore.ui.screens.target import TargetScreen
+
+        device = self.standby.device if self.standby is not None else ""
+        self.push_screen(TargetScreen(self.session.shown, self._own_targets, device, self._retarget))
+
+    def _retarget(self, choice: Choice) -> None:
+        """Show the code for the chosen device: what there is of it at once, else as soon as it is made."""
+        shown, newest = self.session.shown, self.session.newest
+        if shown is None or newest is None or self.engine is None:
+            return
+        alive = self.engine.retarget(choice.named, known=newest.knows(choice.key))
+        self.session = self.session.on(choice.key)
+        if not alive:
+            self.main.say(f"Run {newest.run} has ended: a new run makes the code for {choice.key}.")
+        elif not shown.knows(choice.key) and shown is not newest:
+            self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run gets it.")
+
+    def action_study(self, name: str) -> None:
+        from tcexplore.ui.studies import Studies
+
+        if self.engine is None or self.engine.job is None:
+            self.main.say("There is no run to study yet.")
+            return
+        self._studies = self._studies or Studies()
+        self._studies.open(self, name, self.engine, self.engine.job)
 
     def action_toggle_theme(self) -> None:
         self.theme = theme.OTHER[self.theme]

@@ -31,12 +31,23 @@ class Engine(Protocol):
         """What is run now or was run last; None before the first run."""
         ...
 
+    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
+        """Run the file with these arguments of `torch.compile` from now on, and at once."""
+        ...
+
     def hold(self, held: bool) -> None:
         """Have the file's own runs pause their timing; each `hold(True)` is to be lifted by one `hold(False)`."""
         ...
 
     def beside(self, emit: Emit) -> Runner:
         """Somewhere to make runs that neither end nor wait for those of the file; its owner starts and closes it."""
+        ...
+
+    def retarget(self, target: str, *, known: bool) -> bool:
+        """Later runs are for `target`, as `Config.target` takes it; unless its code is `known`, it is made now.
+
+        Returns whether the run that is under way makes it, from the graphs that it has; else a new run does.
+        """
         ...
 
     async def close(self) -> None:

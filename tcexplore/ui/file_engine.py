@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 
-from tcexplore.events import Config, Event, Failed, Job, ModulesImported
+from tcexplore.events import Config, Event, Failed, Finished, Job, ModulesImported, TargetLowered, TargetSkipped
+from tcexplore.session.code import target_of
 from tcexplore.study.runs import Emit, Runner
 from tcexplore.supervisor import Supervisor
 from tcexplore.ui.engine import Deliver
@@ -22,6 +24,8 @@ class FileEngine:
         self._name = name
         self._run = 0
         self._due = False
+        self._asked = ""
+        """The target that the run under way was asked for and has said nothing of."""
         self._holds = 0
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -38,11 +42,13 @@ class FileEngine:
     def rerun(self) -> None:
         """Run the file as it is now; one that cannot be read becomes a run that failed."""
         self._due = False
+        self._asked = ""
         self._run += 1
         now = look(self._file)
         job = Job(
-            run=self._run, file=self._file, source=now.text or "", name=self._name, argv=self._argv, config=self._config
-        )
+            run=self._run, file=self._file, source=now.text or "", name=self._name, argv=self._argv,
+            config=self._config, switchable=True,
+        )  # fmt: skip
         self.job = job
         self._deliver(job)
         if now.text is not None:
@@ -57,6 +63,11 @@ class FileEngine:
         """End the run that is under way."""
         self._supervisor.stop_run()
 
+    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
+        """Run the file with these arguments of `torch.compile` from now on, and at once."""
+        self._config = replace(self._config, mode=mode, backend=backend, dynamic=dynamic)
+        self.rerun()
+
     def hold(self, held: bool) -> None:
         """Pause the timing of the file's runs, or go on with it once nobody else wants it paused."""
         self._holds += 1 if held else -1
@@ -65,6 +76,17 @@ class FileEngine:
     def beside(self, emit: Emit) -> Runner:
         """A lane of the supervisor's own: its workers are ready, and end with the app."""
         return self._supervisor.beside(emit)
+
+    def retarget(self, target: str, *, known: bool) -> bool:
+        """Later runs are for `target`; unless its code is `known`, the run that is alive makes it, else a new one."""
+        self._config = replace(self._config, target=target)
+        if known:
+            return True
+        if not self._supervisor.switch(target):
+            self.rerun()
+            return False
+        self._asked = target_of(self._config)
+        return True
 
     async def close(self) -> None:
         """Stop watching, end every process."""
@@ -77,6 +99,11 @@ class FileEngine:
         if isinstance(event, ModulesImported) and event.run == self._run:
             self._watch.follow(event.files)
         self._deliver(event)
+        if isinstance(event, TargetLowered | TargetSkipped) and event.target == self._asked:
+            self._asked = ""
+        elif isinstance(event, Finished) and self._asked:
+            # The order came too late for that run.
+            self.rerun()
 
     async def _follow(self) -> None:
         async for _ in self._watch.changes():

@@ -24,6 +24,7 @@ _GROUPS = {
     "show_pane('source')": _Entry("1-7", "pane", 0),
     "step(-1)": _Entry("[ ]", "history", 8),
     "other_base(-1)": _Entry("[ ]", "other base", 2),
+    "other_target(-1)": _Entry("[ ]", "other target", 2),
 }
 """Entries that stand for several actions, in the place of the first of them."""
 
@@ -31,6 +32,8 @@ _OVER: dict[Scope, _Entry] = {
     "diff": _Entry("esc", "back to the panes", 0),
     "study": _Entry("esc", "back to the panes", 0),
     "why": _Entry("esc", "closes", 0),
+    "target": _Entry("esc", "closes", 0),
+    "twice": _Entry("esc", "back to the panes", 0),
 }
 """The way out of what lies over the panes, in the first place."""
 

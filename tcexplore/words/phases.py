@@ -15,5 +15,7 @@ PHASES = {
     "accuracy": "comparing results",
     "assembling": "assembling kernels",
     "timing": "timing",
+    "comparing": "comparing with what it was",
+    "switching": "lowering for another target",
 }
 """The phases of a run in words; `` is before the first one."""

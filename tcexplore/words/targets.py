@@ -39,6 +39,17 @@ def vectors(found: ev.Vectors) -> str:
     return f"{word}: {share:.0%} of the arithmetic instructions are packed{wide}{calls}"
 
 
+def lowering(snapshot: Snapshot) -> str:
+    """How far the code for the target in view is: `h100: 2 of 5 graphs`, then `h100: 3 of 14 kernels assembled`."""
+    done = len(snapshot.lowered) + len(snapshot.not_lowered)
+    if done < len(snapshot.graphs):
+        return f"{snapshot.target}: lowering, {done} of {count(len(snapshot.graphs), 'graph')}"
+    made = {(e.graph, e.phase, e.kernel) for e in snapshot.assembled}
+    made |= {(e.graph, e.phase, e.kernel) for e in snapshot.not_assembled}
+    wanted = sum(kernel.language == "triton" for kernel in snapshot.kernels)
+    return f"{snapshot.target}: {len(made)} of {count(wanted, 'kernel')} assembled"
+
+
 def not_lowered(skipped: ev.TargetSkipped) -> str:
     """Which graph has no code for the target, and why."""
     where = f" at {skipped.op}" if skipped.op else ""

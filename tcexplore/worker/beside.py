@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,8 +11,8 @@ import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.project import Project
-from tcexplore.events import Event, Job, Kernel, Wrapper
-from tcexplore.targets.table import NATIVE, find
+from tcexplore.events import Event, Job, Kernel, TargetSkipped, Wrapper
+from tcexplore.targets.table import NATIVE, TargetError, find
 from tcexplore.targets.tag import tagged
 
 if TYPE_CHECKING:
@@ -30,18 +31,21 @@ class Beside:
         self.emit = tagged(self._pass_on)
         self._config = job.config
         self._runnable = job.runnable
+        self._switchable = job.switchable
         self._emit = emit
         self._companion: Companion | None = None
         self._assembly: Assembly | None = None
+        self._lowered: set[str] = set()
         self._cpp: list[Kernel] = []
         self._here: list[Kernel] = []
         self._wrappers: list[Wrapper] = []
 
     def install(self, hooks: Hooks, project: Project) -> None:
         """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
-        if self._config.target == NATIVE:
+        if self._config.target != NATIVE:
+            find(self._config.target)
+        elif not self._switchable:
             return
-        find(self._config.target)
         from tcexplore.targets import asked
         from tcexplore.targets.companion import Companion
 
@@ -53,16 +57,38 @@ class Beside:
         """Generate the target's code of every graph, in the phase `lowering`; its kernels are assembled meanwhile."""
         if self._companion is None:
             return
+        self._companion.close()
+        if self._config.target != NATIVE:
+            enter("lowering")
+            self._lower(self._companion, self._config.target)
+
+    def switch(self, name: str, enter: Callable[[str], None]) -> None:
+        """Generate the code for another target and assemble it, in the phase `switching`, of the graphs that are there.
+
+        A target that was lowered before is not lowered again.
+        """
+        if self._companion is None or name in self._lowered | {NATIVE}:
+            return
+        enter("switching")
+        try:
+            self._lower(self._companion, name)
+        except TargetError as error:
+            self._emit(TargetSkipped(graph="", target=PurePath(name).stem, op="", reason=str(error)))
+            return
+        if self._assembly is not None:
+            self._assembly.finish()
+
+    def _lower(self, companion: Companion, name: str) -> None:
         from tcexplore.worker.assembly import Assembly
 
-        enter("lowering")
-        target = find(self._config.target)
+        target = find(name)
+        self._lowered.add(name)
         self._assembly = Assembly(target, self._emit)
         # What the backend was told with the mode stands in no graph.
         with inductor_config.patch(torch._inductor.list_mode_options(self._config.mode, self._config.dynamic)):
-            self._companion.lower(target)
+            companion.lower(target)
             if self._runnable:
-                self._make_runnable(self._companion, target)
+                self._make_runnable(companion, target)
 
     def _make_runnable(self, companion: Companion, target: Target) -> None:
         from tcexplore.targets.runnable import runnable

@@ -8,9 +8,9 @@ import faulthandler
 import io
 import os
 import signal
-import socket
 import sys
 import threading
+from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -72,13 +72,13 @@ def say_where_it_crashed(descriptor: int) -> None:
     faulthandler.register(signal.SIGTERM, descriptor, chain=True)
 
 
-def end_group_at_hangup(sock: socket.socket) -> None:
-    """Kill this process and its group when the other side of `sock` is gone."""
+def end_group_after(listen: Callable[[], None]) -> None:
+    """Kill this process and its group when `listen` returns, which hears of the front end until that is gone."""
 
     def wait() -> None:
-        with contextlib.suppress(OSError):
-            while sock.recv(4096):
-                pass
-        os.killpg(0, signal.SIGKILL)
+        try:
+            listen()
+        finally:
+            os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=wait, name="tcexplore hang-up", daemon=True).start()

@@ -10,6 +10,7 @@ import traceback
 from tcexplore.events import Failed, decode_job
 from tcexplore.worker import process
 from tcexplore.worker.link import GONE, Channel, receive
+from tcexplore.worker.orders import Orders
 
 BROKEN = 70
 """Exit status of a worker that failed where it should not: in its own code."""
@@ -36,12 +37,13 @@ def _serve(descriptors: tuple[int, ...], threads: int) -> None:
     if frame is None:
         os._exit(GONE)
     job = decode_job(frame.body)
-    process.end_group_at_hangup(sock)
+    orders = Orders(sock)
+    process.end_group_after(orders.listen)
     channel = Channel(sock, job.run)
     try:
         from tcexplore.worker.run import run
 
-        run(job, channel, threads)
+        run(job, channel, threads, orders)
     except BaseException as error:
         channel.emit(_our_fault(error))
     for stream in (sys.stdout, sys.stderr):

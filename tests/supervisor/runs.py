@@ -29,15 +29,29 @@ class Runs:
 
     async def wait_for(self, *kinds: type[Event]) -> Event:
         """The first event of the current run (or `Standby`) that is of one of these types."""
+        return await self.until(
+            lambda event: isinstance(event, kinds) and (event.run == self._run or isinstance(event, Standby))
+        )
+
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
+        """The first event of all that is wanted."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for event in self.events:
-                    if isinstance(event, kinds) and (event.run == self._run or isinstance(event, Standby)):
+                    if wanted(event):
                         return event
                 self._news.clear()
                 await self._news.wait()
 
-    def submit(self, source: str, *, time_for: float | None = 0, name: str | None = None, **config: Any) -> int:
+    def submit(
+        self,
+        source: str,
+        *,
+        time_for: float | None = 0,
+        name: str | None = None,
+        switchable: bool = False,
+        **config: Any,
+    ) -> int:
         self._run += 1
         config = {"backend": "eager", **config}
         self.supervisor.submit(
@@ -49,6 +63,7 @@ class Runs:
                 argv=("one", "two"),
                 config=Config(**config),
                 time_for=time_for,
+                switchable=switchable,
             )
         )
         return self._run

@@ -33,6 +33,8 @@ class FakeEngine:
         self.story: Story = lambda _: (Finished(),)
         """The events of each job that a study runs."""
         self.holds = 0
+        self.alive = True
+        """Whether there is a run that can lower for another target."""
         self.lanes: list[Playback] = []
         self.deliver: Deliver = _nowhere
 
@@ -46,12 +48,19 @@ class FakeEngine:
     def stop_run(self) -> None:
         self.asked.append("stop")
 
+    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
+        self.asked.append(f"{backend} {mode} {dynamic}")
+
     def hold(self, held: bool) -> None:
         self.holds += 1 if held else -1
 
     def beside(self, emit: Callable[[Event], None]) -> Playback:
         self.lanes.append(Playback(emit, self.story))
         return self.lanes[-1]
+
+    def retarget(self, target: str, *, known: bool) -> bool:
+        self.asked.append(f"retarget {target}{' known' if known else ''}")
+        return self.alive
 
     async def close(self) -> None:
         self.asked.append("close")

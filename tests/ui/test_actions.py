@@ -14,8 +14,11 @@ from tcexplore.ui.panes import PANES
 from tcexplore.ui.screens.diff import DiffScreen
 from tcexplore.ui.screens.help import text_of
 from tcexplore.ui.screens.main import MainScreen
+from tcexplore.ui.screens.matrix import MatrixScreen
 from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.screens.study import StudyScreen
+from tcexplore.ui.screens.target import TargetScreen
+from tcexplore.ui.screens.twice import TwiceScreen
 from tcexplore.ui.screens.why import WhyScreen
 
 _CLASSES = {
@@ -24,10 +27,13 @@ _CLASSES = {
     "screen": MainScreen,
     "diff": DiffScreen,
     "why": WhyScreen,
+    "target": TargetScreen,
+    "twice": TwiceScreen,
     "study": StudyScreen,
+    "matrix": MatrixScreen,
     "app": ExplorerApp,
 }
-_SCREENS = (MainScreen, DiffScreen, WhyScreen, StudyScreen)
+_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, StudyScreen, MatrixScreen)
 
 
 def test_every_action_exists_where_its_key_is_bound():

@@ -7,13 +7,18 @@ import pytest
 from tcexplore.events import (
     CallMade,
     DeviceAsked,
+    Failed,
     Finished,
+    GraphCaptured,
+    GuardsInstalled,
     Kernel,
     KernelAssembled,
     KernelNotAssembled,
+    PairsMeasured,
     PhaseStarted,
     RooflinePoint,
     TargetLowered,
+    TargetSkipped,
     Wrapper,
 )
 from tests.supervisor.runs import Runs
@@ -50,3 +55,24 @@ async def test_a_target_is_lowered_and_assembled_beside_the_run(runs: Runs) -> N
     compiled = next(n for n, e in enumerate(events) if isinstance(e, CallMade) and e.what == "compiled")
     lowered = next(n for n, e in enumerate(events) if isinstance(e, Kernel) and e.target == "l4")
     assert compiled < lowered, "the compile that is measured has nothing of the target in it"
+
+
+async def test_a_switch_of_target_lowers_what_is_there_and_traces_nothing(runs: Runs) -> None:
+    number = runs.submit(MODEL, backend="inductor", threads=1, time_for=None, switchable=True)
+    await runs.wait_for(PairsMeasured)
+    before = len(runs.events)
+    assert runs.supervisor.switch("l4")
+    await runs.until(lambda e: isinstance(e, KernelAssembled) and (e.run, e.target) == (number, "l4"))
+    assert runs.supervisor.switch("l4"), "asked for twice, it is made once"
+    assert runs.supervisor.switch("nothing.toml")
+    await runs.wait_for(TargetSkipped)
+    runs.supervisor.stop_run()
+    await runs.wait_for(Finished, Failed)
+    mine = [event for event in runs.events if event.run == number]
+    after = [event for event in runs.events[before:] if event.run == number]
+    assert len(only(mine, GraphCaptured)) == 1
+    assert not [e for e in after if isinstance(e, GraphCaptured | CallMade | GuardsInstalled)], "no new trace"
+    assert not [e for e in only(after, PhaseStarted) if e.phase not in ("switching", "timing")]
+    assert [e.target for e in only(mine, TargetLowered)] == ["l4"]
+    assert {k.language for k in only(after, Kernel)} == {"triton", "extern"}
+    assert [e.target for e in only(mine, TargetSkipped)] == ["nothing"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore.events import Kernel, Resources
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
 from tcexplore.session.links import kernel_link
 from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row, Span
@@ -38,6 +39,7 @@ def resources(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: 
     warned = sum(bool(found.warnings) for _, found in taken)
     title = f"{count(warned, 'kernel')} with a warning" if warned else f"{count(len(taken), 'kernel')}, no warning"
     above = about(snapshot, toggled, width)
+    title += f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
 from tcexplore.session.links import kernel_link
 from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row, Span
@@ -40,7 +41,8 @@ def roofline(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: i
         return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
     total = sum(point.implied_us for _, point in found)
     table = columns(HEAD, [_cells(*each, total, known) for each in found], [links(k) for k, _ in found], left=(0, 2))
-    title = f"at least {duration(total / 1e6)} in all · estimate"
+    where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    title = f"at least {duration(total / 1e6)} in all{where} · estimate"
     above = about(snapshot, toggled, width)
     return Parts(title, [fixed(above), fixed(table), fixed(_plots(found, known, width)), fixed(_whose(found, width))])
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from tcexplore.events import Config, Standby
 from tcexplore.session import Session, Snapshot
+from tcexplore.session.code import NATIVE
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.empty import phase
 from tcexplore.ui.documents.fitted import Piece, fitted, piece
 from tcexplore.words.paths import shown
+from tcexplore.words.targets import lowering
 
 
 def title(session: Session, standby: Standby | None, now: float, width: int) -> Row:
@@ -20,7 +22,7 @@ def title(session: Session, standby: Standby | None, now: float, width: int) -> 
     file = shown(newest.file)
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
-    left += [*_machine(standby, newest), piece(configuration(newest.config), "muted", 3)]
+    left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
     return fitted(left, width - 1, list(_run(session, newest, now)))
 
 
@@ -30,8 +32,13 @@ def configuration(config: Config) -> str:
     said += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
     said += ["fullgraph"] if config.fullgraph else []
     said += ["forward and backward"] if config.train else []
-    said += [config.target] if config.target != "native" else []
     return " · ".join(said)
+
+
+def _configuration(seen: Snapshot) -> Iterator[Piece]:
+    yield piece(configuration(seen.config), "muted", 3)
+    if seen.target != NATIVE:
+        yield piece(f"code for {seen.target}", "title", 1)
 
 
 def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
@@ -51,6 +58,9 @@ def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
         yield piece(f"run {seen.run} of {newest.run}, stepped back", "warn")
     elif newest.failed is not None:
         yield piece(f"run {newest.run} ✖ {newest.failed.type}", "error")
+    elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:
+        yield piece(f"run {newest.run}", "muted", 2)
+        yield piece(f"◐ {lowering(newest)}", "running")
     elif newest.complete:
         yield piece(f"run {newest.run}", "muted")
         yield piece("● live", "ok")

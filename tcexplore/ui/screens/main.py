@@ -189,6 +189,15 @@ class MainScreen(ReadingScreen):
 
             self.app.push_screen(WhyScreen(snapshot, marked, other))
 
+    def action_twice(self) -> None:
+        pane, snapshot = self.board.panes["code"], self._with_kernels
+        if snapshot is None or not any(code.kernels for code in snapshot.elsewhere):
+            self.say("The run has code for one device only: choose another with T, then compare.")
+            return
+        from tcexplore.ui.screens.twice import TwiceScreen
+
+        self.app.push_screen(TwiceScreen(snapshot, kernel_of(snapshot, kernel_under(pane.view))))
+
     @property
     def _with_kernels(self) -> Snapshot | None:
         """The run that the code pane shows."""

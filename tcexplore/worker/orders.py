@@ -1,0 +1,50 @@
+"""What the front end asks of a run after its job: to show the code for another target, to pause its timing."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import time
+from contextlib import suppress
+
+from tcexplore.events import ProtocolError
+from tcexplore.events.control import Asked, Hold, Switch, decode_asked
+from tcexplore.worker.link import receive
+
+
+class Orders:
+    """Orders as they arrive on `sock`; taken by the run's own thread, between two things that it does."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._asked: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+        self._held = False
+
+    def listen(self) -> None:
+        """Take orders until the other side is gone or sends what is none."""
+        with suppress(OSError, ProtocolError):
+            while (frame := receive(self._sock)) is not None:
+                self._asked.put(decode_asked(frame.body))
+
+    def wait(self, seconds: float = 0.0) -> Switch | None:
+        """The last `Switch` that came, for which this waits up to `seconds`, and longer while the run is held."""
+        until = time.monotonic() + seconds
+        found: Switch | None = None
+        while (asked := self._next(found, until)) is not None:
+            if isinstance(asked, Hold):
+                self._held = asked.held
+            else:
+                found = asked
+        return found
+
+    def _next(self, found: Switch | None, until: float) -> Asked | None:
+        if found is not None:
+            return self._get(0.0)
+        return self._get(None if self._held else max(until - time.monotonic(), 0.0))
+
+    def _get(self, seconds: float | None) -> Asked | None:
+        """The next order within so many seconds; None waits for it."""
+        try:
+            return self._asked.get(block=seconds != 0.0, timeout=seconds)
+        except queue.Empty:
+            return None

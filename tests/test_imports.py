@@ -10,10 +10,10 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "doctor", "events", "report", "session", "study", "supervisor", "ui", "watch", "words")
+FRONT = ("cli", "cures", "doctor", "events", "report", "session", "study", "supervisor", "ui", "watch", "words")
 """The rooms of the front end's process: torch would cost it more than a second before the first frame."""
 
-PURE = ("events", "session", "report", "words")
+PURE = ("cures", "events", "session", "report", "words")
 """What holds, folds and prints events needs no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
@@ -26,7 +26,8 @@ MAY_IMPORT = {
     "words": {"events", "session", "words"},
     "report": {"events", "session", "report", "words"},
     "supervisor": {"events", "supervisor"},
-    "study": {"events", "session", "study", "words"},
+    "cures": {"cures", "events", "session"},
+    "study": {"cures", "events", "session", "study", "words"},
     "capture": {"capture", "events"},
     "accuracy": {"accuracy", "events", "capture", "words", "session"},
     "timing": {"timing", "events", "capture"},

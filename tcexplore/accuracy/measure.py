@@ -82,7 +82,7 @@ class _Comparison:
         self._differences |= dict.fromkeys(
             Difference(where + found.said, found.breaks) for found in differences(eager, compiled)
         )
-        self._values += [judge(value._replace(name=where + value.name)) for value in _values(eager, compiled, exact)]
+        self._values += [judge(value._replace(name=where + value.name)) for value in values_of(eager, compiled, exact)]
         return True
 
     def _observed(self, function: Function, call: Call) -> Observed:
@@ -129,7 +129,7 @@ class _Comparison:
 
     def _accuracy(self, compared: int) -> Accuracy:
         values, found = self._values, self._differences
-        worst = max(values, key=_badness, default=None)
+        worst = max(values, key=badness, default=None)
         verdict = worst.verdict if worst else ("identical" if compared else "not judged")
         if any(difference.breaks for difference in found):
             verdict = WRONG
@@ -140,7 +140,7 @@ class _Comparison:
             eager_vs_fp64=worst.eager_vs_fp64 if worst else None,
             compiled_vs_fp64=worst.compiled_vs_fp64 if worst else None,
             worst=worst.name if worst else "",
-            values=tuple(sorted(values, key=_badness, reverse=True)),
+            values=tuple(sorted(values, key=badness, reverse=True)),
             differences=tuple(difference.said for difference in found),
             random=self._random,
             fallback_random=self._redone,
@@ -162,7 +162,8 @@ def _too_large(eager: Observed) -> str:
     return f"comparing the largest result takes {size(needed)}; a {SHARE}th of the free memory is {size(free // SHARE)}"
 
 
-def _values(eager: Observed, compiled: Observed, exact: Observed | None) -> Iterator[Value]:
+def values_of(eager: Observed, compiled: Observed, exact: Observed | None) -> Iterator[Value]:
+    """Each value that both sides have, beside its float64 value where there is one."""
     for kind in KINDS:
         sides: tuple[dict[str, torch.Tensor], ...] = tuple(getattr(side, kind) for side in (eager, compiled))
         exacts: dict[str, torch.Tensor] = getattr(exact, kind) if exact else {}
@@ -184,7 +185,7 @@ def _near(found: torch.Tensor, exact: torch.Tensor) -> bool:
     return rms(found.to(torch.float64) - exact) <= math.sqrt(torch.finfo(found.dtype).eps) * rms(exact)
 
 
-def _badness(value: Deviation) -> tuple[int, float]:
+def badness(value: Deviation) -> tuple[int, float]:
     """By verdict, then by how much further from float64 compiled is than eager."""
     eager, compiled = value.eager_vs_fp64, value.compiled_vs_fp64
     if eager is None or compiled is None:

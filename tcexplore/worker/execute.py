@@ -11,6 +11,7 @@ from types import CodeType, ModuleType
 
 from tcexplore.capture.entry.script import compiles_itself, module_names
 from tcexplore.events import Job
+from tcexplore.worker.overlay import Overlay
 
 
 class Source:
@@ -51,7 +52,8 @@ class Source:
         importlib.invalidate_caches()
         module.__file__ = self.job.file
         sys.modules[module.__name__] = module
-        exec(self._code(), module.__dict__)
+        with Overlay(dict(self.job.overlay)):
+            exec(self._code(), module.__dict__)
         return module
 
     def _code(self) -> CodeType:

@@ -1,0 +1,77 @@
+"""Which cures there are for a break: a table of torch's kinds of graph break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tcexplore.cures.cure import Change, Cure, Site, change
+from tcexplore.cures.kinds import (
+    branches,
+    checks,
+    clocks,
+    constants,
+    copies,
+    data_writes,
+    effects,
+    lists,
+    numpy_calls,
+    own_breaks,
+    scalars,
+    settings,
+)
+from tcexplore.cures.source import Source
+
+Proposer = Callable[[Site], Iterator[Cure]]
+
+_FOREIGN = (effects.propose, clocks.propose, constants.propose, numpy_calls.propose)
+
+CURES: dict[str, tuple[Proposer, ...]] = {
+    "Failed to trace builtin operator": (effects.propose, constants.propose),
+    "logging.Logger method not supported for non-export cases": (effects.propose,),
+    "Attempted to call function marked as skipped": _FOREIGN,
+    "Attempted to inline function marked as skipped": _FOREIGN,
+    "Call to a time function": (clocks.propose, effects.propose),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
+        branches.propose, checks.propose, scalars.propose, numpy_calls.propose,
+    ),
+    "Tensor.tolist() with non-integer tensor": (lists.propose,),
+    "Data dependent operator": (branches.propose, checks.propose, numpy_calls.propose, lists.propose),
+    "Dynamic shape operator": (settings.shapes,),
+    "Dynamic shape operator (no meta kernel)": (settings.shapes,),
+    "Data-dependent branching": (branches.propose, checks.propose),
+    "Data-dependent branching with non-constant __bool__": (branches.propose, checks.propose),
+    "Data-dependent assertion failed (cannot compile partial graph)": (checks.propose,),
+    "Call to `torch._dynamo.graph_break()`": (own_breaks.asked_for,),
+    "Call to `torch._dynamo.skip_frame()`": (own_breaks.asked_for,),
+    "Skip calling `torch.compiler.disable()`d function": (own_breaks.disabled,),
+    "Skip inlining `torch.compiler.disable()`d function": (own_breaks.disabled,),
+    "Attempted to copy.deepcopy a tensor": (copies.propose,),
+    "copy.deepcopy()": (copies.propose,),
+    "Failed to mutate tensor data attribute": (data_writes.propose,),
+    "Failed to mutate tensor data attribute to different dtype": (data_writes.propose,),
+    "attempted to trace numpy function unsupported by PyTorch": (numpy_calls.propose,),
+    "numpy function that produces a const collection type encountered non-const arguments": (numpy_calls.propose,),
+    "attempted to trace numpy.* function as a method": (numpy_calls.propose,),
+}  # fmt: skip
+"""What to try, the best first, by torch's `gb_type`. A kind that is not here has no cure that could be made safely."""
+
+INSTALLED = ("site-packages", "dist-packages")
+
+
+def proposals(file: str, text: str, line: int, kind: str) -> tuple[Change, ...]:
+    """Every change that could remove the break of this kind at a line of a file with this text, the best first.
+
+    Empty where there is none, where the text is no Python, and in what is installed and not the person's own.
+    """
+    if any(part in file for part in INSTALLED):
+        return ()
+    try:
+        source = Source(text)
+    except (SyntaxError, ValueError):
+        return ()
+    statement = source.statement(line)
+    if statement is None:
+        return ()
+    site = Site(source, line, kind, statement, source.function(line))
+    made = (change(cure, file, text) for propose in CURES.get(kind, ()) for cure in propose(site))
+    return tuple(found for found in made if found is not None)

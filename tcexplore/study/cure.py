@@ -1,0 +1,100 @@
+"""Cures of one file's graph breaks, one after another, each tried in a worker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tcexplore.cures.cure import Change
+from tcexplore.cures.proof import Proof
+from tcexplore.cures.propose import proposals
+from tcexplore.events import GraphBreak, Job
+from tcexplore.session import Snapshot
+from tcexplore.study.runs import Runs
+
+Read = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Treated:
+    """A break and what was tried: `proofs` in their order, of which the last may be proven. `number` counts from 1."""
+
+    number: int
+    found: GraphBreak
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def cure(self) -> Proof | None:
+        """The proof that holds."""
+        return next((proof for proof in self.proofs if proof.proven), None)
+
+
+@dataclass(slots=True)
+class Treatment:
+    """The texts of a program's files as far as they have been cured. `read` gives the text of a file."""
+
+    job: Job
+    read: Read
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def text(self, file: str) -> str:
+        """The text of a file with the cures so far. Raises what `read` raises."""
+        if file not in self.texts:
+            self.texts[file] = self.job.source if file == self.job.file else self.read(file)
+        return self.texts[file]
+
+    def changes(self, found: GraphBreak) -> tuple[Change, ...]:
+        """What could be changed to remove a break."""
+        at = found.location
+        return proposals(at.file, self.text(at.file), at.line, found.kind) if at else ()
+
+    def trial(self, change: Change, time_for: float) -> Job:
+        """The job that tries a change on top of the cures so far, beside the files as they are on the disk."""
+        return trial(self.job, {**self.texts, change.file: change.after}, time_for)
+
+    def adopt(self, change: Change) -> None:
+        """Go on from the changed file."""
+        self.texts[change.file] = change.after
+
+
+def trial(job: Job, texts: Mapping[str, str], time_for: float) -> Job:
+    """The job that runs these texts in the place of the files' own, and compares them with the job's own source."""
+    overlay = tuple((file, text) for file, text in texts.items() if file != job.file)
+    return replace(
+        job, source=texts.get(job.file, job.source), overlay=overlay, before=job.source, time_for=time_for, examine=True
+    )
+
+
+async def treat(
+    treatment: Treatment, runs: Runs, within: float, time_for: float, only: int | None = None
+) -> AsyncIterator[Treated | Snapshot]:
+    """The run of the file as it is, then each of its breaks (or the one with the number `only`) with what was tried.
+
+    A cure that is proven stays in place for the breaks behind it.
+    """
+    current = (await runs.run(replace(treatment.job, time_for=0.0), within)).snapshot
+    yield current
+    number, seen = 0, set[tuple[str, str, str]]()
+    while (found := _next(current, seen)) is not None:
+        number += 1
+        if only not in (None, number):
+            continue
+        proofs: list[Proof] = []
+        for change in treatment.changes(found):
+            run = await runs.run(treatment.trial(change, time_for), within)
+            proofs.append(Proof(change, found, current, run.snapshot))
+            if proofs[-1].proven:
+                treatment.adopt(change)
+                current = run.snapshot
+                break
+        yield Treated(number, found, tuple(proofs))
+
+
+def _next(snapshot: Snapshot, seen: set[tuple[str, str, str]]) -> GraphBreak | None:
+    """The first break that has not been looked at; lines move, so that it is known by what is written there."""
+    for found in snapshot.breaks:
+        key = (found.location.file if found.location else "", found.code, found.kind)
+        if key not in seen:
+            seen.add(key)
+            return found
+    return None

@@ -1,0 +1,18 @@
+"""Dynamo's settings, which the person's file may change when it is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DynamoSettings:
+    """Dynamo's settings as they are now, to be put back after the person's file may have changed them."""
+
+    def __init__(self) -> None:
+        import torch._dynamo
+
+        self._config: Any = torch._dynamo.config
+        self._copy = self._config.get_config_copy()
+
+    def restore(self) -> None:
+        self._config.load_config(self._copy)

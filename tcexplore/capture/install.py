@@ -24,6 +24,8 @@ ROOMS = (
     "inductor.fusion",
     "inductor.caches",
     "inductor.kernel_compiles",
+    "inductor.autotuning",
+    "inductor.cuda_graphs",
     "dynamo.outside",
 )
 """Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.

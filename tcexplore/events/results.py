@@ -95,12 +95,14 @@ class Memory(Event):
 class CallPart:
     """A part of one call. `kind` is `guards`, `dispatch`, `prologue`, `wrapper`, `epilogue`, `python` (outside every
     compiled region), or with a `name` one of `kernel`, `extern`, `outside` (an op outside every graph) and `device`
-    (work of the device, beside the host's time). `us` are microseconds in all `count` of them in one call."""
+    (work of the device, beside the host's time). `us` are microseconds in all `count` of them in one call. `graph` is
+    the compile id and phase of the graph that it belongs to (`0/0 forward`), empty outside and where it is unknown."""
 
     kind: str
     name: str
     count: int
     us: float
+    graph: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +110,20 @@ class CallProfiled(Event):
     """Where the time of one warm compiled unit goes, the mean of `times` of them under the profiler.
 
     `total_us` is the host's time with the device waited for; the parts but those of the device add up to it.
+    `busy_us` is how long the device works, `gaps_us` how long it waits between two pieces of work for the next launch;
+    None without a device. The device does `works` pieces of work, which the host starts with `launches`; `replays` of
+    them replay a CUDA graph each, and with these `replayed` pieces of work.
     """
 
     total_us: float
     times: int
     parts: tuple[CallPart, ...]
+    busy_us: float | None = None
+    gaps_us: float | None = None
+    works: int = 0
+    launches: int = 0
+    replays: int = 0
+    replayed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

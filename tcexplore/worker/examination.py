@@ -15,15 +15,17 @@ from tcexplore.capture.memory_peak import held_by_graphs, holding, meter
 from tcexplore.capture.memory_saved import saved_for_backward
 from tcexplore.events import Accuracy, Memory
 from tcexplore.words.quantities import size
+from tcexplore.worker.heard import Heard
 from tcexplore.worker.program import Function, Program
 
 
 class Examination:
     """Compares both sides of a program that is compiled between `__init__` and `compiled`."""
 
-    def __init__(self, program: Program, hooks: Hooks) -> None:
+    def __init__(self, program: Program, hooks: Hooks, heard: Heard) -> None:
         self._program = program
         self._hooks = hooks
+        self._heard = heard
         self._holding = holding(program.device)
         self._held = self._holding.now()
         self._adds: int | None = None
@@ -64,6 +66,7 @@ class Examination:
         program = self._program
         how = meter(program.device)
         peaks = [how.peak(partial(self._once, side)) for side in (program.eager, program.compiled)]
+        peaks[1] += self._in_graphs()
         module = program.module
         weights = [] if module is None else [*module.parameters(), *module.buffers()]
         self._hooks.emit(
@@ -81,9 +84,17 @@ class Examination:
             )
         )
 
+    def _in_graphs(self) -> int:
+        """Bytes that replays use at the most: no call allocates them, they were taken when the graphs were recorded."""
+        return max((recorded.peak or 0 for recorded in self._heard.cuda_graphs), default=0)
+
     def _notes(self) -> tuple[str, ...]:
         pools = held_by_graphs(self._program.device)
-        return (f"CUDA graphs keep {size(pools)} of their own, which no call allocates anew",) if pools else ()
+        if not pools:
+            return ()
+        said = f"CUDA graphs keep {size(pools)} of their own, which no call allocates anew"
+        peak = self._in_graphs()
+        return (f"{said}: {size(peak)} of it was in use while they were recorded, and counts as compiled's",)
 
     def _once(self, side: Function) -> None:
         """Every call, the outputs let go after each."""

@@ -37,8 +37,8 @@ from tcexplore.worker.dynamo_settings import DynamoSettings
 from tcexplore.worker.examination import Examination
 from tcexplore.worker.execute import Source
 from tcexplore.worker.failure import failed
-from tcexplore.worker.heard import Heard
 from tcexplore.worker.follow import follow
+from tcexplore.worker.heard import Heard
 from tcexplore.worker.link import Channel
 from tcexplore.worker.orders import Orders
 from tcexplore.worker.program import Program

@@ -1,108 +1,91 @@
-"""Where the time of one warm call goes, from torch's profiler and a mark around each generated C++ kernel."""
+"""Where the time of one warm call goes: torch's profiler, with a mark around each graph and each C++ kernel."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from tcexplore.capture.dynamo.outside import quiet_profiler
-from tcexplore.events import CallPart, CallProfiled
+from tcexplore.capture.inductor.call_parts import parts_of
+from tcexplore.capture.inductor.device_work import works
+from tcexplore.capture.inductor.kernel_times import kernel_times, launched_as
+from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, seen
+from tcexplore.events import CallProfiled, Kernel, KernelTimed, Wrapper
 
-CALL = "tcexplore: call"
-KERNEL = "tcexplore: kernel "
 TIMES = 5
 
-OWN = (
-    (CALL, "python"),
-    ("TorchDynamo Cache Lookup", "guards"),
-    ("Torch-Compiled Region", "dispatch"),
-    ("Pregraph bytecode", "dispatch"),
-    ("AOTDispatcher Runtime Wrapper Prologue", "prologue"),
-    ("AOTDispatcher Runtime Wrapper Epilogue", "epilogue"),
-    ("## Call CompiledFxGraph", "wrapper"),
-    ("CompiledFunctionBackward", "wrapper"),
-    ("CompiledFunction", "dispatch"),
-)
-"""What begins with this name stands for this part with the time that nothing inside it takes."""
 
-GRAPHS = ("## Call CompiledFxGraph", "CompiledFunctionBackward")
-"""Ops inside these are called by generated code."""
-
-
-def profile_call(call: Callable[[], object], reset: Callable[[], None]) -> CallProfiled:
+def profile_call(
+    call: Callable[[], object], reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]
+) -> Iterator[CallProfiled | KernelTimed]:
     """Profile `call()`, which is warm, `TIMES` times; times are microseconds of one call. Raises what `call` raises.
 
-    `reset` is called after each, and does not count.
+    `reset` is called after each, and does not count. `kernels` and `wrappers` are those that Inductor made for it.
 
     The profiler and the marks make a call longer: a microsecond or two for each op and kernel.
     """
+    found = seen(_profiled(call, reset, wrappers))
+    work = works(found)
+    names = frozenset(name for kernel in kernels for name in launched_as(kernel))
+    yield parts_of(found, work, names, TIMES)
+    yield from kernel_times(found, work, kernels)
+
+
+def _profiled(call: Callable[[], object], reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> list[Any]:
     from torch import cuda
     from torch.profiler import ProfilerActivity, profile, record_function
 
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda.is_available() else [])]
-    with quiet_profiler(), _kernels_marked(), profile(activities=activities, acc_events=True) as profiler:
-        for _ in range(TIMES):
-            with record_function(CALL):
+    on_device = cuda.is_available() and cuda.is_initialized()
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
+    with quiet_profiler(), _marked(wrappers), profile(activities=activities, acc_events=True) as profiler:
+        for counts in (False, *[True] * TIMES):
+            # The first one pays for what the profiler sets up.
+            with record_function(CALL if counts else f"{CALL} that does not count"):
                 call()
-                if cuda.is_initialized():
+                if on_device:
                     cuda.synchronize()
             reset()
-    return _summed(list(profiler.events()))
-
-
-def _summed(events: list[Any]) -> CallProfiled:
-    parts: dict[tuple[str, str], list[float]] = defaultdict(list)
-    calls = [event for event in events if event.name == CALL and event.cpu_parent is None and _on_cpu(event)]
-    for event in calls:
-        for kind, name, microseconds in _parts(event, "python", in_graph=False):
-            parts[kind, name].append(microseconds)
-    for event in events:
-        if not _on_cpu(event) and event.name != CALL:
-            parts["device", event.name].append(event.device_time_total)
-    made = [
-        CallPart(kind=kind, name=name, count=round(len(times) / TIMES) if name else 1, us=sum(times) / TIMES)
-        for (kind, name), times in parts.items()
-    ]
-    total = sum(event.cpu_time_total for event in calls) / TIMES
-    return CallProfiled(total_us=total, times=TIMES, parts=tuple(sorted(made, key=lambda part: -part.us)))
-
-
-def _parts(event: Any, around: str, *, in_graph: bool) -> Iterator[tuple[str, str, float]]:
-    """What an event and those inside it stand for: kind, name and microseconds, which add up to its own time."""
-    if event.name.startswith(KERNEL):
-        yield "kernel", event.name.removeprefix(KERNEL), event.cpu_time_total
-        return
-    kind = next((kind for name, kind in OWN if event.name.startswith(name)), None)
-    if kind is None and "::" in event.name and not event.name.startswith(("autograd::", "torch::")):
-        yield "extern" if in_graph else "outside", event.name.replace("::", "."), event.cpu_time_total
-        return
-    kind = kind or around
-    inside = in_graph or event.name.startswith(GRAPHS)
-    children = list(event.cpu_children)
-    yield kind, "", max(0.0, event.cpu_time_total - sum(child.cpu_time_total for child in children))
-    for child in children:
-        yield from _parts(child, kind, in_graph=inside)
-
-
-def _on_cpu(event: Any) -> bool:
-    return str(event.device_type).endswith("CPU")
+    return list(profiler.events())
 
 
 @contextmanager
-def _kernels_marked() -> Iterator[None]:
-    """Let each C++ kernel of the generated modules enter a mark of its own; Triton's are seen on the device."""
+def _marked(wrappers: Sequence[Wrapper]) -> Iterator[None]:
+    """Let each graph and each C++ kernel enter a mark of its own; Triton's are seen on the device."""
+    with ExitStack() as stack:
+        _mark_graphs(stack, {PurePath(one.path).stem: f"{one.graph} {one.phase}" for one in wrappers})
+        _mark_kernels(stack)
+        yield
+
+
+def _mark_graphs(stack: ExitStack, graphs: dict[str, str]) -> None:
+    """Inductor's graphs know by what key their wrapper's module was loaded, and that is its file's name."""
+    from torch._inductor.output_code import CompiledFxGraph
+    from torch.profiler import record_function
+
+    call = CompiledFxGraph.__call__
+
+    def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        graph = graphs.get(str(getattr(self, "cache_key", None)))
+        if graph is None:
+            return call(self, *args, **kwargs)
+        with record_function(GRAPH + graph):
+            return call(self, *args, **kwargs)
+
+    stack.callback(setattr, CompiledFxGraph, "__call__", call)
+    setattr(CompiledFxGraph, "__call__", marked)  # noqa: B010 - mypy has torch here and there not
+
+
+def _mark_kernels(stack: ExitStack) -> None:
     from torch._inductor.codecache import PyCodeCache
 
-    with ExitStack() as stack:
-        for module in PyCodeCache.modules:
-            scope = vars(module)
-            for name in [name for name, value in scope.items() if name.startswith("cpp_") and callable(value)]:
-                stack.callback(partial(scope.__setitem__, name, scope[name]))
-                scope[name] = _marking(scope[name], KERNEL + name)
-        yield
+    for module in PyCodeCache.modules:
+        scope = vars(module)
+        for name in [name for name, value in scope.items() if name.startswith("cpp_") and callable(value)]:
+            stack.callback(partial(scope.__setitem__, name, scope[name]))
+            scope[name] = _marking(scope[name], KERNEL + name)
 
 
 def _marking(kernel: Callable[..., Any], mark: str) -> Callable[..., Any]:

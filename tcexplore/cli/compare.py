@@ -10,7 +10,7 @@ from tcexplore.cli.request import Request
 from tcexplore.cli.studying import refuse, study, write_json
 from tcexplore.cli.target import BadFileError
 from tcexplore.session.cell import Cell
-from tcexplore.study.matrix import cells, plan
+from tcexplore.study.matrix import UNKNOWN, cells, plan
 from tcexplore.study.runs import Runs
 from tcexplore.words.configuration import said
 
@@ -19,7 +19,7 @@ def compare(request: Request) -> int:
     """Run every cell and print the matrix; returns the exit status."""
 
     async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Cell]:
-        machine = await runs.machine(request.timeout) or _unknown()
+        machine = await runs.machine(request.timeout) or UNKNOWN
         wanted = request.study
         jobs = plan(job, machine, wanted.modes, wanted.backends, wanted.dynamic)
         number = 0
@@ -52,8 +52,3 @@ def _status(found: list[Cell]) -> int:
     """A cell that fails is a finding; only where none works is there something to put right first."""
     worst = [blamed(cell.run) for cell in found]
     return min(worst, default=0)
-
-
-def _unknown() -> ev.Standby:
-    """No worker got ready: one cell is tried, and says why."""
-    return ev.Standby(torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=("inductor",))

@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from tcexplore.cli import kinds
 from tcexplore.cli.options import Parser, compile_options, config, report_options
 from tcexplore.cli.request import Request, Study
-
-EACH_TIMEOUT = 180.0
-"""Seconds for one run of many."""
-
-EACH_TIME_FOR = 1.0
-"""Seconds of timing in each of many runs; a verdict may take longer."""
+from tcexplore.study.job import EACH_TIME_FOR, EACH_TIMEOUT
 
 STATUS = (
     "exit status: 0 done, 2 the file or the arguments are at fault, 3 the compiler or the worker failed, 130 stopped"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -39,7 +39,11 @@ def _modes(backend: str, modes: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield from ((backend, mode) for mode in (modes if backend == WITH_MODES else ("default",)))
 
 
-async def cells(jobs: Sequence[Job], runs: Runs, within: float) -> AsyncIterator[Cell]:
+UNKNOWN = Standby(torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(WITH_MODES,))
+"""Where no worker got ready: one cell is tried, and says why."""
+
+
+async def cells(jobs: Iterable[Job], runs: Runs, within: float) -> AsyncIterator[Cell]:
     """Each cell as it is finished; one that fails or takes more than `within` seconds says so, the rest goes on."""
     for job in jobs:
         yield Cell((await runs.run(job, within)).snapshot)

@@ -15,11 +15,10 @@ Scope = Literal["view", "reading", "screen", "diff", "why", "target", "twice", "
 class Action:
     """One thing to do.
 
-    `keys` are textual's key names, comma-separated; `run` the textual action in the class of `scope` (`view` is a
-    view's rows, `reading` any screen with such views, `screen` the main one, `diff`, `why`, `target` and `twice` (a kernel
-    on two targets) those with these names,
-    `study` any screen of a study, `matrix` that one,
-    `app` the app). `shown` is the key as the footer and the help write it,
+    `keys` are textual's key names, comma-separated; `run` the textual action in the class of `scope`: `view` is a
+    view's rows, `reading` any screen with such views, `screen` the main one, `study` any screen of a study, `app` the
+    app; `twice` is that of a kernel on two targets, and the others are called as their screens are. `shown` is the key
+    as the footer and the help write it,
     `label` the footer's word, `help` a sentence. The footer shows the actions with a `rank`, the lowest ones
     where it is narrow.
     """

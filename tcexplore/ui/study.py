@@ -29,9 +29,10 @@ from tcexplore.ui.engine import Engine
 class Study(Generic[Result]):
     """One study, from its beginning until it is done or stopped.
 
-    `found` has the results in their order, `machine` the worker's greeting, `said` what is under way in words, `run`
-    the run under way; `trouble` is set where the study itself broke. `changed` is called when there is a new result or
-    the study has ended, `moved` when only `said` or `run` are new.
+    `found` has the results in their order, `planned` the jobs that they are of, where `going` knows them beforehand;
+    `machine` is the worker's greeting, `said` what is under way in words, `run` the run under way; `trouble` is set
+    where the study itself broke. `changed` is called when there is a new result or the study has ended, `moved` when
+    only `said` or `run` are new.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Study(Generic[Result]):
     ) -> None:
         self.job = job
         self.found: list[Result] = []
+        self.planned: list[Job] = []
         self.machine: Standby | None = None
         self.said = "waiting for a worker"
         self.run: Snapshot | None = None
@@ -53,6 +55,10 @@ class Study(Generic[Result]):
     def over(self) -> bool:
         """Whether nothing more will come."""
         return self._task.done() or self.stopped
+
+    def take_over(self, before: Study[Result]) -> None:
+        """Go on from what another one found; to be called before the first result of this one."""
+        self.found, self.planned, self.machine = list(before.found), before.planned, before.machine
 
     def stop(self) -> None:
         """End the run under way; what was found stays. Returns at once."""

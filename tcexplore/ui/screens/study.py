@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 from textual.app import ComposeResult
 
 from tcexplore.events import Job
+from tcexplore.study.job import one_of_many
 from tcexplore.study.runs import Going, Result
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.document import Document
@@ -23,7 +24,10 @@ from tcexplore.ui.study import Study
 
 
 class StudyScreen(OverScreen, Generic[Result]):
-    """Begins its study when it opens and stops it when it closes; see `ui/study.py` for how to make one."""
+    """Begins its study when it opens and stops it when it closes; see `ui/study.py` for how to make one.
+
+    `last` has the last study of each name: one of the same file and configuration is shown again instead.
+    """
 
     CSS_PATH = Path(__file__).with_name("study.tcss")  # a mere name would be sought beside the subclass
     BINDINGS = bindings("study")
@@ -31,13 +35,14 @@ class StudyScreen(OverScreen, Generic[Result]):
     NAME = ""
     """What the study is called in the title, and its page of help."""
 
-    def __init__(self, engine: Engine, job: Job) -> None:
+    def __init__(self, engine: Engine, job: Job, last: dict[str, Study[Any]] | None = None) -> None:
         super().__init__()
         self.study: Study[Result] | None = None
         self._engine = engine
-        self._job = job
+        self._job = one_of_many(job)
+        self._last = {} if last is None else last
         self._toggled: frozenset[str] = frozenset()
-        self._title = RowLine(study_line(self.NAME, job, None), id="title")
+        self._title = RowLine(study_line(self.NAME, self._job, None), id="title")
 
     @abstractmethod
     def going(self) -> Going[Result]:
@@ -57,19 +62,31 @@ class StudyScreen(OverScreen, Generic[Result]):
         yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
-        self.begin()
+        last = self._last.get(self.NAME)
+        if last is not None and last.found and _same(last.job, self._job):
+            self.study = last
+            self._show()
+        else:
+            self.open()
 
     def on_unmount(self) -> None:
         if self.study is not None:
             self.study.stop()
 
-    def begin(self) -> None:
-        """Begin the study, anew where there was one."""
+    def open(self) -> None:
+        """Begin; a study that has to ask for something first asks here."""
+        self.begin()
+
+    def begin(self) -> Study[Result]:
+        """Begin the study, anew where there was one, with the file as it is now."""
         if self.study is not None:
             self.study.stop()
-        self._job = self._engine.job or self._job
+        if self._engine.job is not None:
+            self._job = one_of_many(self._engine.job)
         self.study = Study(self._engine, self._job, self.going(), self._show, self._moved)
+        self._last[self.NAME] = self.study
         self._show()
+        return self.study
 
     # ---- what it does on keys
 
@@ -80,7 +97,7 @@ class StudyScreen(OverScreen, Generic[Result]):
             self.study.stop()
 
     def action_again(self) -> None:
-        self.begin()
+        self.open()
 
     def on_row_entered(self, message: RowEntered) -> None:
         if message.row.fold is not None:
@@ -99,3 +116,7 @@ class StudyScreen(OverScreen, Generic[Result]):
             return
         self._moved()
         self._view.show(guarded(lambda: self.build(study, self._view.text_width)))
+
+
+def _same(a: Job, b: Job) -> bool:
+    return (a.source, a.config, a.argv) == (b.source, b.config, b.argv)

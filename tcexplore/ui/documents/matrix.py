@@ -1,0 +1,151 @@
+"""The matrix of modes and backends: a row for each cell, from the start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from tcexplore.events import Config
+from tcexplore.session.cell import Cell
+from tcexplore.session.links import Link
+from tcexplore.ui.document import Row, Span
+from tcexplore.ui.documents.columns import Cell as Shown
+from tcexplore.ui.documents.columns import columns
+from tcexplore.ui.documents.prose import BLANK, row, wrapped
+from tcexplore.ui.documents.results import STYLES
+from tcexplore.ui.text_document import Text
+from tcexplore.words.accuracy import error
+from tcexplore.words.configuration import DYNAMIC, said
+from tcexplore.words.quantities import count, duration, size
+
+HEAD = (
+    "backend", "mode", "dynamic", "speed-up", "95 % interval", "compiled", "compile", "first call", "peak", "off by",
+    "breaks", "graphs", "kernels",
+)  # fmt: skip
+LEFT = (0, 1, 2)
+
+
+class Order(NamedTuple):
+    """How the finished cells are sorted; `key` gives less for what comes first, None where it is not known."""
+
+    name: str
+    key: Callable[[Cell], float | None]
+
+
+ORDERS = (
+    Order("as run", lambda _: None),
+    Order("speed-up", lambda cell: -cell.run.timing.speedup if cell.run.timing else None),
+    Order("time of a compiled call", lambda cell: cell.run.timing.compiled_us if cell.run.timing else None),
+    Order("compile time", lambda cell: cell.compile_s),
+    Order("memory at the peak", lambda cell: cell.peak),
+    Order("difference to eager", lambda cell: cell.max_abs),
+)
+
+
+def matrix(
+    found: Sequence[Cell], waiting: Sequence[Config], under_way: Config | None, others: Sequence[str], order: Order,
+    width: int = 78,
+) -> Text:  # fmt: skip
+    """The document. `waiting` are configurations still to come, the first of them `under_way` if that is not None;
+    `others` are backends that could be added."""
+    cells = sorted(enumerate(found), key=lambda item: _rank(order, item[1]))
+    rows = [_row(cell) for _, cell in cells] + [_to_come(config, running=config == under_way) for config in waiting]
+    links = [(Link("cell", "", str(index)),) for index, _ in cells] + [(Link("waiting", "", ""),) for _ in waiting]
+    table = columns(HEAD, rows, links, LEFT) if rows else ()
+    below = [
+        *_conclusions(found, bool(waiting), width),
+        *_reasons(found, width),
+        *_others(others, width),
+        *_keys(order, width),
+    ]
+    return Text("", (*table, *below))
+
+
+def _rank(order: Order, cell: Cell) -> float:
+    key = order.key(cell)
+    return math.inf if key is None and order is not ORDERS[0] else key or 0.0
+
+
+def _row(cell: Cell) -> list[Shown]:
+    config, timing, summary = cell.run.config, cell.run.timing, cell.summary
+    if cell.why:
+        return [*_named(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
+    accuracy = cell.run.accuracy
+    off = "" if cell.max_abs is None else error(cell.max_abs)
+    return [
+        *_named(config),
+        (Span(f"{timing.speedup:.2f}×", _verdict(timing.verdict)),) if timing else (Span("not timed", "muted"),),
+        (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
+        _seconds(timing.compiled_us / 1e6 if timing else None),
+        _seconds(cell.compile_s),
+        _seconds(cell.first_call_s),
+        (Span("" if cell.peak is None else size(cell.peak)),),
+        (Span(off, STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
+        (Span(str(summary.breaks), "break" if summary.breaks else ""),),
+        (Span(str(summary.graphs)),),
+        (Span(f"{summary.kernels}+{summary.extern}" if summary.extern else str(summary.kernels)),),
+    ]
+
+
+def _named(config: Config) -> list[Shown]:
+    return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),)]
+
+
+def _verdict(verdict: str) -> str:
+    return {"faster": "faster", "slower": "slower", "no difference": "strong"}.get(verdict, "muted")
+
+
+def _seconds(seconds: float | None) -> Shown:
+    return (Span("" if seconds is None else duration(seconds)),)
+
+
+def _to_come(config: Config, *, running: bool) -> list[Shown]:
+    state = Span("◐ running", "running") if running else Span("·", "dim")
+    return [*([(Span(span.text, "muted"),) for (span,) in _named(config)]), (state,), *[()] * (len(HEAD) - 4)]
+
+
+def _conclusions(found: Sequence[Cell], more: bool, width: int) -> Iterator[Row]:
+    timed = [cell for cell in found if cell.run.timing is not None and cell.run.timing.verdict == "faster"]
+    wrong = [said(cell.run.config) for cell in found if cell.run.accuracy and cell.run.accuracy.verdict == "wrong"]
+    yield BLANK
+    if timed:
+        yield from wrapped(_best(timed), width, "strong")
+    elif found and not more:
+        yield from wrapped("None is faster than eager beyond the noise.", width, "strong")
+    if wrong:
+        yield from wrapped(f"another result than eager: {'; '.join(wrong)}", width, "slower")
+
+
+def _best(timed: Sequence[Cell]) -> str:
+    """The fastest, and which others its interval does not tell it apart from."""
+    ordered = sorted(timed, key=lambda cell: -_speedup(cell))
+    low = ordered[0].run.timing.low if ordered[0].run.timing else 0.0
+    level = [said(c.run.config) for c in ordered[1:] if c.run.timing and c.run.timing.high > low]
+    text = f"Fastest against eager: {said(ordered[0].run.config)}, {_speedup(ordered[0]):.2f}×."
+    return text + (f" Not to be told apart from it: {'; '.join(level)}." if level else "")
+
+
+def _speedup(cell: Cell) -> float:
+    return cell.run.timing.speedup if cell.run.timing else 0.0
+
+
+def _reasons(found: Sequence[Cell], width: int) -> Iterator[Row]:
+    for cell in found:
+        if cell.why:
+            yield from wrapped(f"{said(cell.run.config)}: {cell.why}", width, "error", lead="✖ ")
+
+
+def _others(others: Sequence[str], width: int) -> Iterator[Row]:
+    if others:
+        yield BLANK
+        yield from wrapped(f"{count(len(others), 'other backend')} of this torch: enter runs one too", width, "muted")
+        for name in others:
+            yield row(("   + ", "key"), name, links=(Link("backend", "", name),))
+
+
+def _keys(order: Order, width: int) -> Iterator[Row]:
+    yield BLANK
+    told = "in the order of the runs" if order is ORDERS[0] else f"sorted by {order.name}"
+    yield from wrapped(f"{told} · speed-up in green or red where it stands out from the noise", width, "muted")
+    yield from wrapped("kernels: own+extern · enter on a row runs your file that way", width, "muted")

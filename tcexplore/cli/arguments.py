@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tcexplore import __version__
-from tcexplore.cli import kinds, studies
-from tcexplore.cli.options import Parser, compile_options, config, report_options, target_options
+from tcexplore.cli import curing, kinds, studies
+from tcexplore.cli.options import Parser, compile_options, config, follow_option, report_options, target_options
 from tcexplore.cli.request import TIME_FOR, TIMEOUT, Export, Limits, Request
 
 COMMANDS = """\
@@ -18,6 +18,7 @@ commands:
   tcexplore compare FILE[:NAME]   every mode and backend side by side
   tcexplore sweep FILE[:NAME]     one dimension at several sizes
   tcexplore blame FILE[:NAME]     which layer of the compiler is wrong
+  tcexplore cure FILE[:NAME]      a proven change for each graph break
   tcexplore export FILE[:NAME]    a kernel as files: to run, and as machine code
   tcexplore doctor                what this machine can do, and what is missing
 
@@ -49,6 +50,7 @@ def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )
     parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
     compile_options(parser)
+    follow_option(parser)
     target_options(parser)
     given = parser.parse_args(arguments)
     return Request("app", given.file, argv, config(given))
@@ -62,6 +64,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
         "2 the file or the arguments are at fault, 3 the compiler or the worker failed",
     )
     compile_options(parser)
+    follow_option(parser)
     target_options(parser)
     report = parser.add_argument_group("report and limits")
     report_options(report, TIME_FOR)
@@ -126,6 +129,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     "compare": studies.compare,
     "sweep": studies.sweep,
     "blame": studies.blame,
+    "cure": curing.cure,
     "export": _export,
     "doctor": _doctor,
 }

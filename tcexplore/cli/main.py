@@ -72,6 +72,12 @@ def _blame(request: Request) -> int:
     return blame(request)
 
 
+def _cure(request: Request) -> int:
+    from tcexplore.cli.cure import cure
+
+    return cure(request)
+
+
 def _export(request: Request) -> int:
     from tcexplore.cli.export import export
 
@@ -85,6 +91,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS = {
-    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "blame": _blame, "export": _export,
-    "doctor": _doctor,
+    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "blame": _blame, "cure": _cure,
+    "export": _export, "doctor": _doctor,
 }  # fmt: skip

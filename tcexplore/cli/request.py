@@ -30,7 +30,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What `compare` and `sweep` go through; empty means all that there is. `repro` is where `blame` writes to."""
+    """What `compare` and `sweep` go through; empty means all that there is. `repro` is where `blame` writes to;
+    `cure` is for the break with that `number`, and may `write`."""
 
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
@@ -38,6 +39,8 @@ class Study:
     dim: int = 0
     sizes: tuple[int, ...] = ()
     repro: str | None = None
+    number: int | None = None
+    write: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep`, `blame` or `export`; times are
-    seconds.
+    """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep`, `blame`, `cure` or `export`;
+    times are seconds.
 
     `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number.
     """

@@ -8,25 +8,12 @@ from dataclasses import dataclass, field, replace
 from tcexplore.cures.cure import Change
 from tcexplore.cures.proof import Proof
 from tcexplore.cures.propose import proposals
+from tcexplore.cures.treated import Treated
 from tcexplore.events import GraphBreak, Job
 from tcexplore.session import Snapshot
-from tcexplore.study.runs import Runs
+from tcexplore.study.runs import Runs, Say
 
 Read = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Treated:
-    """A break and what was tried: `proofs` in their order, of which the last may be proven. `number` counts from 1."""
-
-    number: int
-    found: GraphBreak
-    proofs: tuple[Proof, ...] = ()
-
-    @property
-    def cure(self) -> Proof | None:
-        """The proof that holds."""
-        return next((proof for proof in self.proofs if proof.proven), None)
 
 
 @dataclass(slots=True)
@@ -36,11 +23,13 @@ class Treatment:
     job: Job
     read: Read
     texts: dict[str, str] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
+    """The same files' texts as they were read."""
 
     def text(self, file: str) -> str:
         """The text of a file with the cures so far. Raises what `read` raises."""
         if file not in self.texts:
-            self.texts[file] = self.job.source if file == self.job.file else self.read(file)
+            self.texts[file] = self.originals[file] = self.job.source if file == self.job.file else self.read(file)
         return self.texts[file]
 
     def changes(self, found: GraphBreak) -> tuple[Change, ...]:
@@ -66,7 +55,7 @@ def trial(job: Job, texts: Mapping[str, str], time_for: float) -> Job:
 
 
 async def treat(
-    treatment: Treatment, runs: Runs, within: float, time_for: float, only: int | None = None
+    treatment: Treatment, runs: Runs, within: float, time_for: float, only: int | None = None, say: Say = lambda _: None
 ) -> AsyncIterator[Treated | Snapshot]:
     """The run of the file as it is, then each of its breaks (or the one with the number `only`) with what was tried.
 
@@ -81,6 +70,7 @@ async def treat(
             continue
         proofs: list[Proof] = []
         for change in treatment.changes(found):
+            say(f"break {number}: {change.cure.name}")
             run = await runs.run(treatment.trial(change, time_for), within)
             proofs.append(Proof(change, found, current, run.snapshot))
             if proofs[-1].proven:

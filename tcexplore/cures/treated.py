@@ -1,0 +1,22 @@
+"""A graph break and the cures that were tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcexplore.cures.proof import Proof
+from tcexplore.events import GraphBreak
+
+
+@dataclass(frozen=True, slots=True)
+class Treated:
+    """A break and what was tried: `proofs` in their order, of which the last may be proven. `number` counts from 1."""
+
+    number: int
+    found: GraphBreak
+    proofs: tuple[Proof, ...] = ()
+
+    @property
+    def cure(self) -> Proof | None:
+        """The proof that holds."""
+        return next((proof for proof in self.proofs if proof.proven), None)

@@ -1,0 +1,64 @@
+"""Cures of graph breaks as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.cures.proof import Proof
+from tcexplore.cures.said import facts
+from tcexplore.cures.treated import Treated
+from tcexplore.report.json_graphs import graph_break
+from tcexplore.report.json_studies import head
+from tcexplore.session import Snapshot
+from tcexplore.session.cell import Cell
+from tcexplore.words.paths import shown
+
+Fields = dict[str, Any]
+
+
+def cures(
+    run: Snapshot, found: Sequence[Treated], machine: ev.Standby | None, *, written: Sequence[str], stopped: bool
+) -> Fields:
+    """Every break with what was tried for it; times are microseconds of one compiled call."""
+    return {
+        **head("cure", [Cell(run)], machine, stopped),
+        "breaks": [_treated(treated) for treated in found],
+        "written": [shown(file) for file in written],
+    }
+
+
+def _treated(treated: Treated) -> Fields:
+    return {
+        "number": treated.number,
+        "break": graph_break(treated.found),
+        "cured": treated.cure is not None,
+        "tried": [_proof(proof) for proof in treated.proofs],
+    }
+
+
+def _proof(proof: Proof) -> Fields:
+    judged, timed, cure = proof.after.change_judged, proof.after.change_timed, proof.change.cure
+    return {
+        "cure": cure.name,
+        "said": cure.said,
+        "otherwise": list(cure.changes),
+        "proven": proof.proven,
+        "why_not": proof.why or None,
+        "file": shown(proof.change.file),
+        "diff": list(proof.change.diff(shown(proof.change.file))),
+        "breaks_before": len(proof.before.breaks),
+        "breaks_after": len(proof.after.breaks),
+        "uncovered": [graph_break(other) for other in proof.uncovered],
+        "results": _plain(judged),
+        "speed": _plain(timed),
+        "facts": [{"state": fact.state, "text": fact.text} for fact in facts(proof)],
+    }
+
+
+def _plain(event: ev.ChangeJudged | ev.ChangeTimed | None) -> Fields | None:
+    if event is None:
+        return None
+    return {name: value for name, value in asdict(event).items() if name not in ("run", "rank")}

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from tcexplore.cli import kinds
 from tcexplore.cli.request import TIMEOUT
-from tcexplore.events.run import Config
+from tcexplore.events.run import FOLLOW_S, Config
 from tcexplore.targets.table import NATIVE, targets
 
 
@@ -36,7 +36,16 @@ def config(given: argparse.Namespace) -> Config:
         threads=given.threads,
         target=getattr(given, "target", NATIVE),
         assembly=getattr(given, "assembly", False),
+        follow=getattr(given, "follow", FOLLOW_S),
     )
+
+
+def follow_option(parser: argparse.ArgumentParser) -> None:
+    """How long a script is followed."""
+    parser.add_argument(
+        "--follow", type=kinds.seconds, default=FOLLOW_S, metavar="S",
+        help=f"end a script that compiles things itself after S seconds, 0 for never (default {FOLLOW_S:g})",
+    )  # fmt: skip
 
 
 def target_options(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from tcexplore import events as ev
 from tcexplore.report import (
     json_aot,
     json_compile_time,
+    json_device,
     json_graphs,
     json_kernels,
     json_regions,
@@ -78,6 +79,9 @@ def _measured(snapshot: Snapshot, calls: int | None) -> Fields:
         "accuracy": json_results.accuracy(snapshot.accuracy),
         "memory": json_results.memory(snapshot),
         "phases": [json_timing.phase(p) for p in snapshot.phases],
+        "device": json_device.device(snapshot.device),
+        "tuned": [json_device.tuned(one) for one in snapshot.tuned],
+        "cuda_graphs": json_device.cuda_graphs(snapshot),
         "caches": [json_kernels.cache(c) for c in snapshot.caches],
         "one_call": json_timing.one_call(snapshot.call_profile),
         "compile_time": json_compile_time.compile_time(snapshot),

@@ -34,10 +34,11 @@ def _first_warm(made: tuple[Made, ...]) -> str:
 
 
 def _said(call: Made) -> str:
-    why = "; ".join(_why(again) for again in call.why)
-    return f"call {call.number}: {call.what}{f' ({why})' if why else ''}, {duration(call.seconds)}"
+    reason = "; ".join(why(again) for again in call.why)
+    return f"call {call.number}: {call.what}{f' ({reason})' if reason else ''}, {duration(call.seconds)}"
 
 
-def _why(again: Recompiled) -> str:
+def why(again: Recompiled) -> str:
+    """`64 → 24: ` and the guard that failed."""
     changed = f"{again.old} → {again.new}: " if again.old and again.new else ""
     return f"{changed}{again.failed_guard or again.reason}"

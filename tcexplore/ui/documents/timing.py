@@ -9,12 +9,14 @@ from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.call_profile import call_profile
+from tcexplore.ui.documents.cuda_graphs import cuda_graphs, device
 from tcexplore.ui.documents.compile_time import compile_time
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.plot import Axis, axis, bars, beyond
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
 from tcexplore.ui.documents.results import accuracy, memory
+from tcexplore.ui.documents.timeline import regions
 from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
 from tcexplore.words.recommendation import advice
@@ -23,6 +25,8 @@ TEACHES = (
     "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "
     "and a verdict that says faster or slower only where the noise leaves no doubt."
 )
+
+NO_EAGER = "The script makes the calls: each is timed until it returns, and there is no eager form to compare with."
 
 VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
@@ -41,7 +45,7 @@ def timing(
 ) -> Parts:
     """The document of the pane."""
     known = snapshot.timing is not None or _samples(snapshot, "eager_us")
-    if not known and not snapshot.timing_skipped and not snapshot.calls:
+    if not known and not snapshot.timing_skipped and not snapshot.calls and not snapshot.regions:
         return Parts("", [nothing(snapshot, width, TEACHES)])
     plot = _plot(snapshot, width) if known else ()
     rows = [
@@ -52,6 +56,8 @@ def timing(
         *_cost(snapshot, width),
         *accuracy(snapshot, width),
         *memory(snapshot, width),
+        *cuda_graphs(snapshot, width),
+        *device(snapshot, width),
         *call_profile(snapshot, toggled),
         *compile_time(snapshot, toggled, width),
     ]
@@ -67,6 +73,10 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     estimate = snapshot.timing
     if estimate is not None:
         yield from _verdict(estimate, width)
+    elif snapshot.regions:
+        yield row((" CALLS AS THEY HAPPENED", "heading"), ("  v has the time line", "muted"))
+        yield from wrapped(NO_EAGER, width, "muted")
+        yield from regions(snapshot, width)
     elif snapshot.timing_skipped:
         yield row((" NOT TIMED", "heading"))
         yield from wrapped(snapshot.timing_skipped, width, "muted")

@@ -15,13 +15,39 @@ def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _about(s: Snapshot) -> tuple[object, ...]:
     return (
-        s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions,
+        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions,
         s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
+        s.regions, s.region_calls, s.region_compiles,
     )  # fmt: skip
 
 
 def _has(s: Snapshot) -> bool:
-    return bool(s.timing or s.pairs or s.timing_skipped)
+    return bool(s.timing or s.pairs or s.timing_skipped or s.regions)
 
 
-TIMING = PaneSpec("timing", 6, "Timing", (View("timing", _timing, _about, _has),))
+def _time_line(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.timeline import time_line
+
+    return time_line(snapshot, toggled, width)
+
+
+def _about_regions(s: Snapshot) -> tuple[object, ...]:
+    return (
+        s.regions, s.region_calls, s.region_compiles, s.region_graphs, s.recompiles, s.phases, s.followed, s.entry,
+        s.graphs, s.skipped, s.complete, s.failed,
+    )  # fmt: skip
+
+
+def _has_regions(s: Snapshot) -> bool:
+    return bool(s.regions) or s.complete
+
+
+TIMING = PaneSpec(
+    "timing",
+    6,
+    "Timing",
+    (
+        View("timing", _timing, _about, _has),
+        View("time line", _time_line, _about_regions, _has_regions),
+    ),
+)

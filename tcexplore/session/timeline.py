@@ -1,0 +1,92 @@
+"""A script over time: each compiled region with its calls, and when it compiled, and compiled again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcexplore import events as ev
+from tcexplore.session.snapshot import Snapshot
+
+COMPILE, RECOMPILE, BACKWARD, BACKWARD_AGAIN = "compile", "recompile", "backward", "backward again"
+
+_BACKWARD_SPAN = "entire_backward_compile"
+"""torch's span of a backward graph that is compiled when it is first run, apart from the call of its region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something was compiled from `at` on for `seconds`. `what` is one of the names above; `call` is the region's call,
+    from 1, None for a backward; `why` are the guards that failed, the newest entry's first."""
+
+    what: str
+    at: float
+    seconds: float
+    graphs: tuple[str, ...]
+    call: int | None = None
+    why: tuple[ev.Recompiled, ...] = ()
+
+    @property
+    def again(self) -> bool:
+        """Whether it had been compiled before."""
+        return self.what in (RECOMPILE, BACKWARD_AGAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One region: its marks in the order of time, and its calls so far, None before the first."""
+
+    region: ev.RegionMade
+    seen: ev.RegionSeen | None
+    marks: tuple[Mark, ...]
+
+    def spent(self, *, again: bool) -> float:
+        """Seconds of the calls and backwards that compiled for the first time, or again."""
+        return sum(mark.seconds for mark in self.marks if mark.again == again)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All regions that were called, then those that were not; `seconds` since the job arrived until the last event."""
+
+    lanes: tuple[Lane, ...]
+    seconds: float
+
+    @property
+    def calls(self) -> int:
+        return sum(lane.seen.calls for lane in self.lanes if lane.seen)
+
+
+def timeline(snapshot: Snapshot) -> Timeline:
+    """The regions of a run over its time; empty for a file that is no script."""
+    seen = {found.region: found for found in snapshot.region_calls}
+    marks = _marks(snapshot)
+    lanes = [Lane(made, seen.get(made.region), tuple(marks.get(made.region, ()))) for made in snapshot.regions]
+    lanes.sort(key=lambda lane: lane.seen is None)
+    return Timeline(tuple(lanes), max([0.0, *(end for lane in lanes for end in _ends(lane))]))
+
+
+def _ends(lane: Lane) -> Iterator[float]:
+    yield from (mark.at + mark.seconds for mark in lane.marks)
+    if lane.seen is not None:
+        yield len(lane.seen.activity) * lane.seen.bin_s
+
+
+def _marks(snapshot: Snapshot) -> dict[int, list[Mark]]:
+    """The marks of each region, in the order of time."""
+    why: dict[str, list[ev.Recompiled]] = {}
+    for again in snapshot.recompiles:
+        why.setdefault(again.graph, []).append(again)
+    found: dict[int, list[Mark]] = {}
+    for made in snapshot.region_compiles:
+        failed = tuple(why[graph][0] for graph in made.graphs if graph in why)
+        what = RECOMPILE if failed else COMPILE
+        found.setdefault(made.region, []).append(Mark(what, made.at, made.seconds, made.graphs, made.call, failed))
+    regions = {known.graph: known.region for known in snapshot.region_graphs}
+    for span in snapshot.phases:
+        if span.name == _BACKWARD_SPAN and span.graph in regions and span.at is not None:
+            failed = tuple(why.get(span.graph or "", ()))[:1]
+            what = BACKWARD_AGAIN if failed else BACKWARD
+            mark = Mark(what, span.at, span.seconds, (span.graph or "",), why=failed)
+            found.setdefault(regions[span.graph], []).append(mark)
+    return {region: sorted(marks, key=lambda mark: mark.at) for region, marks in found.items()}

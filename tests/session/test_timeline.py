@@ -1,0 +1,117 @@
+"""A script over time: what its regions compiled, when, and why again; the same on the screen, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+from tcexplore import events as ev
+from tcexplore.report.json_regions import script
+from tcexplore.report.text import print_report
+from tcexplore.session import Snapshot
+from tcexplore.session.snapshot import begun
+from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
+from tcexplore.ui.documents.lane_strip import strip
+from tcexplore.ui.documents.timeline import FEW, time_line
+
+FILE = "/tmp/script.py"
+
+
+def seen(region: int, calls: int, **more: object) -> ev.RegionSeen:
+    return replace(ev.RegionSeen(run=1, region=region, calls=calls, warm=calls - 2, seconds=3.0), **more)
+
+
+def followed(*extra: ev.Event) -> Snapshot:
+    """Two regions, one of which compiles at calls 1 and 3, with a backward of its own in between."""
+    events = (
+        ev.EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()),
+        ev.RegionMade(region=0, name="Net", kind="module", location=ev.Location(FILE, 7)),
+        ev.RegionMade(region=1, name="SGD.step", kind="optimizer"),
+        ev.GraphOfRegion(region=0, graph="0/0"),
+        ev.RegionCompiled(region=0, call=1, at=0.0, seconds=1.0, graphs=("0/0",)),
+        ev.PhaseTimed(name="entire_backward_compile", seconds=0.5, graph="0/0", depth=0, at=1.0),
+        ev.PhaseTimed(name="entire_backward_compile", seconds=0.5, graph="9/0", depth=0, at=1.0),
+        ev.GraphOfRegion(region=0, graph="0/1"),
+        ev.Recompiled(graph="0/1", of="0/0", failed_guard="size of x", reason="", old="64", new="24"),
+        ev.RegionCompiled(region=0, call=3, at=3.0, seconds=1.0, graphs=("0/1",)),
+        *extra,
+    )
+    snapshot = begun(ev.Job(run=1, file=FILE, source=""))
+    for event in events:
+        snapshot = snapshot.apply(replace(event, run=1))
+    return snapshot
+
+
+CALLS = seen(
+    0, 10, sampled=8, median_us=84.0, low_us=80.0, high_us=92.0, entered=20, resumed=10, bin_s=0.5,
+    activity=(1, 0, 0, 1, 0, 0, 1, 7),
+)  # fmt: skip
+
+
+def test_each_mark_says_what_was_compiled_when_and_why_again():
+    found = timeline(followed(CALLS))
+    marks = [(mark.what, mark.at, mark.call) for mark in found.lanes[0].marks]
+    assert marks == [(COMPILE, 0.0, 1), (BACKWARD, 1.0, None), (RECOMPILE, 3.0, 3)]
+    assert found.lanes[0].marks[2].why[0].new == "24"
+    assert (found.calls, found.seconds) == (10, 4.0)
+    assert [lane.seen is None for lane in found.lanes] == [False, True]
+
+
+def test_what_is_newly_known_of_the_calls_takes_the_place_of_what_was():
+    snapshot = followed(*(seen(0, calls) for calls in range(1, 2000)), seen(1, 5))
+    assert [(found.region, found.calls) for found in snapshot.region_calls] == [(0, 1999), (1, 5)]
+
+
+def test_the_strip_shows_busy_cells_and_where_it_compiled():
+    drawn = "".join(span.text for span in strip(timeline(followed(CALLS)).lanes[0], 4.0, 16))
+    assert drawn == "●━━━◁━━▂····↻━━━"
+    busy = replace(timeline(followed(CALLS)).lanes[0], marks=())
+    assert "".join(span.text for span in strip(busy, 4.0, 8)) == "▂··▂··▂█"
+
+
+def test_the_time_line_on_the_screen_as_text_and_as_json():
+    run = followed(CALLS, ev.ScriptFollowed(seconds=4.0, limit=4.0), ev.Finished())
+    document = time_line(run, width=76)
+    shown = "\n".join(document.row(index).text for index in range(len(document)))
+    page = StringIO()
+    print_report(run, None, stream=page, width=100)
+    for said in (
+        "2 regions · 10 calls · 1 compile, 1.00 s · 1 recompile, 1.00 s",
+        "ended after 4 s: --follow S",
+        "10 calls · 1 compile 1.00 s · 1 recompile 1.00 s · 1 backward compiled 500 ms",
+        "warm 84.0 µs (80.0 µs to 92.0 µs)",
+        "2 graphs a call · 10 entries behind a break",
+        "call 3 at 3.00 s: compiled again 0/1, 1.00 s",
+        "64 → 24: size of x",
+        "not called",
+    ):
+        assert " ".join(said.split()) in " ".join(shown.split()), shown
+        assert " ".join(said.split()) in " ".join(page.getvalue().split()), page.getvalue()
+    fields = script(run)
+    assert fields["followed"] == {"seconds": 4.0, "limit_s": 4.0, "ended": True}
+    assert [mark["what"] for mark in fields["regions"][0]["compiles"]] == [COMPILE, BACKWARD, RECOMPILE]
+    assert fields["regions"][0]["graphs"] == ["0/0", "0/1"]
+    assert fields["regions"][1]["calls"] is None
+
+
+def test_calls_that_ran_no_graph_are_said():
+    document = time_line(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
+    assert any("2 calls ran no graph: they ran eagerly" in document.row(i).text for i in range(len(document)))
+
+
+def test_many_recompiles_are_folded():
+    again = [
+        ev.RegionCompiled(region=0, call=call, at=float(call), seconds=0.1, graphs=(f"0/{call}",))
+        for call in range(4, 104)
+    ]
+    run = followed(*again, CALLS)
+    assert len(time_line(run)) < 30
+    assert len(time_line(run, frozenset({"region 0"}))) > 100 + FEW
+
+
+def test_a_file_that_is_no_script_has_none():
+    plain = begun(ev.Job(run=1, file=FILE, source="")).apply(
+        ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
+    )
+    assert "no script" in time_line(plain).row(0).text
+    assert script(plain) == {"regions": [], "followed": None}

@@ -35,27 +35,31 @@ class BlockTimer:
 
     def units(self, unit_ns: float) -> int:
         """How many units of `unit_ns` come closest to the block that is aimed at; two thirds of it at least."""
-        wanted = max(self.shortest_ns, RESOLUTIONS * self.clock.resolution_ns)
-        return max(1, round(wanted / max(unit_ns, 1)))
+        return max(1, round(self.aim_ns / max(unit_ns, 1)))
 
-    def time(self, run: Callable[[], object], units: int) -> float:
-        """Nanoseconds per unit of one block.
+    @property
+    def aim_ns(self) -> float:
+        """How long a block is to last."""
+        return max(self.shortest_ns, RESOLUTIONS * self.clock.resolution_ns)
+
+    def time(self, run: Callable[[], object], units: int, warm: int = 0) -> float:
+        """Nanoseconds per unit of one block, after `warm` units that are not timed.
 
         Without `reset` the device is synchronised once, at the block's end. With it each unit is timed on its own,
         synchronised and added up, so that nothing of the reset is counted.
         """
         with _no_collection():
-            if units > 1:
-                self._warm(run)
+            self._warm(run, warm)
             self.clock.sleep(FRESH_SLICE_S)
             total = self._separately(run, units) if self.reset else self._together(run, units)
         return max(total, 1) / units
 
-    def _warm(self, run: Callable[[], object]) -> None:
-        """One unit that is not timed, so that a block does not pay for what ran before it."""
-        if self.reset:
-            self.reset()
-        run()
+    def _warm(self, run: Callable[[], object], units: int) -> None:
+        """Units that are not timed, so that a block does not pay for what ran before it."""
+        for _ in range(units):
+            if self.reset:
+                self.reset()
+            run()
 
     def _together(self, run: Callable[[], object], units: int) -> int:
         self.synchronise()

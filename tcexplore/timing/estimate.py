@@ -9,11 +9,12 @@ from tcexplore.events import TimingEstimate
 from tcexplore.timing.conditions import Conditions
 from tcexplore.timing.notes import notes
 from tcexplore.timing.samples import Samples
-from tcexplore.timing.statistics import halves, mad, median, outliers, percentile
+from tcexplore.timing.statistics import halves, independent, mad, median, outliers, percentile
 from tcexplore.timing.verdict import (
     FEWEST_CONTROLS,
     FEWEST_PAIRS,
     FEWEST_SLOW_PAIRS,
+    log_ratios,
     noise_floor,
     speedup,
     verdict,
@@ -32,7 +33,7 @@ def estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
     """The estimate drawn from at least one measured pair. Raises `ValueError` when there is none."""
     eager, compiled = list(samples.measured.first), list(samples.measured.second)
     ratio = speedup(eager, compiled)
-    floor = noise_floor(samples.control.first, samples.control.second)
+    floor = noise_floor(samples.control.first, samples.control.second, independent(log_ratios(eager, compiled)))
     drawn = TimingEstimate(
         eager_us=median(eager),
         eager_spread_us=mad(eager),

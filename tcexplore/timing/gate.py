@@ -30,7 +30,8 @@ class NeverSteadyError(Exception):
 
 
 class Steady(NamedTuple):
-    """What the gate found: nanoseconds per unit, and by how much the last rounds still differed (0.03 is 3 %)."""
+    """What the gate found: nanoseconds per unit in the shortest of the last rounds, which the fewest interruptions
+    have lengthened, and by how much those rounds still differed (0.03 is 3 %)."""
 
     unit_ns: float
     spread: float
@@ -60,7 +61,7 @@ def settle(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], 
         _until_quiet(timer, run, compiles)
         compiled, restarts = compiles(), restarts + 1
         rounds.clear()
-    return Steady(rounds[-1], _spread(rounds))
+    return Steady(min(rounds[-FLAT_ROUNDS:]), _spread(rounds))
 
 
 def _until_quiet(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], int]) -> float:

@@ -45,7 +45,7 @@ def _slow(e: TimingEstimate, _: Conditions) -> str:
 def _noise(e: TimingEstimate, _: Conditions) -> str:
     if e.control_pairs == 0 or e.noise_floor <= LOUD_FLOOR:
         return ""
-    return f"eager against itself already differs by up to {e.noise_floor:.0%} here: smaller differences cannot be told"
+    return f"eager against itself differs by up to {e.noise_floor:.0%} in as many pairs: less than that cannot be told"
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:

@@ -8,6 +8,7 @@ from tcexplore.timing.blocks import BlockTimer
 from tcexplore.timing.gate import LONG_BLOCK_NS, NeverSteadyError, Steady, settle
 from tcexplore.timing.samples import Samples
 from tcexplore.timing.schedule import turns
+from tcexplore.timing.sizes import sizes
 from tcexplore.timing.workload import Workload
 
 MOST_DISCARDED = 20
@@ -17,7 +18,7 @@ MOST_DISCARDED = 20
 class Sampler:
     """Measures pairs of blocks of one workload into `samples`, in microseconds per call.
 
-    The blocks of both sides last about as long as each other, so that a disturbance hits either as often.
+    The blocks of both sides last as long as each other, and begin alike, so that a disturbance hits either as often.
     """
 
     def __init__(self, workload: Workload, timer: BlockTimer, compiles: Callable[[], int], seed: int = 0) -> None:
@@ -33,15 +34,14 @@ class Sampler:
         """Pass both sides through the gate and size their blocks. Raises `NeverSteadyError`."""
         self.eager: Steady = settle(self._timer, self._workload.eager, self._compiles)
         self.compiled: Steady = settle(self._timer, self._workload.compiled, self._compiles)
-        self.eager_units = self._timer.units(self.eager.unit_ns)
-        self.compiled_units = self._timer.units(self.compiled.unit_ns)
+        self.eager_block, self.compiled_block = sizes(self.eager.unit_ns, self.compiled.unit_ns, self._timer.aim_ns)
 
     def warm(self) -> None:
         """One untimed block of each side, after a rest; long ones do without."""
-        if max(self.eager.unit_ns * self.eager_units, self.compiled.unit_ns * self.compiled_units) > LONG_BLOCK_NS:
+        if self.eager.unit_ns * self.eager_block.units > LONG_BLOCK_NS:
             return
-        self._timer.time(self._workload.eager, self.eager_units)
-        self._timer.time(self._workload.compiled, self.compiled_units)
+        self._timer.time(self._workload.eager, *self.eager_block)
+        self._timer.time(self._workload.compiled, *self.compiled_block)
 
     def pair(self) -> None:
         """Measure the next pair; one that compiled something is discarded and the gate passed again.
@@ -64,12 +64,12 @@ class Sampler:
         pairs.add(first, second)
 
     def _eager(self) -> float:
-        return self._per_call(self._timer.time(self._workload.eager, self.eager_units))
+        return self._per_call(self._timer.time(self._workload.eager, *self.eager_block))
 
     def _second(self, control: bool) -> float:
         if control:
             return self._eager()
-        return self._per_call(self._timer.time(self._workload.compiled, self.compiled_units))
+        return self._per_call(self._timer.time(self._workload.compiled, *self.compiled_block))
 
     def _per_call(self, unit_ns: float) -> float:
         return unit_ns / 1e3 / self._workload.calls

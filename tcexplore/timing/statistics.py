@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,6 +12,12 @@ from typing import NamedTuple
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
 SEED = 0
+
+FEWEST_FOR_CORRELATION = 10
+"""Below this an autocorrelation is chance."""
+
+LONGEST_LAG = 4
+"""Autocorrelations are looked at up to this part of the samples."""
 
 
 class Interval(NamedTuple):
@@ -80,8 +87,9 @@ def median_interval(values: Sequence[float]) -> Interval:
     """The 95 % interval of the median: by bootstrap, and no narrower than the order statistics allow.
 
     The bootstrap alone is too narrow for few samples (15 of them: it holds the true median in 88 % of cases); the
-    order statistics hold it in 95 % or more whatever the distribution. Fewer than six samples: their range, which
-    holds it less often than that. Raises `ValueError` when empty.
+    order statistics hold it in 95 % or more whatever the distribution. Both count only as many samples as are worth
+    it in `independent`. Fewer than six: their range, which holds the median less often than that. Raises `ValueError`
+    when empty.
     """
     bootstrap, exact = bootstrap_median(values), _order_interval(values)
     return Interval(min(bootstrap.low, exact.low), max(bootstrap.high, exact.high))
@@ -90,20 +98,47 @@ def median_interval(values: Sequence[float]) -> Interval:
 def bootstrap_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The percentile bootstrap interval of the median, from `RESAMPLES` seeded resamples: same samples, same interval.
 
-    A resample draws as many samples as there are, with replacement. Its middle order statistics are drawn directly
-    (see `_resampled_middles`), so the cost does not grow with the number of samples. Raises `ValueError` when empty.
+    A resample draws as many samples as are `independent`, with replacement. Its middle order statistics are drawn
+    directly (see `_resampled_middles`), so the cost does not grow with the number of samples. Raises `ValueError` when
+    empty.
     """
     if not values:
         raise ValueError("no samples")
-    ordered = sorted(values)
-    medians = [(ordered[low] + ordered[high]) / 2 for low, high in _resampled_middles(len(ordered))]
+    ordered, last = sorted(values), len(values) - 1
+    medians = [
+        (ordered[min(int(low * len(ordered)), last)] + ordered[min(int(high * len(ordered)), last)]) / 2
+        for low, high in _resampled_middles(independent(values))
+    ]
     tail = (1 - confidence) / 2
     return Interval(percentile(medians, tail), percentile(medians, 1 - tail))
 
 
+def independent(values: Sequence[float]) -> int:
+    """How many independent samples tell as much about the median as these do, in the order of measurement.
+
+    Samples that follow each other on the same side of the median more often than chance has it tell less than their
+    number: it is divided by 1 + 2 × the sum of the autocorrelations of the side, up to the first that is not positive
+    (the variance of a mean of a stationary series). Never more than there are.
+    """
+    count = len(values)
+    middle = median(values)
+    sides = [(value > middle) - (value < middle) for value in values]
+    power = sum(side * side for side in sides)
+    if count < FEWEST_FOR_CORRELATION or not power:
+        return count
+    inflation = 1.0
+    for lag in range(1, count // LONGEST_LAG + 1):
+        correlation = sum(map(operator.mul, sides, sides[lag:])) / power
+        if correlation <= 0:
+            break
+        inflation += 2 * correlation
+    return max(min(count, FEWEST_FOR_CORRELATION), round(count / inflation))
+
+
 def _order_interval(values: Sequence[float]) -> Interval:
     ordered = sorted(values)
-    rank = _lowest_rank(len(ordered))
+    count = independent(values)
+    rank = _lowest_rank(count) * len(ordered) // count
     return Interval(ordered[rank], ordered[-1 - rank])
 
 
@@ -120,8 +155,8 @@ def _lowest_rank(count: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _resampled_middles(count: int) -> tuple[tuple[int, int], ...]:
-    """For each resample of `count` samples, the ranks (from 0) of the two that its median is the mean of.
+def _resampled_middles(count: int) -> tuple[tuple[float, float], ...]:
+    """For each resample of `count` samples, the two that its median is the mean of, as shares (0 to 1) of their order.
 
     The k-th smallest of `count` uniform draws follows Beta(k, count - k + 1), and the one below it is the largest of
     k - 1 uniform draws under it. Scaled to ranks, that is what drawing `count` samples and sorting them would give.
@@ -129,9 +164,9 @@ def _resampled_middles(count: int) -> tuple[tuple[int, int], ...]:
     rng = random.Random(SEED)
     upper = count // 2 + 1
 
-    def middles() -> tuple[int, int]:
+    def middles() -> tuple[float, float]:
         high = rng.betavariate(upper, count - upper + 1)
         low = high if count % 2 else high * rng.random() ** (1 / (upper - 1))
-        return min(int(low * count), count - 1), min(int(high * count), count - 1)
+        return low, high
 
     return tuple(middles() for _ in range(RESAMPLES))

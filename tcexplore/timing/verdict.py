@@ -14,8 +14,11 @@ SMALLEST_DIFFERENCE = 0.01
 WIDEST_EQUAL = 0.1
 """Where the interval or the noise leaves room for more than this, nothing is known, not even that there is none."""
 
-FLOOR_MADS = 3
-"""The noise floor in median absolute deviations of the eager-eager control."""
+FLOOR_ERRORS = 3
+"""The noise floor in standard errors of the median that the eager-eager control predicts."""
+
+ERROR_OF_MADS = 1.858
+"""Standard error of the median of n samples, in median absolute deviations / √n: √(π/2) × 1.4826."""
 
 FEWEST_CONTROLS = 5
 FEWEST_PAIRS = 15
@@ -40,12 +43,16 @@ def speedup(eager: Sequence[float], compiled: Sequence[float]) -> Ratio:
     return Ratio(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)))
 
 
-def noise_floor(first: Sequence[float], second: Sequence[float]) -> float:
-    """The deviation from 1 that eager against eager shows by chance: three deviations of its pairs' log ratios.
+def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> float:
+    """The deviation from 1 that the median ratio of `pairs` pairs shows by chance where both sides are eager.
 
-    0.02 is 2 %; 0 when there are no control pairs yet.
+    Three standard errors, of a median of pairs that scatter as the control's log ratios do. 0.02 is 2 %; 0 when there
+    are no control pairs yet.
     """
-    return math.expm1(FLOOR_MADS * mad(log_ratios(first, second))) if first else 0.0
+    if not first:
+        return 0.0
+    error = ERROR_OF_MADS * mad(log_ratios(first, second)) / math.sqrt(pairs)
+    return math.expm1(FLOOR_ERRORS * error)
 
 
 def verdict(ratio: Ratio, floor: float, *, enough: bool) -> str:

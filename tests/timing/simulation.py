@@ -45,9 +45,23 @@ def quiet(_: SimulatedClock, nanoseconds: float) -> float:
 
 
 def heavy_tails(clock: SimulatedClock, nanoseconds: float) -> float:
-    """2 % of jitter, and one call in fifty interrupted for a time without an upper bound."""
-    interrupted = clock.rng.paretovariate(1.3) * 0.2 * nanoseconds if clock.rng.random() < 0.02 else 0.0
+    """2 % of jitter, and one millisecond in fifty interrupted for a time without an upper bound."""
+    interrupted = sum(
+        clock.rng.paretovariate(1.3) * 0.2 * slice_ns
+        for slice_ns in slices(nanoseconds)
+        if chance(clock, 0.02, slice_ns)
+    )
     return nanoseconds * math.exp(clock.rng.gauss(0, 0.02)) + interrupted
+
+
+def slices(nanoseconds: float) -> list[float]:
+    """The work in slices of a millisecond at most: what interrupts it comes by the time, not by the call."""
+    count = math.ceil(nanoseconds / 1e6)
+    return [nanoseconds / count] * count
+
+
+def chance(clock: SimulatedClock, per_millisecond: float, slice_ns: float) -> bool:
+    return clock.rng.random() < per_millisecond * slice_ns / 1e6
 
 
 def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
@@ -70,7 +84,7 @@ class BusyNeighbour:
             self.until = max(self.until, clock.now) + clock.rng.expovariate(1 / 0.15e9)
         if not self.running:
             return heavy_tails(clock, nanoseconds)
-        lost = clock.rng.uniform(1e6, 4e6) if clock.rng.random() < min(1.0, nanoseconds / 8e6) else 0.0
+        lost = sum(clock.rng.uniform(1e6, 4e6) for slice_ns in slices(nanoseconds) if chance(clock, 0.1, slice_ns))
         return heavy_tails(clock, nanoseconds * clock.rng.uniform(1.05, 1.2)) + lost
 
 

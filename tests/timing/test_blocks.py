@@ -42,7 +42,7 @@ def test_what_a_reset_takes_is_not_counted():
         clock.work(300)
 
     timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=reset, shortest_ns=1_000_000)
-    assert timer.time(run, 3) == 300
+    assert timer.time(run, 3, warm=1) == 300
     assert order == ["reset", "run"] * 4, "a warm unit, then three timed ones, each after a reset"
 
 

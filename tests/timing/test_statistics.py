@@ -13,6 +13,7 @@ from tcexplore.timing.statistics import (
     _resampled_middles,
     bootstrap_median,
     halves,
+    independent,
     mad,
     median,
     median_interval,
@@ -69,7 +70,7 @@ def test_resampled_middles_are_what_drawing_with_replacement_gives(count: int):
     for _ in range(RESAMPLES):
         ranks = sorted(rng.randrange(count) for _ in range(count))
         drawn.append((ranks[(count - 1) // 2] + ranks[count // 2]) / 2)
-    direct = [(low + high) / 2 for low, high in _resampled_middles(count)]
+    direct = [(int(low * count) + int(high * count)) / 2 for low, high in _resampled_middles(count)]
     tolerance = 4 * stdlib.stdev(drawn) * math.sqrt(2 / RESAMPLES)
     assert stdlib.mean(direct) == pytest.approx(stdlib.mean(drawn), abs=tolerance)
     assert stdlib.stdev(direct) == pytest.approx(stdlib.stdev(drawn), rel=0.1)
@@ -91,3 +92,34 @@ def test_many_samples_give_a_narrow_interval():
 def test_an_interval_holds_its_ends():
     assert not Interval(1.0, 2.0).excludes(1.0)
     assert Interval(1.0, 2.0).excludes(2.1)
+
+
+def autoregressive(rng: random.Random, count: int, share: float) -> list[float]:
+    """Noise of which each value keeps a share of the one before."""
+    values = [rng.gauss(0, 1)]
+    for _ in range(count - 1):
+        values.append(share * values[-1] + rng.gauss(0, 1))
+    return values
+
+
+def test_independent_samples_count_almost_in_full():
+    rng = random.Random(5)
+    counted = [independent([rng.gauss(0, 1) for _ in range(100)]) for _ in range(100)]
+    assert 85 <= stdlib.mean(counted) <= max(counted) <= 100
+
+
+def test_samples_that_depend_on_each_other_count_for_fewer():
+    rng = random.Random(6)
+    counted = stdlib.mean(independent(autoregressive(rng, 200, 0.5)) for _ in range(100))
+    assert 60 <= counted <= 120, "an autocorrelation of the side of 1/3 at lag 1 and half as much at each next: 86"
+
+
+@pytest.mark.parametrize("count", [60, 150])
+def test_the_interval_allows_for_samples_that_depend_on_each_other(count: int):
+    rng = random.Random(7)
+    held = sum(not median_interval(autoregressive(rng, count, 0.5)).excludes(0) for _ in range(400))
+    assert held >= 0.92 * 400
+
+
+def test_equal_samples_are_as_good_as_independent():
+    assert independent([1.0] * 30) == 30

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import math
+import random
+import statistics as stdlib
+
 import pytest
 
-from tcexplore.timing.statistics import Interval
+from tcexplore.timing.statistics import Interval, median
 from tcexplore.timing.verdict import Ratio, noise_floor, speedup, verdict
 
 
@@ -52,7 +56,11 @@ def test_speedup_is_taken_pair_by_pair():
     assert speedup(eager, compiled) == Ratio(pytest.approx(2), Interval(pytest.approx(2), pytest.approx(2)))
 
 
-def test_noise_floor_is_three_deviations_of_the_control():
-    first, second = [1.01, 0.99, 1.0, 1.02, 0.98], [1.0] * 5
-    assert noise_floor(first, second) == pytest.approx(0.0302, abs=1e-3)
-    assert noise_floor([], []) == 0
+def test_noise_floor_is_what_the_median_of_as_many_control_pairs_shows_by_chance():
+    rng = random.Random(4)
+    first = [math.exp(rng.gauss(0, 0.05)) for _ in range(400)]
+    second = [1.0] * len(first)
+    medians = [median([rng.gauss(0, 0.05) for _ in range(25)]) for _ in range(2_000)]
+    assert noise_floor(first, second, 25) == pytest.approx(math.expm1(3 * stdlib.stdev(medians)), rel=0.15)
+    assert noise_floor(first, second, 100) == pytest.approx(noise_floor(first, second, 25) / 2, rel=0.05)
+    assert noise_floor([], [], 25) == 0

@@ -31,6 +31,8 @@ class Project:
         self._known: dict[str, bool] = {}
         self._adopted: str | None = None
         self._placed: set[str] = set()
+        self.callers: dict[str, Location] = {}
+        """By compile id, the person's line that ran when the frame was compiled."""
 
     @cached_property
     def _foreign(self) -> tuple[str, ...]:

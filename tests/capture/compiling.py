@@ -14,6 +14,7 @@ import torch._dynamo
 import torch._functorch.config
 import torch._inductor.config
 
+from tcexplore.capture.dynamo import graphs as dynamo
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import aot, caches, fusion, kernels, wrapper
 from tcexplore.capture.inductor import graphs as inductor
@@ -29,20 +30,20 @@ with warnings.catch_warnings():
 
     from tests.capture import no_gpu
 
-_ROOMS = (aot, inductor, kernels, wrapper, fusion, caches)
+_ROOMS = (dynamo, aot, inductor, kernels, wrapper, fusion, caches)
 
 
 @contextlib.contextmanager
 def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
-    """Everything below Dynamo is watched while inside; what is made known of the person's `file` goes into the list.
+    """Dynamo's graphs and all below are watched while inside; what is known of the person's `file` goes into the list.
 
     Not `listening` to torch's structured trace spares torch the texts that it writes for it.
     """
     events: list[Event] = []
     hooks = Hooks(events.append)
-    trace = StructuredTrace(hooks)
+    trace, project = StructuredTrace(hooks), Project(file)
     for room in _ROOMS:
-        room.install(hooks, trace, Project(file))
+        room.install(hooks, trace, project)
     if listening:
         trace.install()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tcexplore.capture.called_from import note_caller
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.node import fx_node
 from tcexplore.capture.hooks import Hooks
@@ -34,6 +35,7 @@ class _Graphs:
 
     def captured(self, output_graph: Any, gm: Any, *_args: Any) -> None:
         graph = current_compile_id() or ""
+        note_caller(graph, self._project)
         nodes = tuple(fx_node(node, self._project) for node in gm.graph.nodes)
         printed_for, code = self._printed
         self._hooks.emit(

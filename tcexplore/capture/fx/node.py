@@ -6,6 +6,7 @@ from typing import Any
 
 from torch.fx.node import Node
 
+from tcexplore.capture.called_from import person_frames
 from tcexplore.capture.fx.args import args_text, target_text
 from tcexplore.capture.fx.source_names import readable_source
 from tcexplore.capture.fx.tensors import tensor_facts
@@ -21,7 +22,7 @@ def fx_node(node: Node, project: Project) -> FxNode:
     meta = node.meta
     facts = tensor_facts(meta.get("example_value", meta.get("val")))
     computes = node.op not in _NOT_COMPUTED
-    stack = project.frames_of_text(node.stack_trace) if computes else ()
+    stack = person_frames(node.stack_trace, project) if computes else ()
     return FxNode(
         name=node.name,
         op=node.op,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tcexplore.capture.called_from import person_frames
 from tcexplore.capture.fx.node import fx_node
 from tcexplore.capture.inductor.replaced import as_made, sources
 from tcexplore.capture.project import Project
@@ -36,7 +37,7 @@ def lines(node: Any, project: Project) -> tuple[Location, ...]:
 
 
 def _lines(node: Any, project: Project) -> tuple[Location, ...]:
-    stacks = (project.frames_of_text(source.stack_trace) for source in sources(node))
+    stacks = (person_frames(source.stack_trace, project) for source in sources(node))
     return tuple(dict.fromkeys(frames[-1] for frames in stacks if frames))
 
 

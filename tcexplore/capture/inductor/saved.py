@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tcexplore.capture.called_from import person_frames
 from tcexplore.capture.project import Project
 from tcexplore.events import Partitioned, SavedTensor
 
@@ -22,7 +23,7 @@ def partition(graph: str, forward: Any, backward: Any, project: Project) -> Part
 
 
 def _saved(node: Any, project: Project) -> SavedTensor:
-    frames = project.frames_of_text(node.stack_trace) if node.op != "placeholder" else ()
+    frames = person_frames(node.stack_trace, project) if node.op != "placeholder" else ()
     return SavedTensor(
         name=node.name,
         bytes=_bytes(node.meta.get("val")),

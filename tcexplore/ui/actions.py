@@ -8,7 +8,9 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Scope = Literal["view", "reading", "screen", "diff", "why", "target", "twice", "study", "matrix", "app"]
+Scope = Literal[
+    "view", "reading", "screen", "diff", "why", "target", "twice", "study", "matrix", "sweep", "cure", "app"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("pagedown,space", "page(1)", "view", "PgDn", "page down", "One page down"),
     Action("home,g", "to_end(-1)", "view", "Home g", "first", "The first row"),
     Action("end,G", "to_end(1)", "view", "End G", "last", "The last row"),
-    Action("left,h", "sideways(-8)", "view", "← h", "left", "Scroll to the left"),
-    Action("right,l", "sideways(8)", "view", "→ l", "right", "Scroll to the right, where a row ends in ›"),
+    Action("left", "sideways(-8)", "view", "←", "left", "Scroll to the left"),
+    Action("right", "sideways(8)", "view", "→", "right", "Scroll to the right, where a row ends in ›"),
     Action("enter", "enter", "view", "⏎", "open", "Open or fold a ▸ row; else follow the row into the next pane", 3),
     Action("f", "follow", "screen", "f", "follow", "Follow the row into the next pane, also a ▸ row"),
     Action("backspace", "trail(-1)", "screen", "bksp", "go back", "Back to where you followed from", 9),
@@ -61,6 +63,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("c", "code", "screen", "c", "as code", "Show the graph as torch's code, or as rows again"),
     Action("m", "mark", "screen", "m", "mark", "Mark the kernel under the cursor, for w"),
     Action("w", "why", "screen", "w", "why not fused", "Why the marked kernel and this one were not fused"),
+    Action("h", "heal", "screen", "h", "heal", "A change that removes the graph break under the cursor, proven", 5),
     Action("T", "target", "app", "T", "target", "Choose the device to show the code for", 12),
     Action("K", "twice", "screen", "K", "two targets", "The kernel under the cursor on two targets, side by side"),
     Action("d", "diff", "app", "d", "compare", "Compare the run in view with the base, or with the run before", 6),
@@ -89,13 +92,20 @@ ACTIONS: tuple[Action, ...] = (
     Action("x", "stop_study", "study", "x", "stop", "Stop the study; what it has found stays", 1),
     Action("r", "again", "study", "r", "again", "Begin the study anew, with the file as it is now", 2),
     Action("s", "sort", "matrix", "s", "sort", "Sort by the next figure", 3),
+    Action("w", "write", "cure", "w", "write", "Write the proven change to your file", 1),
+    Action("tab", "other", "cure", "tab", "another cure", "Try another change for the same break", 3),
+    Action("u", "undo", "cure", "u", "undo", "Put your file back as it was before w", 2),
+    Action("h,q", "leave", "cure", "h q", "back", "Back to the panes"),
     Action("M,q", "leave", "matrix", "M q", "back", "Back to the panes"),
+    Action("S,q", "leave", "sweep", "S q", "back", "Back to the panes"),
+    Action("S", "study('sweep')", "app", "S", "sweep", "One dimension of the inputs at several sizes", 14),
     Action("M", "study('matrix')", "app", "M", "matrix", "Every mode and backend side by side", 9),
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Look at the save before"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Look at the save after"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),
     Action("r", "rerun", "app", "r", "run again", "Run the file again as it is", 11),
     Action("x", "stop_run", "app", "x", "stop", "Stop the run that is under way", 13),
+    Action("u", "undo", "app", "u", "undo", "Take back the cure that was written last"),
     Action("t", "toggle_theme", "app", "t", "theme", "Change between the light and the dark theme"),
     Action("question_mark", "help", "app", "?", "help", "What the pane shows, and every key", 0),
     Action("ctrl+p", "command_palette", "app", "^p", "commands", "All commands, by name", 12),

@@ -25,6 +25,7 @@ from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.thrift import thrifty_driver
+from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
     from tcexplore.ui.documents.choices import Choice  # not before the first frame
@@ -53,6 +54,7 @@ class ExplorerApp(App[int]):
         self.standby: Standby | None = None
         self.main = MainScreen()
         self._studies: Studies | None = None
+        self.undo = Undo()
         self._inbox = Inbox(self._post)
         self._began = now()
         self._own_targets: tuple[str, ...] = ()
@@ -176,11 +178,15 @@ class ExplorerApp(App[int]):
     def action_study(self, name: str) -> None:
         from tcexplore.ui.studies import Studies
 
-        if self.engine is None or self.engine.job is None:
+        if self.engine is None or self.session.newest is None:
             self.main.say("There is no run to study yet.")
             return
         self._studies = self._studies or Studies()
-        self._studies.open(self, name, self.engine, self.engine.job)
+        if trouble := self._studies.open(self, name, self.engine, self.session.newest):
+            self.main.say(trouble)
+
+    def action_undo(self) -> None:
+        self.main.say(self.undo.take_back())
 
     def action_toggle_theme(self) -> None:
         self.theme = theme.OTHER[self.theme]

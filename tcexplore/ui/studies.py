@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.app import App
 
-from tcexplore.events import Job
+from tcexplore.session import Snapshot
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
@@ -21,13 +21,17 @@ class Studies:
     def __init__(self) -> None:
         self._last: dict[str, Study[Any]] = {}
 
-    def open(self, app: App[Any], name: str, engine: Engine, job: Job) -> None:
-        """Open the study with this name on a job; one that is open gives way, for two would disturb each other."""
-        screen = SCREENS[name](engine, job, self._last)
+    def open(self, app: App[Any], name: str, engine: Engine, own: Snapshot) -> str:
+        """Open the study with this name on what the engine runs, `own` being that run; one that is open gives way, for
+        two would disturb each other. Returns why it cannot be opened, empty where it can."""
+        if engine.job is None or (own.entry is not None and own.entry.kind == "script"):
+            return "This file compiles for itself: there is no model and inputs to run in another way."
+        screen = SCREENS[name](engine, engine.job, self._last, own)
         if isinstance(app.screen, StudyScreen):
             app.switch_screen(screen)
         else:
             app.push_screen(screen)
+        return ""
 
 
 def _matrix(*given: Any) -> AnyScreen:
@@ -36,5 +40,11 @@ def _matrix(*given: Any) -> AnyScreen:
     return MatrixScreen(*given)
 
 
-SCREENS: dict[str, Callable[..., AnyScreen]] = {"matrix": _matrix}
+def _sweep(*given: Any) -> AnyScreen:
+    from tcexplore.ui.screens.sweep import SweepScreen
+
+    return SweepScreen(*given)
+
+
+SCREENS: dict[str, Callable[..., AnyScreen]] = {"matrix": _matrix, "sweep": _sweep}
 """Imported when they are asked for: the first frame does without them."""

@@ -17,6 +17,7 @@ from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.matrix import MatrixScreen
 from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.screens.study import StudyScreen
+from tcexplore.ui.screens.sweep import SweepScreen
 from tcexplore.ui.screens.target import TargetScreen
 from tcexplore.ui.screens.twice import TwiceScreen
 from tcexplore.ui.screens.why import WhyScreen
@@ -31,9 +32,10 @@ _CLASSES = {
     "twice": TwiceScreen,
     "study": StudyScreen,
     "matrix": MatrixScreen,
+    "sweep": SweepScreen,
     "app": ExplorerApp,
 }
-_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, StudyScreen, MatrixScreen)
+_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, StudyScreen, MatrixScreen, SweepScreen)
 
 
 def test_every_action_exists_where_its_key_is_bound():

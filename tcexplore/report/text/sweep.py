@@ -16,13 +16,11 @@ from tcexplore.session.cell import Cell
 from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
 from tcexplore.words.paths import shown
 from tcexplore.words.quantities import count, duration
+from tcexplore.words.sweep import bar, conclusions
 
 HEAD = (
     "size", "eager", "static", "speed-up", "95 % interval", "dynamic", "speed-up", "95 % interval", "compiled anew",
 )  # fmt: skip
-
-BAR = 40
-"""Columns of the longest bar."""
 
 
 def print_sweep(
@@ -39,7 +37,7 @@ def print_sweep(
     print_table(console, HEAD, [_row(swept, size) for size in swept.sizes])
     if bars := list(_bars(swept)):
         console.print(Text(), Text("speed-up over eager; the line is 1×", "dim"), *bars, sep="\n")
-    console.print(Text(), *(indented(line, by=0) for line in _conclusions(swept)), sep="\n")
+    console.print(Text(), *(indented(line, by=0) for line in conclusions(swept)), sep="\n")
     if stopped:
         console.print(Text(f"stopped after {count(len(swept.steps), 'run')}", "yellow"))
 
@@ -73,32 +71,4 @@ def _bars(swept: Sweep) -> Iterator[Text]:
     wide = max(len(str(size)) for size in swept.sizes)
     for (size, form), speedup in found.items():
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
-        yield Text(f"{name:>{wide}}  {form:<7}  {_bar(speedup, longest)}  {speedup:.2f}×")
-
-
-def _bar(speedup: float, longest: float) -> str:
-    filled, one = round(BAR * speedup / longest), round(BAR / longest)
-    cells = ["█" if column < filled else " " for column in range(BAR)]
-    return "".join([*cells[:one], "│", *cells[one:]])
-
-
-def _conclusions(swept: Sweep) -> Iterator[str]:
-    for form in (STATIC, DYNAMIC):
-        if any(step.form == form and step.size and step.cell.run.timing for step in swept.steps):
-            size = swept.helps_from(form)
-            yield f"{form}: " + (
-                f"compiling helps from size {size} on" if size else "no size from which on compiling helps"
-            )
-    for form in WALKS:
-        if swept.walk(form) is not None:
-            yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"
-    for step in swept.steps:
-        if step.cell.why:
-            at = f"size {step.size}" if step.size else "all sizes in turn"
-            yield f"✖ {step.form}, {at}: {step.cell.why}"
-
-
-def _walked(swept: Sweep, form: str) -> str:
-    again = swept.compiled_at(form)[1:]
-    limit = "; the recompile limit was reached, the rest ran eagerly" if swept.limit_hit(form) else ""
-    return (f"compiled again at size {', '.join(map(str, again))}" if again else "never compiled again") + limit
+        yield Text(f"{name:>{wide}}  {form:<7}  {bar(speedup, longest)}  {speedup:.2f}×")

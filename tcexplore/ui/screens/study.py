@@ -9,6 +9,7 @@ from typing import Any, Generic
 from textual.app import ComposeResult
 
 from tcexplore.events import Job
+from tcexplore.session import Snapshot
 from tcexplore.study.job import one_of_many
 from tcexplore.study.runs import Going, Result
 from tcexplore.ui.actions import bindings
@@ -26,7 +27,8 @@ from tcexplore.ui.study import Study
 class StudyScreen(OverScreen, Generic[Result]):
     """Begins its study when it opens and stops it when it closes; see `ui/study.py` for how to make one.
 
-    `last` has the last study of each name: one of the same file and configuration is shown again instead.
+    `last` has the last study of each name: one of the same file and configuration is shown again instead. `own` is the
+    file's own run.
     """
 
     CSS_PATH = Path(__file__).with_name("study.tcss")  # a mere name would be sought beside the subclass
@@ -35,8 +37,11 @@ class StudyScreen(OverScreen, Generic[Result]):
     NAME = ""
     """What the study is called in the title, and its page of help."""
 
-    def __init__(self, engine: Engine, job: Job, last: dict[str, Study[Any]] | None = None) -> None:
+    def __init__(
+        self, engine: Engine, job: Job, last: dict[str, Study[Any]] | None = None, own: Snapshot | None = None
+    ) -> None:
         super().__init__()
+        self.own = own
         self.study: Study[Result] | None = None
         self._engine = engine
         self._job = one_of_many(job)
@@ -77,12 +82,16 @@ class StudyScreen(OverScreen, Generic[Result]):
         """Begin; a study that has to ask for something first asks here."""
         self.begin()
 
+    @property
+    def job(self) -> Job:
+        """The file as it is now, to be varied."""
+        return one_of_many(self._engine.job) if self._engine.job is not None else self._job
+
     def begin(self) -> Study[Result]:
         """Begin the study, anew where there was one, with the file as it is now."""
         if self.study is not None:
             self.study.stop()
-        if self._engine.job is not None:
-            self._job = one_of_many(self._engine.job)
+        self._job = self.job
         self.study = Study(self._engine, self._job, self.going(), self._show, self._moved)
         self._last[self.NAME] = self.study
         self._show()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from textual import events, work
 from textual.app import ComposeResult
 
@@ -23,6 +25,9 @@ from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.search_view import SearchView
 from tcexplore.ui.selection import Selection
 from tcexplore.ui.walk import Walk
+
+if TYPE_CHECKING:
+    from tcexplore.ui.app import ExplorerApp
 
 
 class MainScreen(ReadingScreen):
@@ -162,6 +167,13 @@ class MainScreen(ReadingScreen):
         for pane in self.board.shown:
             if everywhere or pane is not self.board.pane:
                 pane.view.reveal()
+
+    def action_heal(self) -> None:
+        from tcexplore.ui.healing import heal
+
+        row = self.reader.cursor_row
+        if trouble := heal(cast("ExplorerApp", self.app), row.links if row else ()):
+            self.say(trouble)
 
     # ---- why two kernels are two
 

@@ -1,0 +1,141 @@
+"""A cure of one graph break over the panes: the edit as a diff, and its proof as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+from tcexplore.cures.cure import Change
+from tcexplore.cures.proof import Proof
+from tcexplore.cures.write import NotWrittenError, write
+from tcexplore.events import GraphBreak, Job
+from tcexplore.session import Snapshot
+from tcexplore.study.cure import Treatment
+from tcexplore.study.job import EACH_TIME_FOR, EACH_TIMEOUT
+from tcexplore.study.runs import Going, Runs, Say
+from tcexplore.ui.actions import bindings
+from tcexplore.ui.document import Document
+from tcexplore.ui.engine import Engine
+from tcexplore.ui.screens.study import StudyScreen
+from tcexplore.ui.study import Study
+from tcexplore.ui.undo import Undo
+from tcexplore.watch import UnreadableError, read_source
+from tcexplore.words.paths import shown
+
+
+class CureScreen(StudyScreen[Proof]):
+    """Tries the changes that could remove `found`, a break of the run `own`, until one is proven."""
+
+    BINDINGS = bindings("cure")
+    SCOPES = (*StudyScreen.SCOPES, "cure")
+    NAME = "cure"
+
+    def __init__(self, engine: Engine, job: Job, own: Snapshot, found: GraphBreak, undo: Undo) -> None:
+        super().__init__(engine, job, {}, own)
+        self._found = found
+        self._before = own
+        self._undo = undo
+        self._changes: tuple[Change, ...] = ()
+        self._skipped = 0
+        self._trying: Change | None = None
+
+    @property
+    def job(self) -> Job:
+        """The file as the run in which it breaks had it."""
+        return self._job
+
+    def going(self) -> Going[Proof]:
+        async def going(job: Job, runs: Runs, say: Say) -> AsyncIterator[Proof]:
+            treatment = Treatment(job, read_source)
+            self._changes = _changes(treatment, self._found)
+            for number, change in enumerate(self._changes[self._skipped :], self._skipped + 1):
+                self._trying = change
+                say(f"{number} of {len(self._changes)}: {change.cure.name}")
+                run = await runs.run(treatment.trial(change, EACH_TIME_FOR), EACH_TIMEOUT)
+                proof = Proof(change, self._found, self._before, run.snapshot)
+                yield proof
+                if proof.proven:
+                    return
+
+        return going
+
+    def build(self, study: Study[Proof], width: int) -> Document:
+        from tcexplore.ui.documents.cure import cure
+
+        return cure(self._tried(study), width)
+
+    def _tried(self, study: Study[Proof]) -> Any:
+        from tcexplore.ui.documents.cure import Tried
+
+        run, change = study.run, self._trying
+        current = Proof(change, self._found, self._before, run) if run is not None and change is not None else None
+        last = self._undo.last
+        written = bool(self.proven and last and last.file == self.proven.change.file and last.after == self._bytes())
+        return Tried(
+            self._found,
+            self._job.file,
+            tuple(study.found),
+            None if study.over else current,
+            of=len(self._changes),
+            running=not study.over,
+            written=shown(last.file) if written and last else "",
+        )
+
+    def _bytes(self) -> bytes:
+        return self.proven.change.after.encode() if self.proven else b""
+
+    @property
+    def proven(self) -> Proof | None:
+        """The proof that holds, once there is one."""
+        return next((proof for proof in self.study.found if proof.proven), None) if self.study else None
+
+    def _moved(self) -> None:
+        super()._moved()
+        self._show_again()
+
+    def _show_again(self) -> None:
+        """The proof fills while a run goes on."""
+        study = self.study
+        if study is not None and self.is_mounted and not study.over:
+            from tcexplore.ui.guarded import guarded
+
+            self._view.show(guarded(partial(self.build, study, self._view.text_width)))
+
+    # ---- what it does on keys
+
+    def action_write(self) -> None:
+        proof = self.proven
+        if proof is None:
+            over = self.study is None or self.study.over
+            self.say("It is not proven: nothing is written." if over else "It is not proven yet: nothing is written.")
+            return
+        change = proof.change
+        try:
+            self._undo.last = write(change.file, change.before, change.after)
+        except NotWrittenError as error:
+            self.say(str(error), "warning")
+            return
+        self.say(f"Written to {shown(change.file)}: u takes it back.")
+        self._show()
+
+    def action_other(self) -> None:
+        """The next change that could be made instead."""
+        if len(self._changes) < 2:
+            self.say("There is no other cure for this break.")
+            return
+        tried = self._trying
+        at = self._changes.index(tried) + 1 if tried in self._changes else 0
+        self._skipped = at % len(self._changes)
+        self.begin()
+
+    def action_undo(self) -> None:
+        self.say(self._undo.take_back())
+        self._show()
+
+
+def _changes(treatment: Treatment, found: GraphBreak) -> tuple[Change, ...]:
+    try:
+        return treatment.changes(found)
+    except UnreadableError:
+        return ()

@@ -6,9 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.report.json_device import measured
 from tcexplore.report.json_graphs import place
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE, Code
+from tcexplore.session.code import NATIVE
 from tcexplore.session.machine import machine as known
 
 Fields = dict[str, Any]
@@ -19,9 +20,9 @@ def codes(snapshot: Snapshot) -> list[Snapshot]:
     return [snapshot, *(snapshot.on(code.target) for code in snapshot.elsewhere if code.kernels)]
 
 
-def machine(code: Code | Snapshot, kernel: ev.Kernel) -> Fields:
+def machine(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
     """How far a kernel was brought; `stages` and `resources` are null where it was not assembled."""
-    made, failed, point = known(code, kernel)
+    made, failed, point = known(snapshot, kernel)
     return {
         "target": kernel.target,
         "resources": _resources(made.resources) if made and made.resources else None,
@@ -30,6 +31,7 @@ def machine(code: Code | Snapshot, kernel: ev.Kernel) -> Fields:
         "assembled_config": made.config or None if made else None,
         "not_assembled": failed.reason if failed else None,
         "roofline_estimate": _roofline(point) if point else None,
+        "measured": measured(snapshot, kernel, point),
     }
 
 

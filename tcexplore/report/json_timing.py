@@ -61,8 +61,19 @@ def one_call(found: ev.CallProfiled | None) -> Fields | None:
     """Where the time of one call goes; null where none was profiled."""
     if found is None:
         return None
-    parts = [{"kind": p.kind, "name": p.name, "count": p.count, "us": p.us} for p in found.parts]
-    return {"total_us": found.total_us, "times": found.times, "parts": parts}
+    parts = [
+        {"kind": p.kind, "name": p.name, "graph": p.graph.strip() or None, "count": p.count, "us": p.us}
+        for p in found.parts
+    ]
+    return {
+        "total_us": found.total_us,
+        "times": found.times,
+        "parts": parts,
+        "device_busy_us": found.busy_us,
+        "launch_gaps_us": found.gaps_us,
+        "device_works": found.works,
+        "launches": found.launches,
+    }
 
 
 def phase(timed: ev.PhaseTimed) -> Fields:

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TypeVar
 
 from tcexplore.capture.inductor.device_work import Work
@@ -43,32 +44,34 @@ def launched_as(kernel: Kernel) -> frozenset[str]:
 
 
 def kernel_times(found: Sequence[Seen], work: Sequence[Work], kernels: Sequence[Kernel]) -> Iterator[KernelTimed]:
-    """A `KernelTimed` for each kernel that is known again, as the mean of the calls."""
+    """A `KernelTimed` for each kernel that is known again, the median of the calls."""
     calls = [event for event in found if event.host and event.name == CALL]
     of_graph: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
         of_graph[f"{kernel.graph} {kernel.phase}"].append(kernel)
-    taken: dict[int, list[Step]] = defaultdict(list)
+    taken: dict[int, dict[Seen, list[Step]]] = defaultdict(lambda: {call: [] for call in calls})
     for region in (event for event in found if event.host and event.name.startswith(GRAPH)):
-        own = of_graph.get(region.name.removeprefix(GRAPH), [])
-        for kernel, step in _matched(_steps(region, work), own):
-            taken[id(kernel)].append(step)
+        call = next((one for one in region.around() if one.name == CALL), None)
+        if call is None:
+            continue
+        for kernel, step in _matched(_steps(region, work), of_graph[region.name.removeprefix(GRAPH)]):
+            taken[id(kernel)][call].append(step)
     for kernel in kernels:
-        if steps := taken.get(id(kernel)):
-            yield _timed(kernel, steps, len(calls))
+        if id(kernel) in taken:
+            yield _timed(kernel, list(taken[id(kernel)].values()))
 
 
-def _timed(kernel: Kernel, steps: Sequence[Step], calls: int) -> KernelTimed:
-    functions = dict.fromkeys(name for step in steps for name in step.functions)
+def _timed(kernel: Kernel, calls: Sequence[Sequence[Step]]) -> KernelTimed:
+    steps = [step for call in calls for step in call]
     return KernelTimed(
         graph=kernel.graph,
         phase=kernel.phase,
         kernel=kernel.name,
         target=kernel.target,
-        us=sum(step.us for step in steps) / calls,
-        count=max(1, round(len(steps) / calls)),
+        us=median(sum(step.us for step in call) for call in calls),
+        count=max(1, round(len(steps) / len(calls))),
         device=steps[0].device,
-        functions=tuple(functions),
+        functions=tuple(dict.fromkeys(name for step in steps for name in step.functions)),
         replayed=steps[0].replayed,
     )
 

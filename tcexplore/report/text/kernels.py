@@ -10,7 +10,9 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
+from tcexplore.session.achieved import achieved
 from tcexplore.session.machine import machine
+from tcexplore.words import device as device_words
 from tcexplore.words import targets as words
 from tcexplore.words.paths import at
 from tcexplore.words.quantities import size
@@ -41,6 +43,8 @@ def _machine(snapshot: Snapshot, kernel: ev.Kernel) -> Iterable[RenderableType]:
         yield labelled("not assembled", failed.reason, "yellow")
     if point:
         yield labelled("time", words.estimate(point), "dim")
+    if reached := achieved(snapshot, kernel, point):
+        yield labelled("ran", device_words.measured(reached))
 
 
 def _title(kernel: ev.Kernel) -> Text:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.session import Snapshot
+from tcexplore.session.achieved import achieved
 from tcexplore.session.code import NATIVE
 from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row
@@ -20,6 +21,7 @@ from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.words import device as device_words
 from tcexplore.words import targets as words
 from tcexplore.words.quantities import count
 
@@ -86,6 +88,8 @@ def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     said = [words.takes(made.resources)] if made and made.resources else []
     said += [words.vectors(made.vectors)] if made and made.vectors else []
     said += [words.estimate(point)] if point else []
+    reached = achieved(snapshot, kernel, point)
+    said += [device_words.measured(reached)] if reached else []
     own = links(kernel)
     if said:
         yield from wrapped(" · ".join(said), width, "muted", indent=3, links=own)

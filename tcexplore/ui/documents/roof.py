@@ -22,11 +22,12 @@ class Roof(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A kernel: its intensity, and the sign that stands for it."""
+    """A kernel: its intensity, the sign that stands for it, and the FLOP/s that it was measured to reach, if it was."""
 
     intensity: float
     sign: str
     style: str
+    reached: float | None = None
 
 
 Piece = tuple[str, str]
@@ -34,14 +35,22 @@ Piece = tuple[str, str]
 
 
 def draw(roof: Roof, marks: Sequence[Mark], width: int, height: int) -> Iterator[list[Piece]]:
-    """`height` rows of `width` cells, the highest first: the roof as a line, each mark on it at its intensity.
+    """`height` rows of `width` cells, the highest first: the roof as a line, each mark at its intensity.
 
-    Nothing measured is drawn: a kernel stands at most where its mark is.
+    A mark stands as high as its kernel reached; one that was not measured on the roof, as high as it can be.
     """
     columns = [LOWEST * (HIGHEST / LOWEST) ** (x / (width - 1)) for x in range(width)]
     top, bottom = math.log(roof.compute), math.log(roof.at(LOWEST))
-    heights = [round((math.log(roof.at(i)) - bottom) / (top - bottom) * (height - 1)) for i in columns]
-    at = {(_column(mark.intensity, width), heights[_column(mark.intensity, width)]): mark for mark in marks}
+
+    def level(rate: float) -> int:
+        share = (math.log(max(rate, 1.0)) - bottom) / (top - bottom)
+        return min(max(round(share * (height - 1)), 0), height - 1)
+
+    heights = [level(roof.at(intensity)) for intensity in columns]
+    at = {}
+    for mark in marks:
+        x = _column(mark.intensity, width)
+        at[x, level(mark.reached) if mark.reached else heights[x]] = mark
     for y in reversed(range(height)):
         yield [_cell(at.get((x, y)), heights, x, y) for x in range(width)]
 

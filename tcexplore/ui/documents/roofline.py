@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.session import Snapshot
+from tcexplore.session.achieved import achieved
 from tcexplore.session.code import NATIVE
-from tcexplore.session.links import kernel_link
+from tcexplore.session.links import Link, kernel_link
 from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.columns import columns
@@ -17,6 +18,7 @@ from tcexplore.ui.documents.kernel_words import links
 from tcexplore.ui.documents.labels import EXTERN, Labels, labels
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
+from tcexplore.ui.documents.reached import Measured, reached
 from tcexplore.ui.documents.roof import HIGHEST, LOWEST, Mark, Roof, draw
 from tcexplore.words.quantities import count, duration, size
 
@@ -32,6 +34,9 @@ HEIGHT, WIDEST = 9, 64
 
 Standing = tuple[Kernel, RooflinePoint]
 
+Reached = Mapping[Link, float | None]
+"""The FLOP/s that kernels were measured to reach."""
+
 
 def roofline(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
@@ -42,9 +47,15 @@ def roofline(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: i
     total = sum(point.implied_us for _, point in found)
     table = columns(HEAD, [_cells(*each, total, known) for each in found], [links(k) for k, _ in found], left=(0, 2))
     where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    measured = [(kernel, at) for kernel, point in found if (at := achieved(snapshot, kernel, point))]
     title = f"at least {duration(total / 1e6)} in all{where} · estimate"
-    above = about(snapshot, toggled, width)
-    return Parts(title, [fixed(above), fixed(table), fixed(_plots(found, known, width)), fixed(_whose(found, width))])
+    if measured:
+        title += f" · measured {duration(sum(at.timed.us for _, at in measured) / 1e6)}"
+    parts = (
+        about(snapshot, toggled, width), table, reached(measured, known, width),
+        _plots(found, measured, known, width), _whose(found, width),
+    )  # fmt: skip
+    return Parts(title, [fixed(part) for part in parts])
 
 
 def _cells(kernel: Kernel, point: RooflinePoint, total: float, known: Labels) -> Sequence[tuple[Span, ...]]:
@@ -63,18 +74,19 @@ def _flops(flops: int | None) -> str:
     return "–" if flops is None else f"{flops / 1e6:,.1f} M"
 
 
-def _plots(found: Sequence[Standing], known: Labels, width: int) -> Iterator[Row]:
+def _plots(found: Sequence[Standing], measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
     """A plot for each rate of arithmetic that a kernel with counted FLOPs could reach."""
     counted = [(kernel, point) for kernel, point in found if point.intensity]
     for precision in dict.fromkeys(point.precision for _, point in counted):
         same = [(kernel, point) for kernel, point in counted if point.precision == precision]
         yield BLANK
-        yield from _plot(same, known, min(width - 4, WIDEST))
+        at = {kernel_link(kernel): reach.compute for kernel, reach in measured}
+        yield from _plot(same, at, known, min(width - 4, WIDEST))
 
 
-def _plot(found: Sequence[Standing], known: Labels, cells: int) -> Iterator[Row]:
+def _plot(found: Sequence[Standing], at: Reached, known: Labels, cells: int) -> Iterator[Row]:
     point = found[0][1]
-    marks = [_mark(kernel, p, known) for kernel, p in found]
+    marks = [_mark(kernel, p, at, known) for kernel, p in found]
     roof = Roof(point.memory_peak, point.peak)
     rates = f"  {point.memory_peak / 1e12:.2f} TB/s · {point.peak / 1e12:.1f} TFLOP/s in {point.precision}"
     yield row((" roof", "heading"), (rates, "muted"))
@@ -84,10 +96,10 @@ def _plot(found: Sequence[Standing], known: Labels, cells: int) -> Iterator[Row]
     yield row(("  ", ""), (f"{left}{right:>{cells - len(left)}}", "dim"))
 
 
-def _mark(kernel: Kernel, point: RooflinePoint, known: Labels) -> Mark:
+def _mark(kernel: Kernel, point: RooflinePoint, at: Reached, known: Labels) -> Mark:
     label = known.kernel[kernel_link(kernel)]
     sign = EXTERN if label.extern else str(label.number) if label.number < 10 else "●"
-    return Mark(point.intensity or 0.0, sign, label.style)
+    return Mark(point.intensity or 0.0, sign, label.style, at.get(kernel_link(kernel)))
 
 
 def _whose(found: Sequence[Standing], width: int) -> Iterator[Row]:
@@ -97,7 +109,7 @@ def _whose(found: Sequence[Standing], width: int) -> Iterator[Row]:
         said = f"torch counts no FLOPs of {count(uncounted, 'kernel')}: only what they move bounds them here."
         yield from wrapped(said, width, "dim")
     said = (
-        "An estimate, nothing measured: the bytes are the scheduler's, each buffer once, the FLOPs torch's own count, "
-        "the rates the vendor's peaks. A launch takes some microseconds more; caches can make a kernel faster."
+        "The roof is an estimate, nothing measured: the bytes are the scheduler's, each buffer once, the FLOPs torch's "
+        "own count, the rates the vendor's peaks. A launch takes some microseconds more; caches make a kernel faster."
     )
     yield from wrapped(said, width, "dim")

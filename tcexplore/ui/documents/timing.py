@@ -9,8 +9,8 @@ from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.call_profile import call_profile
-from tcexplore.ui.documents.cuda_graphs import cuda_graphs, device
 from tcexplore.ui.documents.compile_time import compile_time
+from tcexplore.ui.documents.cuda_graphs import cuda_graphs, device
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.plot import Axis, axis, bars, beyond

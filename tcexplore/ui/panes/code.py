@@ -37,6 +37,12 @@ def _roofline(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> D
     return roofline(snapshot, toggled, width)
 
 
+def _tuning(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.tuning import tuning
+
+    return tuning(snapshot, toggled, width)
+
+
 def _over(s: Snapshot) -> tuple[object, ...]:
     """What every view is about: the kernels, or why there is nothing to show."""
     return s.kernels, s.wrappers, s.aten_graphs, s.graphs, s.skipped, s.complete, s.failed
@@ -44,11 +50,25 @@ def _over(s: Snapshot) -> tuple[object, ...]:
 
 def _about_device(s: Snapshot) -> tuple[object, ...]:
     """What the code is for, and what its assembler and its device make of it."""
-    return (*_over(s), s.target, s.lowered, s.not_lowered, s.asked, s.assembled, s.not_assembled, s.roofline)
+    return (
+        *_over(s),
+        s.target,
+        s.lowered,
+        s.not_lowered,
+        s.asked,
+        s.assembled,
+        s.not_assembled,
+        s.roofline,
+        s.kernel_times,
+    )
 
 
 def _about_fusion(s: Snapshot) -> tuple[object, ...]:
     return *_over(s), s.fusion, s.missing
+
+
+def _about_tuning(s: Snapshot) -> tuple[object, ...]:
+    return *_over(s), s.tuned
 
 
 def _has(s: Snapshot) -> bool:
@@ -65,5 +85,6 @@ CODE = PaneSpec(
         View("stages", _stages, _about_device, _has, frozenset({"statement", "kernel"})),
         View("resources", _resources, _about_device, _has, frozenset({"kernel"})),
         View("roofline", _roofline, _about_device, _has, frozenset({"kernel"})),
+        View("autotuning", _tuning, _about_tuning, _has, frozenset({"kernel"})),
     ),
 )

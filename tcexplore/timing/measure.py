@@ -19,6 +19,9 @@ from tcexplore.timing.workload import Workload
 FIRST_REPORT_S = 0.2
 """Seconds of pairs before the first estimate."""
 
+DOUBLINGS = 2
+"""Times that the time is doubled where it leaves the verdict undecided; more looks would find differences by chance."""
+
 PATIENCE_S = 10.0
 """After this many seconds a verdict may rest on few pairs."""
 
@@ -32,7 +35,8 @@ def measure(workload: Workload, emit: Emit, time_for: float | None, pause: Pause
 
     Emits `PairsMeasured` and `TimingEstimate`, or one `TimingSkipped`. `time_for` is in seconds from now: None goes
     on refining until the process is ended, 0 skips. It is exceeded where a first verdict takes longer: that needs 15
-    pairs and 5 of eager against eager, or 6 and 5 where calls are slow. What the person's code raises passes through.
+    pairs and 5 of eager against eager, or 6 and 5 where calls are slow; and doubled, twice at most, where the verdict
+    would be undecided. What the person's code raises passes through.
     `pause` is called between pairs.
     """
     if time_for == 0:
@@ -66,9 +70,14 @@ class _Measurement:
         self._sampler = Sampler(workload, machine.timer, machine.compiles, machine.seed)
         self._device = DeviceShare(machine, workload)
         self._worked = 0.0
+        self._verdict = ""
 
     def run(self) -> None:
         self._answer()
+        for _ in range(DOUBLINGS):
+            if self._over() and self._verdict == "undecided":
+                self._time_for = 2 * self._elapsed()
+                self._answer()
         while not self._over():
             self._refine()
 
@@ -110,7 +119,9 @@ class _Measurement:
             self._emit(chunk)
         if new and samples.measured.taken:
             self._device.sample(self._sampler)
-            self._emit(estimate(samples, self._conditions()))
+            drawn = estimate(samples, self._conditions())
+            self._verdict = drawn.verdict
+            self._emit(drawn)
 
     def _conditions(self) -> Conditions:
         machine, sampler, workload = self._machine, self._sampler, self._workload

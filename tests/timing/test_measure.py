@@ -209,3 +209,25 @@ def test_a_device_that_waits_for_launches_is_called_launch_bound():
     last = recorder.last
     assert (last.device_eager_us, last.device_compiled_us) == (400, 200)
     assert last.notes[0].startswith("launch-bound: the device works 200.0 of the 1000.0 µs")
+
+
+def interrupted(clock: SimulatedClock, nanoseconds: float) -> float:
+    """Two neighbours that take half of all blocks a time slice, for the first second."""
+    lost = clock.now < 1e9 and clock.rng.random() < 0.5
+    return nanoseconds * clock.rng.uniform(0.99, 1.01) + (4e6 if lost else 0.0)
+
+
+def test_a_verdict_left_undecided_gets_twice_the_time():
+    decided = simulate(1.3, heavy_tails, seconds=0.6, unit_ns=2e6)
+    doubled = simulate(1.3, interrupted, seconds=0.6, unit_ns=2e6)
+    assert "undecided" in [e.verdict for e in doubled.estimates]
+    assert doubled.last.verdict == decided.last.verdict == "faster"
+    assert doubled.last.pairs > 1.5 * decided.last.pairs
+
+
+def test_time_is_doubled_twice_and_no_more():
+    clock, recorder = simulated_clock(lambda c, ns: ns * c.rng.choice([1.0, 4.0])), Recorder()
+    timed = workload(lambda: clock.work(2e6), lambda: clock.work(2e6))
+    measure_on(simulated_machine(clock), timed, recorder, 1.0)
+    assert recorder.last.verdict == "undecided"
+    assert 4.0 <= clock.now / 1e9 < 4.6

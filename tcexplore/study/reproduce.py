@@ -51,6 +51,16 @@ def write(folder: str, job: Job, culprit: Step, machine: Standby | None) -> tupl
     return tuple(written)
 
 
+def free(folder: str) -> str:
+    """The folder, if writing into it overwrites nothing. Raises `ValueError` with a sentence otherwise."""
+    there = Path(folder.strip()).expanduser()
+    if not folder.strip():
+        raise ValueError("A folder is needed: it is made where there is none.")
+    if there.exists() and (not there.is_dir() or any(there.iterdir())):
+        raise ValueError(f"{there} is there already: nothing is overwritten, name another.")
+    return str(there)
+
+
 def _persons(job: Job, culprit: Step) -> dict[str, str]:
     """The file as it was run, and the local modules that it imported from beside or below it."""
     folder, files = os.path.dirname(job.file), {os.path.basename(job.file): job.source}

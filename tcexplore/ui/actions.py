@@ -9,7 +9,7 @@ from typing import Literal
 from textual.binding import Binding, BindingType
 
 Scope = Literal[
-    "view", "reading", "screen", "diff", "why", "target", "twice", "study", "matrix", "sweep", "cure", "app"
+    "view", "reading", "screen", "diff", "why", "target", "twice", "study", "matrix", "sweep", "blame", "cure", "app"
 ]
 
 
@@ -97,6 +97,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("u", "undo", "cure", "u", "undo", "Put your file back as it was before w", 2),
     Action("h,q", "leave", "cure", "h q", "back", "Back to the panes"),
     Action("M,q", "leave", "matrix", "M q", "back", "Back to the panes"),
+    Action("w", "write", "blame", "w", "write reproducer", "Write a folder that shows the fault by itself", 3),
+    Action("L,q", "leave", "blame", "L q", "back", "Back to the panes"),
+    Action("L", "study('blame')", "app", "L", "ladder", "Which layer crashes or computes something else", 15),
     Action("S,q", "leave", "sweep", "S q", "back", "Back to the panes"),
     Action("S", "study('sweep')", "app", "S", "sweep", "One dimension of the inputs at several sizes", 14),
     Action("M", "study('matrix')", "app", "M", "matrix", "Every mode and backend side by side", 9),

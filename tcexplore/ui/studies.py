@@ -46,5 +46,11 @@ def _sweep(*given: Any) -> AnyScreen:
     return SweepScreen(*given)
 
 
-SCREENS: dict[str, Callable[..., AnyScreen]] = {"matrix": _matrix, "sweep": _sweep}
+def _blame(*given: Any) -> AnyScreen:
+    from tcexplore.ui.screens.blame import BlameScreen
+
+    return BlameScreen(*given)
+
+
+SCREENS: dict[str, Callable[..., AnyScreen]] = {"matrix": _matrix, "sweep": _sweep, "blame": _blame}
 """Imported when they are asked for: the first frame does without them."""

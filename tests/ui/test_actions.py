@@ -11,6 +11,7 @@ from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.footer import footer
 from tcexplore.ui.line_view import LineView
 from tcexplore.ui.panes import PANES
+from tcexplore.ui.screens.blame import BlameScreen
 from tcexplore.ui.screens.diff import DiffScreen
 from tcexplore.ui.screens.help import text_of
 from tcexplore.ui.screens.main import MainScreen
@@ -32,10 +33,12 @@ _CLASSES = {
     "twice": TwiceScreen,
     "study": StudyScreen,
     "matrix": MatrixScreen,
+    "blame": BlameScreen,
     "sweep": SweepScreen,
     "app": ExplorerApp,
 }
-_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, StudyScreen, MatrixScreen, SweepScreen)
+_STUDIES = (StudyScreen, MatrixScreen, SweepScreen, BlameScreen)
+_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, *_STUDIES)
 
 
 def test_every_action_exists_where_its_key_is_bound():

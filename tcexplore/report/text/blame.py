@@ -12,6 +12,7 @@ from tcexplore import events as ev
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session.blame import EAGER, Step, culprit
 from tcexplore.words.accuracy import figures, sentence
+from tcexplore.words.blame import unjudged, verdict
 from tcexplore.words.paths import at, shown
 
 
@@ -37,20 +38,14 @@ def _row(step: Step) -> tuple[Text, Text, Text]:
 
 def _verdict(steps: Sequence[Step], stopped: bool) -> Iterable[RenderableType]:
     guilty = culprit(tuple(steps))
-    if guilty is None:
-        if stopped:
-            yield indented("stopped before the last rung", "yellow", by=0)
-        else:
-            yield indented("No layer is to blame: compiled runs, and the results are as good as eager's.", "bold", by=0)
-        unjudged = [step for step in steps if step.run.accuracy and step.run.accuracy.verdict == "not judged"]
-        if unjudged and unjudged[0].run.accuracy:
-            yield indented(f"But {sentence(unjudged[0].run.accuracy)}.", "yellow", by=0)
-        return
-    if guilty.rung is EAGER:
-        yield indented("It fails without any compiler: your own code, or its inputs, are at fault.", "bold red", by=0)
+    if guilty is None and stopped:
+        yield indented("stopped before the last rung", "yellow", by=0)
     else:
-        yield indented(f"To blame: {guilty.rung.layer}. Everything below it works.", "bold red", by=0)
-    yield from _why(guilty)
+        yield indented(verdict(steps), "bold red" if guilty else "bold", by=0)
+    if said := unjudged(steps):
+        yield indented(said, "yellow", by=0)
+    if guilty is not None:
+        yield from _why(guilty)
 
 
 def _why(guilty: Step) -> Iterable[RenderableType]:

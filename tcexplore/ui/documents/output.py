@@ -20,6 +20,8 @@ TEACHES = "What your program prints shows here, stderr told apart, and its trace
 
 BLAME = {"person": "in your file or the arguments", "compiler": "in torch or the worker, not in your file"}
 
+LADDER = "L: which layer of the compiler is it?"
+
 STDERR = "▎"
 """Stands before each line of stderr."""
 
@@ -54,6 +56,8 @@ def _failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
     yield from wrapped(failed.message, width, "strong", indent=2, location=at, links=links)
     if failed.hint:
         yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ", location=at, links=links)
+    if failed.blame == "compiler":
+        yield from wrapped(LADDER, width, "ok", indent=2, lead="try ")
     yield BLANK
     for line in failed.traceback.splitlines():
         yield row((f"  {line}", "muted"), location=at, links=links, copy=line)

@@ -27,6 +27,8 @@ def accuracy(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(difference, width, "warn", lead="! ")
     if said := words.conditions(found):
         yield from wrapped(said, width, "muted")
+    if found.verdict not in (*words.GOOD, "not judged"):
+        yield from wrapped("L: which layer of the compiler does that?", width, "ok", lead="try ")
 
 
 def memory(snapshot: Snapshot, width: int) -> Iterator[Row]:

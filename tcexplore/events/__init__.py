@@ -58,7 +58,6 @@ if TYPE_CHECKING:
         Condition,
         EntryAsked,
         FrameAsked,
-        Question,
         Specialised,
         Symbol,
         SymbolsFound,
@@ -90,7 +89,7 @@ if TYPE_CHECKING:
         Vectors,
     )
     from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
-    from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job, decode_question
+    from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job
 else:
     # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
     # a run needs.
@@ -127,9 +126,9 @@ __all__ = [
     "FxNode", "GraphBreak", "GraphCaptured", "GraphOfRegion", "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job",
     "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine", "KernelNotAssembled", "KernelRunnable",
     "KernelTimed", "Location", "Memory", "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned",
-    "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Question", "Recompiled", "RegionCompiled", "RegionMade",
+    "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "RegionCompiled", "RegionMade",
     "RegionSeen", "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed",
     "SourceRead", "Specialised", "Stage", "Standby", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered",
     "TargetSkipped", "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne",
-    "clean", "decode", "decode_job", "decode_question", "encode",
+    "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

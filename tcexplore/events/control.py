@@ -49,6 +49,17 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Front end to a run that is under way: would these inputs (`f32[33,512]`, `lr=0.01`) recompile?
+
+    Answered with a `WouldRecompile` of the same `number`, between two things that the run does.
+    """
+
+    number: int
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
     """Worker to front end, before torch is imported: the protocol it speaks."""
 
@@ -83,7 +94,7 @@ class Exited:
 
 
 Order = Seat | Signal
-Asked = Switch | Hold
+Asked = Switch | Hold | Question
 Report = Hello | Ready | Seated | Exited | Failed
 
 
@@ -95,7 +106,7 @@ def decode_order(body: bytes) -> Order:
 
 def decode_asked(body: bytes) -> Asked:
     """What a run is asked for after its job, its text as it was sent. Raises `ProtocolError`."""
-    asked: Asked = decode(body, {"Switch": Switch, "Hold": Hold}, text=str)
+    asked: Asked = decode(body, {"Switch": Switch, "Hold": Hold, "Question": Question}, text=str)
     return asked
 
 

@@ -182,3 +182,5 @@ class FrameEntered(Event):
     accumulated_limit: int | None = None
     limit_hit: str = ""
     raises: bool = False
+    call: int | None = None
+    """The file's call that was being made, from 1; the session counts it, None in a script."""

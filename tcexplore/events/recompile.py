@@ -79,14 +79,6 @@ class SymbolsFound(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """Front end to worker, while a run goes on: would these inputs (`f32[33,512]`, `lr=0.01`) recompile?"""
-
-    number: int
-    inputs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EntryAsked:
     """One cache entry: whether it `matches`, else the guard that would fail first."""
 

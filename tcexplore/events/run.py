@@ -65,6 +65,8 @@ class Job:
     in the time that a compiled call takes, in the place of timing eager against compiled."""
     overlay: tuple[tuple[str, str], ...] = ()
     """Paths of local modules, each with the text that it is imported with instead of its own."""
+    would: tuple[str, ...] = ()
+    """Inputs (`f32[33,512], True`) of which to tell, once everything is compiled, whether they would recompile."""
     switchable: bool = False
     """Whether a `Switch` to another target may follow: the run keeps its graphs for that."""
 

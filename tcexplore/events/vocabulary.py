@@ -40,7 +40,6 @@ from tcexplore.events.passes import (
     PassRun,
 )
 from tcexplore.events.recompile import (
-    Question,
     SymbolsFound,
     WouldRecompile,
 )
@@ -160,9 +159,3 @@ def decode_job(body: bytes) -> Job:
     """The job in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
     job: Job = _decode(body, {"Job": Job}, text=str)
     return job
-
-
-def decode_question(body: bytes) -> Question:
-    """The question in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
-    question: Question = _decode(body, {"Question": Question}, text=str)
-    return question

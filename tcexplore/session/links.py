@@ -16,8 +16,8 @@ class Link(NamedTuple):
 
     `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
     (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `statement` (the same, the kernel's
-    name and a line of its source), `break` (file, line and kind) or
-    `guard` (graph id, guard kind and source).
+    name and a line of its source), `break` (file, line and kind), `guard` (graph id, guard kind and source) or
+    `entry` (a cache entry: its compile id).
     """
 
     kind: str
@@ -59,6 +59,11 @@ def break_link(found: ev.GraphBreak) -> Link:
 def guard_link(graph: str, guard: ev.Guard) -> Link:
     """A guard of the graph with this compile id."""
     return Link("guard", graph, f"{guard.kind} {guard.source}")
+
+
+def entry_link(graph: str) -> Link:
+    """The cache entry with this compile id."""
+    return Link("entry", graph, "")
 
 
 class Index:

@@ -197,20 +197,33 @@ def _finished(snapshot: Snapshot, _: ev.Finished) -> Snapshot:
     return replace(snapshot, status="failed" if snapshot.failed else "ok", phase="")
 
 
-@cache
-def _steps() -> dict[type, Step]:
+def _entered(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
+    """A frame is entered in a call of which nothing is heard before it is over."""
+    if snapshot.entry is None or snapshot.entry.kind != "script":
+        event = replace(event, call=1 + sum(call.what == "compiled" for call in snapshot.calls))
+    return replace(snapshot, frames=(*snapshot.frames, event))
+
+
+def _of_dynamo() -> dict[type, Step]:
     return {
-        ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
-        ev.EntryFound: _set("entry"),
         ev.GraphCaptured: _append("graphs"),
         ev.GraphBreak: _break,
         ev.FrameSkipped: _append("skipped"),
         ev.OpsOutside: _set("outside"),
         ev.GuardsInstalled: _append("guards"),
         ev.Recompiled: _append("recompiles"),
-        ev.FrameEntered: _append("frames"),
+        ev.FrameEntered: _entered,
         ev.SymbolsFound: _append("symbols"),
         ev.WouldRecompile: _append("would"),
+    }
+
+
+@cache
+def _steps() -> dict[type, Step]:
+    return {
+        ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
+        ev.EntryFound: _set("entry"),
+        **_of_dynamo(),
         **{getattr(ev, name): _code for name in FIELDS},
         ev.DeviceAsked: _append("asked"),
         ev.CacheUsed: _append("caches"),

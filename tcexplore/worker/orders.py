@@ -1,4 +1,4 @@
-"""What the front end asks of a run after its job: to show the code for another target, to pause its timing."""
+"""What the front end asks of a run after its job: the code for another target, a pause, an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 
 from tcexplore.events import ProtocolError
-from tcexplore.events.control import Asked, Hold, Switch, decode_asked
+from tcexplore.events.control import Asked, Hold, Question, Switch, decode_asked
 from tcexplore.worker.link import receive
 
 
@@ -19,6 +19,8 @@ class Orders:
         self._sock = sock
         self._asked: queue.SimpleQueue[Asked] = queue.SimpleQueue()
         self._held = False
+        self._kept: list[Asked] = []
+        """What was read before its turn."""
 
     def listen(self) -> None:
         """Take orders until the other side is gone or sends what is none."""
@@ -26,15 +28,21 @@ class Orders:
             while (frame := receive(self._sock)) is not None:
                 self._asked.put(decode_asked(frame.body))
 
-    def wait(self, seconds: float = 0.0) -> Switch | None:
-        """The last `Switch` that came, for which this waits up to `seconds`, and longer while the run is held."""
+    def wait(self, seconds: float = 0.0) -> Switch | Question | None:
+        """The next `Question`, else the last `Switch` that came, for which this waits up to `seconds`, and longer
+        while the run is held."""
         until = time.monotonic() + seconds
         found: Switch | None = None
         while (asked := self._next(found, until)) is not None:
             if isinstance(asked, Hold):
                 self._held = asked.held
-            else:
+            elif isinstance(asked, Switch):
                 found = asked
+            elif found is None:
+                return asked
+            else:
+                self._kept.append(asked)
+                break
         return found
 
     def _next(self, found: Switch | None, until: float) -> Asked | None:
@@ -44,6 +52,8 @@ class Orders:
 
     def _get(self, seconds: float | None) -> Asked | None:
         """The next order within so many seconds; None waits for it."""
+        if self._kept:
+            return self._kept.pop()
         try:
             return self._asked.get(block=seconds != 0.0, timeout=seconds)
         except queue.Empty:

@@ -30,8 +30,10 @@ from tcexplore.events import (
     SourceRead,
     TimingSkipped,
 )
+from tcexplore.events.control import Question
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import process, settings
+from tcexplore.worker.asking import Asking
 from tcexplore.worker.beside import Beside
 from tcexplore.worker.dynamo_settings import DynamoSettings
 from tcexplore.worker.examination import Examination
@@ -71,6 +73,7 @@ class Run:
         self._orders = orders
         self._loaded = frozenset(sys.modules)
         self._hooks = Hooks(self.emit)
+        self._asking = Asking(self._hooks, self.project, job)
 
     def do(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, time it."""
@@ -128,9 +131,11 @@ class Run:
         examination = Examination(program, self._hooks, self._heard)
         self._calls(program, "compiled", program.compiled)
         examination.compiled()
+        self._asking.about(program, self._frames.graphs)
         self._say_modules()
         self._say_sources()
         process.be_quiet()
+        self._asking.answer_job()
         self._beside.lower(self.progress.enter)
         if self.job.examine:
             self.progress.enter("accuracy")
@@ -178,12 +183,17 @@ class Run:
         compare_with_before(before, program, mutates, self._hooks, self.job.time_for)
 
     def _obey(self, seconds: float) -> bool:
-        """Wait for an order at most so long, and do what it asks for; returns whether there was one."""
-        switch = self._orders.wait(seconds)
-        if switch is not None:
-            self._beside.switch(switch.target, self.progress.enter)
-            self.progress.enter("timing")
-        return switch is not None
+        """Wait for an order at most so long, and do what it and those behind it ask for; returns whether there was
+        one."""
+        order = first = self._orders.wait(seconds)
+        while order is not None:
+            if isinstance(order, Question):
+                self._asking.answer(order)
+            else:
+                self._beside.switch(order.target, self.progress.enter)
+                self.progress.enter("timing")
+            order = self._orders.wait()
+        return first is not None
 
     def _say_outside(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.outside import measure

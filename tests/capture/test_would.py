@@ -13,7 +13,8 @@ from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.project import Project
 from tcexplore.capture.would.answer import Would
 from tcexplore.capture.would.typed import call_from_typed
-from tcexplore.events import FrameAsked, Question
+from tcexplore.events import FrameAsked
+from tcexplore.events.control import Question
 from tests.capture import guarded, would_models
 from tests.capture.dynamo import at, watching
 from tests.capture.would_really import agree, cases

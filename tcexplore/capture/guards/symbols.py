@@ -77,7 +77,7 @@ class _Symbols:
         symbols = tuple(self._symbol(env, known, name) for name in env.var_to_range)
         if graph and (symbols or known.zero_one) and graph != self._said:
             self._said = graph
-            self._hooks.emit(SymbolsFound(graph=graph, symbols=symbols, zero_one=tuple(known.zero_one)))
+            self._hooks.emit(SymbolsFound(graph=graph, symbols=symbols, zero_one=tuple(dict.fromkeys(known.zero_one))))
 
     def _of(self, env: Any) -> _Seen:
         return self._seen.setdefault(env, _Seen())
@@ -106,10 +106,11 @@ class _Symbols:
         value = env.replacements.get(symbol)
         if value is None or value.free_symbols:
             return
+        deciding = [g for g in env.guards if _decides(g.expr, value)]
+        guard = next((g for g in deciding if symbol in g.expr.free_symbols), deciding[0] if deciding else None)
         stacks = getattr(env, "specialization_stacks", {})
         frames = (self._project.frames(stacks.get(source)) for source in env.var_to_sources.get(symbol, ()))
-        guard = next((g for g in env.guards if symbol in g.expr.free_symbols and _decides(g.expr, symbol)), None)
-        place = next((found[-1] for found in frames if found), None) or (guard and self._place(guard))
+        place = (guard and self._place(guard)) or next((found[-1] for found in frames if found), None)
         reason = "" if guard is None else _written(guard.expr)
         yield Specialised(value=str(value), reason=reason, location=place, user_code=self._project.line(place))
 
@@ -139,9 +140,9 @@ def _readable(source: Any) -> str:
     return readable_source(name() if callable(name) else name)  # a method before torch 2.12
 
 
-def _decides(expression: Any, symbol: Any) -> bool:
-    """Whether a guard leaves a symbol one value: an equation with nothing but numbers besides."""
-    return isinstance(expression, sympy.Eq) and expression.free_symbols == {symbol}
+def _decides(expression: Any, value: Any) -> bool:
+    """Whether a guard makes a symbol this number: one that is equal to it may have been made so in its place."""
+    return isinstance(expression, sympy.Eq) and len(expression.free_symbols) == 1 and value in expression.args
 
 
 def _written(expression: Any) -> str:

@@ -16,7 +16,8 @@ from tcexplore.capture.would.binding import Entered, UnknownEntryError, entered
 from tcexplore.capture.would.dynamic import would_be_dynamic
 from tcexplore.capture.would.entries import asked, entries_of, limit_hit, stance
 from tcexplore.capture.would.typed import call_from_typed
-from tcexplore.events import FrameAsked, Location, Question, WouldRecompile
+from tcexplore.events import FrameAsked, Location, WouldRecompile
+from tcexplore.events.control import Question
 
 RESUMED = "its inputs come out of running what stands before it"
 CALLED = "it is called from outside the graphs: its inputs come out of running"

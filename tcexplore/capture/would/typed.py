@@ -11,6 +11,7 @@ import torch
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.inputs import describe, described
 from tcexplore.capture.entry.spec import named_argument, value_from
+from tcexplore.events.inputs import parted
 
 _STRIDES = re.compile(
     r"(?P<tensor>[a-z]\w*\s*\[[\d\s,]*\])(?:\s+strides?\s*\[(?P<strides>[\d\s,]*)\])?(?P<grad>\s+grad)?"
@@ -61,7 +62,7 @@ class _Typed:
         if found:
             return _tensor(found, text, own if isinstance(own, torch.Tensor) else None)
         if text[:1] in _CLOSING and text[-1:] == _CLOSING[text[:1]]:
-            return _CONTAINERS[text[0]](self, _split(text[1:-1]), own)
+            return _CONTAINERS[text[0]](self, parted(text[1:-1]), own)
         return value_from(text, text, None)
 
     def items(self, texts: list[str], own: Any) -> list[Any]:
@@ -84,17 +85,6 @@ _CONTAINERS: dict[str, Callable[[_Typed, list[str], Any], Any]] = {
     "(": lambda made, texts, own: tuple(made.items(texts, own)),
     "{": lambda made, texts, own: made.mapping(texts, own),
 }
-
-
-def _split(text: str) -> list[str]:
-    """The items of a container's text, parted at its own commas."""
-    items, depth, last = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "[({") - (character in "])}")
-        if character == "," and depth == 0:
-            items.append(text[last:at])
-            last = at + 1
-    return [item for item in (*items, text[last:]) if item.strip()]
 
 
 def _tensor(found: re.Match[str], text: str, own: torch.Tensor | None) -> torch.Tensor:

@@ -13,12 +13,57 @@ def _guards(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
     return guards(snapshot, toggled, width)
 
 
+def _lineage(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.lineage import lineage_view
+
+    return lineage_view(snapshot, toggled, width)
+
+
+def _symbols(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.symbols import symbols
+
+    return symbols(snapshot, toggled, width)
+
+
+def _would(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.would import would
+
+    return would(snapshot, toggled, width)
+
+
 def _about(s: Snapshot) -> tuple[object, ...]:
     return s.guards, s.recompiles, s.graphs, s.skipped, s.complete, s.failed, s.missing
+
+
+def _about_lineage(s: Snapshot) -> tuple[object, ...]:
+    # A span of the compile arrives with every step of it; only its end says what an entry cost.
+    return (*_about(s), s.frames, s.calls, s.region_compiles, len(s.phases) if s.complete else 0)
+
+
+def _about_symbols(s: Snapshot) -> tuple[object, ...]:
+    return *_about(s), s.symbols, s.frames
+
+
+def _about_would(s: Snapshot) -> tuple[object, ...]:
+    return *_about(s), s.would, s.frames, s.entry
 
 
 def _has(s: Snapshot) -> bool:
     return bool(s.guards or s.recompiles)
 
 
-GUARDS = PaneSpec("guards", 4, "Guards", (View("guards", _guards, _about, _has, frozenset({"guard"})),))
+def _has_would(s: Snapshot) -> bool:
+    return _has(s) or bool(s.would)
+
+
+GUARDS = PaneSpec(
+    "guards",
+    4,
+    "Guards",
+    (
+        View("guards", _guards, _about, _has, frozenset({"guard"})),
+        View("lineage", _lineage, _about_lineage, _has, frozenset({"entry", "guard"})),
+        View("symbols", _symbols, _about_symbols, _has),
+        View("would it?", _would, _about_would, _has_would, frozenset({"entry"})),
+    ),
+)

@@ -1,0 +1,90 @@
+"""What keeps sizes and numbers from recompiling, offered only where it applies to what happened in this run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcexplore import events as ev
+from tcexplore.session.recompiles import once_each
+from tcexplore.session.snapshot import Snapshot
+
+MARK_DYNAMIC, MARK_UNBACKED, DYNAMIC, BUCKETS, TENSOR = "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"
+_PARTS = (".", "[")
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """`name` is one of the names above; `what` (and `dim`) is what it is for, `values` those that recompiled.
+
+    `line` is where the person's code made it necessary, `blocked` the place that specialises it and has to go first.
+    """
+
+    name: str
+    what: str
+    dim: int | None = None
+    values: tuple[str, ...] = ()
+    location: ev.Location | None = None
+    blocked: ev.Specialised | None = None
+
+
+def shape_cures(snapshot: Snapshot) -> tuple[Cure, ...]:
+    """The cures for the sizes and numbers that made this run recompile, or that were specialised in it."""
+    sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
+    numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
+    resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
+    for found, _ in once_each(snapshot):
+        if found.graph in resumed or not _is_argument(found):
+            continue
+        if found.kind == "size" and found.dim is not None:
+            sizes[found.what, found.dim].append(found)
+        elif found.kind == "float":
+            numbers[found.what].append(found)
+    cures = [cure for (what, dim), causes in sizes.items() for cure in _for_size(snapshot, what, dim, causes)]
+    cures += [
+        Cure(TENSOR, what, values=_values(causes), location=causes[0].location) for what, causes in numbers.items()
+    ]
+    return (*cures, *_specialised(snapshot, {(cure.what, cure.dim) for cure in cures}))
+
+
+def _for_size(snapshot: Snapshot, what: str, dim: int, causes: list[ev.Recompiled]) -> Iterator[Cure]:
+    values, place, config = _values(causes), causes[0].location, snapshot.config
+    blocked = _specialisation(snapshot, what, dim)
+    small = {"0", "1"} & set(values)
+    if config.dynamic is None and blocked is None:
+        yield Cure(MARK_DYNAMIC, what, dim, values, place)
+        yield Cure(DYNAMIC, what, dim, values, place)
+    if small and blocked is None:
+        yield Cure(MARK_UNBACKED, what, dim, values, place)
+    if blocked is not None or config.dynamic is False or small:
+        yield Cure(BUCKETS, what, dim, values, place, blocked)
+
+
+def _specialised(snapshot: Snapshot, known: set[tuple[str, int | None]]) -> Iterator[Cure]:
+    """Symbols that became numbers without a recompile having told of it yet."""
+    for found in snapshot.symbols:
+        for symbol in found.symbols:
+            for source in symbol.sources[:1] if symbol.specialised else ():
+                if source.what == "size" and (source.name, source.dim) not in known:
+                    known.add((source.name, source.dim))
+                    place = symbol.specialised[0].location
+                    yield Cure(BUCKETS, source.name, source.dim, (symbol.hint,), place, symbol.specialised[0])
+
+
+def _specialisation(snapshot: Snapshot, what: str, dim: int) -> ev.Specialised | None:
+    """Where the size was made a number although it was dynamic."""
+    for found in reversed(snapshot.symbols):
+        for symbol in found.symbols:
+            if symbol.specialised and any((s.name, s.dim, s.what) == (what, dim, "size") for s in symbol.sources):
+                return symbol.specialised[0]
+    return None
+
+
+def _values(causes: list[ev.Recompiled]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for found in causes for value in (found.old, found.new) if value))
+
+
+def _is_argument(found: ev.Recompiled) -> bool:
+    """What the person passes by its own name: only that can be marked or turned into a tensor where it is made."""
+    return found.origin == "argument" and not any(part in found.what for part in _PARTS)

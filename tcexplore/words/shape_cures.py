@@ -1,0 +1,55 @@
+"""The cures for sizes and numbers that recompile, as what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tcexplore.session.shape_cures import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, Cure
+from tcexplore.words.paths import at
+
+
+def said(cure: Cure, file: str) -> str:
+    """What to write, and what it does."""
+    return _SAID[cure.name](cure, file)
+
+
+def _mark_dynamic(cure: Cure, _: str) -> str:
+    return (
+        f"torch._dynamo.mark_dynamic({cure.what}, {cure.dim}) before the call: one graph for every size from 2 on, from the "
+        "first compile. It is an error if the code specialises the size."
+    )
+
+
+def _dynamic(_: Cure, __: str) -> str:
+    return "torch.compile(..., dynamic=True), --dynamic on here: every size is a symbol from the first compile on."
+
+
+def _mark_unbacked(cure: Cure, _: str) -> str:
+    return (
+        f"torch._dynamo.decorators.mark_unbacked({cure.what}, {cure.dim}): one graph for sizes 0 and 1 too. It is an "
+        "error where the code decides something by the size."
+    )
+
+
+def _buckets(cure: Cure, file: str) -> str:
+    sizes = f" ({', '.join(cure.values)} so far)" if len(cure.values) > 1 else ""
+    padded = f"Pad {cure.what} in dimension {cure.dim} to a short list of sizes{sizes}: one graph for each of them."
+    if cure.blocked is None:
+        return padded
+    where = at(cure.blocked.location, file)
+    return (
+        f"{where or 'The code'} makes it the number {cure.blocked.value} (`{cure.blocked.reason}`), so a dynamic size "
+        f"does not help as long as it does. {padded}"
+    )
+
+
+def _tensor(cure: Cure, _: str) -> str:
+    return (
+        f"Pass {cure.what} as a tensor, torch.tensor({cure.values[0] if cure.values else '...'}): its value is not "
+        "guarded. As a float it is compiled once more when it first changes."
+    )
+
+
+_SAID: dict[str, Callable[[Cure, str], str]] = {
+    MARK_DYNAMIC: _mark_dynamic, DYNAMIC: _dynamic, MARK_UNBACKED: _mark_unbacked, BUCKETS: _buckets, TENSOR: _tensor,
+}  # fmt: skip

@@ -27,6 +27,7 @@ ROOMS = (
     "inductor.autotuning",
     "inductor.cuda_graphs",
     "dynamo.outside",
+    "dynamo.break_costs",
 )
 """Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.
 

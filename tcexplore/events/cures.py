@@ -25,14 +25,15 @@ class BreakCost:
 class BreaksCosted(Event):
     """What each break costs, and `total_us` of a whole unit measured alike; `units` of them were.
 
-    `elsewhere_us` was spent between graphs and belongs to no break by itself: where a whole function runs as plain
-    Python and several breaks may be the reason.
+    `elsewhere_us` was spent between two graphs of which neither names a break, `around_us` before the first and behind
+    the last graph of a call: where a break made Dynamo give a whole function up, they are what it costs.
     """
 
     costs: tuple[BreakCost, ...]
     total_us: float
     units: int
     elsewhere_us: float = 0.0
+    around_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ class Program:
     def workload(self, mutates: bool) -> Workload:
         """All calls as one unit to time; `mutates` when a call changes its inputs."""
         return Workload(
-            eager=partial(self._all, self.eager),
-            compiled=partial(self._all, self.compiled),
+            eager=partial(self.unit, self.eager),
+            compiled=partial(self.unit, self.compiled),
             reset=self.restore if mutates or self.train else None,
             calls=len(self.entry.calls),
             train=self.train,
@@ -97,7 +97,8 @@ class Program:
         again: Function = torch.compile(self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph)
         return again
 
-    def _all(self, function: Function) -> None:
+    def unit(self, function: Function) -> None:
+        """Every call of the file's, once."""
         for call in self.entry.calls:
             self.call(function, call)
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tcexplore.capture import phases
+from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frames import FrameCounter
 from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.find import find
@@ -168,6 +169,8 @@ class Run:
         workload = program.workload(mutates)
         self._hooks.guarded("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
         program.restore()
+        self._hooks.guarded(break_costs.FACT, "torch.profiler:profile  ", self._say_costs, program)
+        program.restore()
         self._hooks.guarded("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
         program.restore()
         self.progress.enter("timing")
@@ -199,6 +202,10 @@ class Run:
         from tcexplore.capture.dynamo.outside import measure
 
         self.emit(measure(workload.compiled))
+
+    def _say_costs(self, program: Program) -> None:
+        if self.job.examine and break_costs.broke():
+            self._hooks.emit(break_costs.measure(program.unit, program.compiled, program.restore))
 
     def _say_call(self, workload: Workload) -> None:
         from tcexplore.capture.inductor.call_profile import profile_call

@@ -19,7 +19,7 @@ FACT = "ops outside the graphs"
 SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 
 _GRAPH = "__compiled_fn"
-_MARK = "tcexplore: graph"
+MARK = "tcexplore: graph"
 _REGION = "Torch-Compiled Region"
 _BACKWARD = "CompiledFunctionBackward"
 _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")
@@ -55,9 +55,9 @@ def measure(call: Callable[[], object]) -> OpsOutside:
     if _graphs is None:
         raise OutsideUnknownError(f"this torch has no {SYMBOL}")
     with quiet_profiler(), _marked(_graphs):
-        events = _profiled(call)
+        events = profiled(call)
     regions = sum(event.name.startswith(_REGION) for event in events)
-    if not regions and any(event.name == _MARK for event in events):
+    if not regions and any(event.name == MARK for event in events):
         raise OutsideUnknownError(f"this torch's profiler shows no {_REGION!r}")
     return OpsOutside(ops=_outside(events), regions=regions)
 
@@ -86,7 +86,7 @@ def _marking(graph: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(graph, updated=())
     def marked(*args: Any, **kwargs: Any) -> Any:
-        with record_function(_MARK):
+        with record_function(MARK):
             return graph(*args, **kwargs)
 
     undisturbed: Callable[..., Any] = disable(marked)
@@ -106,7 +106,8 @@ def quiet_profiler() -> Iterator[None]:
             del os.environ[name]
 
 
-def _profiled(call: Callable[[], object]) -> list[Any]:
+def profiled(call: Callable[[], object]) -> list[Any]:
+    """The events of one call."""
     from torch import cuda
     from torch.profiler import ProfilerActivity, profile
 
@@ -119,13 +120,19 @@ def _profiled(call: Callable[[], object]) -> list[Any]:
 def _outside(events: list[Any]) -> tuple[tuple[str, int, float], ...]:
     counts: dict[str, int] = defaultdict(int)
     times: dict[str, float] = defaultdict(float)
+    for name, _, microseconds in outside_ops(events):
+        counts[name] += 1
+        times[name] += microseconds
+    return tuple((name, counts[name], times[name]) for name in sorted(times, key=lambda name: -times[name]))
+
+
+def outside_ops(events: list[Any]) -> Iterator[tuple[str, float, float]]:
+    """The ops outside every marked graph: name, when it began and how long it took, in microseconds."""
     for event in events:
         found = _OP.match(event.name)
         if found and not any(map(_covers, _callers(event))):
-            name = ".".join(found.groups())
-            counts[name] += 1
-            times[name] += event.cpu_time_total + getattr(event, "device_time_total", 0.0)
-    return tuple((name, counts[name], times[name]) for name in sorted(times, key=lambda name: -times[name]))
+            took = event.cpu_time_total + getattr(event, "device_time_total", 0.0)
+            yield ".".join(found.groups()), event.time_range.start, took
 
 
 def _callers(event: Any) -> Iterator[Any]:
@@ -137,4 +144,4 @@ def _callers(event: Any) -> Iterator[Any]:
 
 def _covers(caller: Any) -> bool:
     """Whether what this event called needs no mention: it is in a graph, or part of another op."""
-    return caller.name == _MARK or caller.name.startswith(_BACKWARD) or bool(_OP.match(caller.name))
+    return caller.name == MARK or caller.name.startswith(_BACKWARD) or bool(_OP.match(caller.name))

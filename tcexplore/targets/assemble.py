@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import platformdirs
 
@@ -25,12 +25,47 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 ORDER = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
-class Assembler:
-    """One assembling process, started when first needed and again after it died. Not for several threads at once."""
+class Process(Protocol):
+    """An assembling process, as `subprocess.Popen` is one."""
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+    @property
+    def stdin(self) -> IO[str] | None: ...
+    @property
+    def stdout(self) -> IO[str] | None: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def terminate(self) -> None: ...
+    def wait(self) -> int: ...
+
+
+def spawned(said: IO[str]) -> Process:
+    """A new Python, which has to import torch first; what it says beside its answers goes to `said`."""
+    path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "tcexplore.targets.assembler"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=said,
+        text=True,
+        env={**os.environ, **own_cache(), "PYTHONPATH": path},
+    )
+
+
+class Assembler:
+    """One assembling process, started when first needed and again after it died. Not for several threads at once.
+
+    `start` makes the first process; those after it are new Pythons.
+    """
+
+    def __init__(self, start: Callable[[IO[str]], Process] = spawned) -> None:
+        self._process: Process | None = None
+        self._start = start
         self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as this does
+
+    def start(self) -> None:
+        """Have the process ready ahead of the first kernel."""
+        self._started()
 
     def assemble(self, kernel: Kernel, target: Target, name: str = "", first: int = 100) -> Iterator[Event]:
         """A `KernelAssembled` for each of the `first` autotuning configurations of a Triton kernel, or one
@@ -75,16 +110,10 @@ class Assembler:
         self.close()
         return {"error": f"the assembling process ended with code {process.returncode}: {self._last_words()}"}
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> Process:
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tcexplore.targets.assembler"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._said,
-                text=True,
-                env={**os.environ, **_environment()},
-            )
+            self._process = self._start(self._said)
+            self._start = spawned
         return self._process
 
     def _last_words(self) -> str:
@@ -115,11 +144,9 @@ def _whole(source: str) -> tuple[str, int]:
     return _imports() + source, _imports().count("\n")
 
 
-def _environment() -> dict[str, str]:
-    """Where the process finds this package, and a cache of its own: its line information is not Triton's."""
-    cache_dir = Path(platformdirs.user_cache_dir("tcexplore")) / "triton"
-    path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
-    return {"PYTHONPATH": path, "TRITON_CACHE_DIR": str(cache_dir)}
+def own_cache() -> dict[str, str]:
+    """An assembling process has a cache of its own: its line information is not Triton's."""
+    return {"TRITON_CACHE_DIR": str(Path(platformdirs.user_cache_dir("tcexplore")) / "triton")}
 
 
 @cache

@@ -12,9 +12,10 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 from unittest import mock
 
 import torch._inductor.config as inductor_config
@@ -28,12 +29,17 @@ _METADATA = ("shared", "num_warps", "num_stages", "num_ctas")
 _STATIC = ("use_static_cuda_launcher", "use_static_triton_launcher")
 
 
-def serve() -> None:
-    """Answer requests until the other side closes. What compilers print goes to stderr."""
-    _keep_lines()
+def main() -> None:
+    """Serve over the standard streams. What compilers print goes to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for line in sys.stdin:
+    serve(sys.stdin, answers)
+
+
+def serve(requests: Iterable[str], answers: IO[str]) -> None:
+    """Answer requests until the other side closes."""
+    _keep_lines()
+    for line in requests:
         try:
             answer = _assemble(**json.loads(line))
         except Exception as error:
@@ -92,4 +98,4 @@ def _compiled(tuner: Any, config: Any, target: Target) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve()
+    main()

@@ -23,7 +23,8 @@ stands for all."""
 class Assembly:
     """Assembles Triton kernels for `target` in a thread of its own, one after the other, as they are handed to it."""
 
-    def __init__(self, target: Target, emit: Emit) -> None:
+    def __init__(self, assembler: Assembler, target: Target, emit: Emit) -> None:
+        self._assembler = assembler
         self._target = target
         self._emit = emit
         self._waiting: queue.SimpleQueue[Kernel | None] = queue.SimpleQueue()
@@ -42,23 +43,19 @@ class Assembly:
         self._waiting.put(kernel)
 
     def finish(self) -> None:
-        """Wait until everything that was handed over is assembled; no process is left."""
+        """Wait until everything that was handed over is assembled."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
             self._thread = None
 
     def _work(self) -> None:
-        assembler = Assembler()
-        try:
-            while (kernel := self._waiting.get()) is not None:
-                self._assemble(assembler, kernel)
-        finally:
-            assembler.close()
+        while (kernel := self._waiting.get()) is not None:
+            self._assemble(kernel)
 
-    def _assemble(self, assembler: Assembler, kernel: Kernel) -> None:
+    def _assemble(self, kernel: Kernel) -> None:
         try:
-            for event in assembler.assemble(kernel, self._target, first=FIRST):
+            for event in self._assembler.assemble(kernel, self._target, first=FIRST):
                 self._emit(event)
         except Exception as error:
             self._emit(not_assembled(kernel, self._target.key, error))

@@ -16,6 +16,7 @@ from tcexplore.targets.table import NATIVE, TargetError, find
 from tcexplore.targets.tag import tagged
 
 if TYPE_CHECKING:
+    from tcexplore.targets.assemble import Assembler
     from tcexplore.targets.companion import Companion
     from tcexplore.targets.table import Target
     from tcexplore.worker.assembly import Assembly
@@ -35,10 +36,16 @@ class Beside:
         self._emit = emit
         self._companion: Companion | None = None
         self._assembly: Assembly | None = None
+        self._assembler: Assembler | None = None
         self._lowered: set[str] = set()
         self._cpp: list[Kernel] = []
         self._here: list[Kernel] = []
         self._wrappers: list[Wrapper] = []
+
+    def get_ready(self) -> None:
+        """Have an assembling process wait where a target is asked for; before anything is installed."""
+        if self._config.target != NATIVE:
+            self._assembler = _ready()
 
     def install(self, hooks: Hooks, project: Project) -> None:
         """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
@@ -79,11 +86,15 @@ class Beside:
             self._assembly.finish()
 
     def _lower(self, companion: Companion, name: str) -> None:
+        from tcexplore.targets.assemble import Assembler
         from tcexplore.worker.assembly import Assembly
 
         target = find(name)
         self._lowered.add(name)
-        self._assembly = Assembly(target, self._emit)
+        if self._assembler is None:
+            self._assembler = Assembler()
+            self._assembler.start()
+        self._assembly = Assembly(self._assembler, target, self._emit)
         # What the backend was told with the mode stands in no graph.
         with inductor_config.patch(torch._inductor.list_mode_options(self._config.mode, self._config.dynamic)):
             companion.lower(target)
@@ -105,6 +116,8 @@ class Beside:
         enter("assembling")
         if self._assembly is not None:
             self._assembly.finish()
+        if self._assembler is not None and not self._switchable:
+            self._assembler.close()
         if on_gpu:
             from tcexplore.worker.assembly import assemble_here
 
@@ -127,3 +140,13 @@ class Beside:
             self._here.append(event)
             if event.language == "cpp" and self._config.assembly:
                 self._cpp.append(event)
+
+
+def _ready() -> Assembler:
+    """An assembling process that is there when the first kernel is: a fork of this one, unless a GPU is in use here."""
+    from tcexplore.targets.assemble import Assembler
+    from tcexplore.worker.forked import forked
+
+    assembler = Assembler() if torch.cuda.is_initialized() else Assembler(forked)
+    assembler.start()
+    return assembler

@@ -17,6 +17,7 @@ from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.find import find
 from tcexplore.capture.entry.inputs import describe
 from tcexplore.capture.entry.sizes import resized
+from tcexplore.capture.entry.vary import varied
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install import install_all
@@ -80,7 +81,8 @@ class Run:
         """Import the file, find its entry, call it eagerly and compiled, time it."""
         # A local module may change twice within the one second that a .pyc file can tell apart.
         sys.dont_write_bytecode = True
-        settings.apply(self.job.config, self._threads, self.emit)
+        self._beside.get_ready()
+        settings.apply(self.job.config, self._threads, self.emit, self.job.caches)
         trace = self._trace = install_all(self._hooks, self.project)
         phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now())
         self._beside.install(self._hooks, self.project)
@@ -112,9 +114,10 @@ class Run:
         )
 
     def _module(self, source: Source) -> None:
+        config = self.job.config
         try:
             module = source.as_module()
-            entry = resized(find(module, self.job, self.project), self.job.config.dim, self.job.config.sizes)
+            entry = varied(resized(find(module, self.job, self.project), config.dim, config.sizes), config)
         finally:
             self._say_modules()
         self._say_entry(entry)
@@ -130,7 +133,8 @@ class Run:
         self.eager_done = True
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._heard)
-        self._calls(program, "compiled", program.compiled)
+        for _ in range(self.job.passes):
+            self._calls(program, "compiled", program.compiled)
         examination.compiled()
         self._asking.about(program, self._frames.graphs)
         self._say_modules()
@@ -142,7 +146,9 @@ class Run:
             self.progress.enter("accuracy")
             examination.report()
         self._beside.finish(self.progress.enter)
-        if self.job.before is None:
+        if self.job.passes > 1:
+            self.emit(TimingSkipped(reason="the calls were made several times over instead"))
+        elif self.job.before is None:
             self._measure(program, mutates)
         else:
             self._compare(program, mutates)
@@ -173,6 +179,7 @@ class Run:
         program.restore()
         self._hooks.guarded("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
         program.restore()
+        self._hooks.guarded("clocks and driver of the device", "pynvml", self._say_device, workload)
         self.progress.enter("timing")
         measure(workload, self.emit, self.job.time_for, self._obey)
 
@@ -201,7 +208,7 @@ class Run:
     def _say_outside(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.outside import measure
 
-        self.emit(measure(workload.compiled))
+        self.emit(measure(workload.alone(workload.compiled)))
 
     def _say_costs(self, program: Program) -> None:
         if self.job.examine and break_costs.broke():
@@ -212,8 +219,18 @@ class Run:
 
         if self.job.examine:
             heard, reset = self._heard, workload.reset or (lambda: None)
-            for event in profile_call(workload.compiled, reset, heard.kernels, heard.wrappers):
+            for event in profile_call(workload.alone(workload.compiled), reset, heard.kernels, heard.wrappers):
                 self._hooks.emit(event)
+
+    def _say_device(self, workload: Workload) -> None:
+        from tcexplore.timing.device_facts import device_facts, why_unknown
+
+        found = device_facts(workload.device)
+        if found is None:
+            return
+        self._hooks.emit(found)
+        if said := why_unknown(workload.device):
+            self._hooks.missing("clocks and driver of the device", "pynvml", said)
 
     def _say_entry(self, entry: Entry) -> None:
         calls = tuple(describe(call) for call in entry.calls)

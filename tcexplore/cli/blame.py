@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from tcexplore import events as ev
 from tcexplore.cli.check import make_job
@@ -21,7 +21,7 @@ FOUND = 1
 def blame(request: Request) -> int:
     """Climb the ladder and print what was found; returns the exit status."""
 
-    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Step]:
+    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[Step, None]:
         machine = await runs.machine(request.timeout)
         rungs = ladder(machine.backends if machine else (), request.config.mode)
         say(rungs[1].layer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from tcexplore import events as ev
 from tcexplore.cli.limits import blamed
@@ -18,7 +18,7 @@ from tcexplore.words.configuration import said
 def compare(request: Request) -> int:
     """Run every cell and print the matrix; returns the exit status."""
 
-    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Cell]:
+    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[Cell, None]:
         machine = await runs.machine(request.timeout) or UNKNOWN
         wanted = request.study
         jobs = plan(job, machine, wanted.modes, wanted.backends, wanted.dynamic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from tcexplore import events as ev
 from tcexplore.cli.limits import blamed
@@ -18,7 +18,7 @@ def sweep(request: Request) -> int:
     """Run every size and print what they give; returns the exit status."""
     wanted = request.study
 
-    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Step]:
+    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[Step, None]:
         planned = plan(job, wanted.dim, wanted.sizes)
         names = [f"{form}, {f'size {size}' if size else 'all sizes in turn'}" for form, size, _ in planned]
         say(f"1 of {len(names)}: {names[0]}")

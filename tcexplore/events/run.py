@@ -62,12 +62,17 @@ class Job:
     """Whether each Triton kernel for the target is wanted as a file that runs by itself."""
     before: str | None = None
     """The file's text before a change that `source` has or `overlay` makes: the two are compared, in their results and
+    passes: int = 1
+    """How often the compiled calls are made, one after another; with more than one nothing is timed beside that."""
     in the time that a compiled call takes, in the place of timing eager against compiled."""
     overlay: tuple[tuple[str, str], ...] = ()
     """Paths of local modules, each with the text that it is imported with instead of its own."""
     would: tuple[str, ...] = ()
     """Inputs (`f32[33,512], True`) of which to tell, once everything is compiled, whether they would recompile."""
     switchable: bool = False
+    caches: str = ""
+    """A folder for torch's compile caches, all of which are used then. Empty leaves them where torch has them, those
+    that would hide the compile switched off."""
     """Whether a `Switch` to another target may follow: the run keeps its graphs for that."""
 
 

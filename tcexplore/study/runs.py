@@ -79,6 +79,10 @@ class Runs:
             return Outcome(self._snapshot.apply(_late(self._snapshot, within)), self._machine, late=True)
         return Outcome(self._snapshot, self._machine)
 
+    async def end(self) -> None:
+        """Make no more runs; the last one is gone when this returns."""
+        await self._runner.close()
+
     def _take(self, event: ev.Event) -> None:
         if isinstance(event, ev.Standby):
             self._machine = self._machine or event

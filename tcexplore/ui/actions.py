@@ -9,7 +9,20 @@ from typing import Literal
 from textual.binding import Binding, BindingType
 
 Scope = Literal[
-    "view", "reading", "screen", "diff", "why", "target", "twice", "study", "matrix", "sweep", "blame", "cure", "app"
+    "view",
+    "reading",
+    "screen",
+    "diff",
+    "why",
+    "target",
+    "twice",
+    "study",
+    "matrix",
+    "sweep",
+    "blame",
+    "cold",
+    "cure",
+    "app",
 ]
 
 
@@ -100,6 +113,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("w", "write", "blame", "w", "write reproducer", "Write a folder that shows the fault by itself", 3),
     Action("L,q", "leave", "blame", "L q", "back", "Back to the panes"),
     Action("L", "study('blame')", "app", "L", "ladder", "Which layer crashes or computes something else", 15),
+    Action("C,q", "leave", "cold", "C q", "back", "Back to the panes"),
+    Action("C", "study('cold')", "app", "C", "cold compile", "Compile with empty caches, then with warm ones", 16),
     Action("S,q", "leave", "sweep", "S q", "back", "Back to the panes"),
     Action("S", "study('sweep')", "app", "S", "sweep", "One dimension of the inputs at several sizes", 14),
     Action("M", "study('matrix')", "app", "M", "matrix", "Every mode and backend side by side", 9),

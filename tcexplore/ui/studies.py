@@ -52,5 +52,13 @@ def _blame(*given: Any) -> AnyScreen:
     return BlameScreen(*given)
 
 
-SCREENS: dict[str, Callable[..., AnyScreen]] = {"matrix": _matrix, "sweep": _sweep, "blame": _blame}
+def _cold(*given: Any) -> AnyScreen:
+    from tcexplore.ui.screens.cold import ColdScreen
+
+    return ColdScreen(*given)
+
+
+SCREENS: dict[str, Callable[..., AnyScreen]] = {
+    "matrix": _matrix, "sweep": _sweep, "blame": _blame, "cold": _cold,
+}  # fmt: skip
 """Imported when they are asked for: the first frame does without them."""

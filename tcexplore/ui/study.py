@@ -17,7 +17,7 @@ end with the app, whatever ends it; the timing of the file's own run pauses mean
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Generic
 
 from tcexplore.events import Job, Standby
@@ -85,10 +85,16 @@ class Study(Generic[Result]):
 
     async def _go(self, going: Going[Result]) -> None:
         async with Runs(self._engine.beside, self._progress) as runs:
-            async for result in going(self.job, runs, self._say):
-                self.found.append(result)
-                self.machine = await runs.machine(0)
-                self._changed()
+            results = going(self.job, runs, self._say)
+            try:
+                async for result in results:
+                    self.found.append(result)
+                    self.machine = await runs.machine(0)
+                    self._changed()
+            finally:
+                # So that what it has to put away is put away now, and not when it is collected.
+                if isinstance(results, AsyncGenerator):
+                    await results.aclose()
 
     def _say(self, text: str) -> None:
         self.said = text

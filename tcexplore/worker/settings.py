@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import random
 import sys
 from typing import Any
@@ -20,15 +21,27 @@ OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
 )
 """Module, option, value, and the fact that is missing where torch has no such option."""
 
+CACHES = tuple((module, option, True, fact) for module, option, value, fact in OPTIONS if value is False)
+"""The same for a run that is to use torch's caches."""
 
-def apply(config: Config, threads: int, emit: Emit) -> None:
-    """Set what `config` asks for; `threads` is the machine's own number of threads."""
+
+def apply(config: Config, threads: int, emit: Emit, caches: str = "") -> None:
+    """Set what `config` asks for; `threads` is the machine's own number of threads, `caches` as in `Job`."""
     torch.set_num_threads(config.threads or threads)
     seed(config.seed)
     torch_log.indent_continued_lines()
     set_options(emit)
+    if caches:
+        _use_caches(caches, emit)
     if not config.fuse:
         _set("torch._inductor.config", "max_fusion_size", 1, "Inductor without fusion", emit)
+
+
+def _use_caches(folder: str, emit: Emit) -> None:
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+    for option in CACHES:
+        _set(*option, emit)
 
 
 def seed(value: int) -> None:

@@ -12,6 +12,8 @@ from tcexplore.ui.footer import footer
 from tcexplore.ui.line_view import LineView
 from tcexplore.ui.panes import PANES
 from tcexplore.ui.screens.blame import BlameScreen
+from tcexplore.ui.screens.cold import ColdScreen
+from tcexplore.ui.screens.cure import CureScreen
 from tcexplore.ui.screens.diff import DiffScreen
 from tcexplore.ui.screens.help import text_of
 from tcexplore.ui.screens.main import MainScreen
@@ -34,10 +36,12 @@ _CLASSES = {
     "study": StudyScreen,
     "matrix": MatrixScreen,
     "blame": BlameScreen,
+    "cold": ColdScreen,
     "sweep": SweepScreen,
+    "cure": CureScreen,
     "app": ExplorerApp,
 }
-_STUDIES = (StudyScreen, MatrixScreen, SweepScreen, BlameScreen)
+_STUDIES = (StudyScreen, MatrixScreen, SweepScreen, BlameScreen, ColdScreen)
 _SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, *_STUDIES)
 
 

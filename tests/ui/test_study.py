@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from tcexplore.events import Finished, Job
 from tcexplore.study.runs import Going, Runs, Say
@@ -23,7 +23,7 @@ class Twice(StudyScreen[str]):
     BROKEN = False
 
     def going(self) -> Going[str]:
-        async def twice(job: Job, runs: Runs, say: Say) -> AsyncIterator[str]:
+        async def twice(job: Job, runs: Runs, say: Say) -> AsyncGenerator[str, None]:
             for number in (1, 2):
                 say(f"{number} of 2")
                 outcome = await runs.run(job, 60.0)

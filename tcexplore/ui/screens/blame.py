@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from tcexplore.events import Job, Standby
@@ -28,7 +28,7 @@ class BlameScreen(StudyScreen[Step]):
     NAME = "ladder"
 
     def going(self) -> Going[Step]:
-        async def going(job: Job, runs: Runs, say: Say) -> AsyncIterator[Step]:
+        async def going(job: Job, runs: Runs, say: Say) -> AsyncGenerator[Step, None]:
             rungs = self._rungs(await runs.machine(EACH_TIMEOUT))
             say(rungs[1].layer)
             async for step in climb(job, rungs, runs, EACH_TIMEOUT):

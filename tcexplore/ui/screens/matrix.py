@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from tcexplore.events import Config, Job
@@ -30,7 +30,7 @@ class MatrixScreen(StudyScreen[Cell]):
         self._order = 0
 
     def going(self) -> Going[Cell]:
-        async def going(job: Job, runs: Runs, say: Say) -> AsyncIterator[Cell]:
+        async def going(job: Job, runs: Runs, say: Say) -> AsyncGenerator[Cell, None]:
             study = self.study
             assert study is not None
             if not study.planned:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from tcexplore.events import Job
 from tcexplore.session.sweep import Step, Sweep
@@ -52,7 +52,7 @@ class SweepScreen(StudyScreen[Step]):
     def going(self) -> Going[Step]:
         planned = self._plan
 
-        async def going(_: Job, runs: Runs, say: Say) -> AsyncIterator[Step]:
+        async def going(_: Job, runs: Runs, say: Say) -> AsyncGenerator[Step, None]:
             for number, (form, size, job) in enumerate(planned, 1):
                 say(f"{number} of {len(planned)}: {form}, {f'size {size}' if size else 'all sizes in turn'}")
                 async for step in steps(((form, size, job),), runs, EACH_TIMEOUT):

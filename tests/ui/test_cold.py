@@ -1,0 +1,45 @@
+"""Cold against warm on its key: both sides, the caches, and nothing left behind when it is stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.ui.screens.cold import ColdScreen
+from tests import fakes
+from tests.study.test_cold import story, there
+from tests.ui.stage import Stage, check_screen, stage
+
+
+async def opened(staged: Stage) -> ColdScreen:
+    await staged.press("C")
+    screen = staged.app.screen
+    assert isinstance(screen, ColdScreen)
+    return screen
+
+
+async def over(staged: Stage, screen: ColdScreen) -> None:
+    assert screen.study is not None
+    await screen.study.ended()
+    await staged.settle()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_both_sides_and_their_caches(size: tuple[int, int]):
+    async with stage(fakes.session(fakes.complete(7)), size) as staged:
+        staged.engine.story = story
+        await over(staged, await opened(staged))
+        check_screen(f"cold_{size[0]}x{size[1]}", staged)
+
+
+async def test_the_folder_is_gone_when_it_is_stopped():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        staged.engine.story = lambda job: story(job) if job.run == 1 else ()
+        screen = await opened(staged)
+        while len(staged.engine.lanes[0].jobs) < 2:
+            await staged.pilot.pause()
+        folder = staged.engine.lanes[0].jobs[0].caches
+        assert there(folder)
+        await staged.press("x")
+        await over(staged, screen)
+        assert not there(folder)
+        assert "Stopped before the warm run" in staged.screen

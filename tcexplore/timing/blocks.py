@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from tcexplore.timing.clock import Clock
@@ -26,12 +26,16 @@ Blocks of 2 ms beside seven busy processes on two cores: 57 % were interrupted w
 
 @dataclass(frozen=True, slots=True)
 class BlockTimer:
-    """Times units of work. `synchronise` waits for the device; `reset`, where set, runs untimed before each unit."""
+    """Times units of work. `synchronise` waits for the device; `reset`, where set, runs untimed before each unit.
+
+    A block runs inside `around()`.
+    """
 
     clock: Clock
     synchronise: Callable[[], None]
     reset: Callable[[], None] | None
     shortest_ns: int
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def units(self, unit_ns: float) -> int:
         """How many units of `unit_ns` come closest to the block that is aimed at; two thirds of it at least."""
@@ -48,7 +52,7 @@ class BlockTimer:
         Without `reset` the device is synchronised once, at the block's end. With it each unit is timed on its own,
         synchronised and added up, so that nothing of the reset is counted.
         """
-        with _no_collection():
+        with _no_collection(), self.around():
             self._warm(run, warm)
             self.clock.sleep(FRESH_SLICE_S)
             total = self._separately(run, units) if self.reset else self._together(run, units)

@@ -38,10 +38,14 @@ class DeviceShare:
         if self._time is None or len(self._eager) >= WANTED:
             return
         for _ in range(1 if sampler.eager.unit_ns > SLOW_NS else AT_ONCE):
-            self._eager.append(self._per_call(self._time, self._workload.eager, sampler.eager.unit_ns))
-            self._compiled.append(self._per_call(self._time, self._workload.compiled, sampler.compiled.unit_ns))
+            self._eager.append(
+                self._per_call(self._time, self._workload.eager, sampler.eager.unit_ns)
+            )
+            self._compiled.append(
+                self._per_call(self._time, self._workload.compiled, sampler.compiled.unit_ns)
+            )
 
     def _per_call(
         self, time: Callable[[Callable[[], object], float], float], run: Callable[[], object], wall_ns: float
     ) -> float:
-        return time(run, wall_ns) / 1e3 / self._workload.calls
+        return time(self._workload.alone(run), wall_ns) / 1e3 / self._workload.calls

@@ -47,6 +47,7 @@ def this_machine(workload: Workload, emit: Emit) -> Machine:
             synchronise=devices.synchroniser(workload.device),
             reset=workload.reset,
             shortest_ns=CPU_BLOCK_NS if workload.device.type == "cpu" else GPU_BLOCK_NS,
+            around=workload.around,
         ),
         compiles=compile_counter(emit),
         device=devices.name(workload.device),

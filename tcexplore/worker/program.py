@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -64,8 +65,9 @@ class Program:
     def workload(self, mutates: bool) -> Workload:
         """All calls as one unit to time; `mutates` when a call changes its inputs."""
         return Workload(
-            eager=partial(self.unit, self.eager),
-            compiled=partial(self.unit, self.compiled),
+            eager=self._timed(self.eager),
+            compiled=self._timed(self.compiled),
+            around=nullcontext if self.train else torch.no_grad,
             reset=self.restore if mutates or self.train else None,
             calls=len(self.entry.calls),
             train=self.train,
@@ -102,6 +104,14 @@ class Program:
         for call in self.entry.calls:
             self.call(function, call)
 
+    def _timed(self, function: Function) -> Function:
+        """Every call of the file's, with as little around it as can be, for that is timed with it."""
+        if self.train:
+            calls = [partial(self.call, function, call) for call in self.entry.calls]
+        else:
+            calls = [partial(function, *call.args, **call.kwargs) for call in self.entry.calls]
+        return calls[0] if len(calls) == 1 else partial(_in_turn, calls)
+
     def _read_versions(self) -> list[int]:
         # Inference tensors keep no version; they cannot be restored in place either.
         return [0 if tensor.is_inference() else tensor._version for tensor, _ in self._inputs]
@@ -124,6 +134,11 @@ class Program:
         """Where it runs: the first device that is no CPU, of inputs and parameters."""
         tensors = (*(tensor for tensor, _ in self._inputs), *self._parameters())
         return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+
+
+def _in_turn(calls: list[Function]) -> None:
+    for call in calls:
+        call()
 
 
 def _compile(target: Function, config: Config) -> Function:

@@ -19,6 +19,7 @@ from tcexplore.report import (
     json_timing,
 )
 from tcexplore.session import Snapshot
+from tcexplore.session.break_costs import ranked
 from tcexplore.words.paths import shown
 
 SCHEMA = 1
@@ -49,7 +50,7 @@ def report(
         "error": failure(snapshot.failed),
         "limits_exceeded": list(exceeded),
         "graphs": [json_graphs.graph(g) for g in snapshot.graphs],
-        "breaks": [json_graphs.graph_break(b) for b in snapshot.breaks],
+        "breaks": [json_graphs.costed(costed) for costed in ranked(snapshot)],
         "skipped": [json_graphs.skipped(s) for s in snapshot.skipped],
         "outside": json_graphs.outside(snapshot.outside),
         "guards": [json_graphs.guard(i, g) for i in snapshot.guards for g in i.guards],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.session.break_costs import Costed
 from tcexplore.words.paths import shown
 
 Fields = dict[str, Any]
@@ -91,6 +92,19 @@ def graph_break(found: ev.GraphBreak) -> Fields:
         "user_code": found.code,
         "stack": stack(found.stack),
         "count": found.count,
+    }
+
+
+def costed(found: Costed) -> Fields:
+    """A break and what it costs in one warm unit of calls; null where that is not known."""
+    ops = [{"op": name, "count": times, "total_us": total} for name, times, total in found.ops]
+    return {
+        **graph_break(found.found),
+        "cost_us": found.us,
+        "cost_share": found.share,
+        "cost_gaps": found.gaps,
+        "cost_whole_function": found.whole,
+        "cost_ops": ops,
     }
 
 

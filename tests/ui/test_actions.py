@@ -42,7 +42,7 @@ _CLASSES = {
     "app": ExplorerApp,
 }
 _STUDIES = (StudyScreen, MatrixScreen, SweepScreen, BlameScreen, ColdScreen)
-_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, *_STUDIES)
+_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, CureScreen, *_STUDIES)
 
 
 def test_every_action_exists_where_its_key_is_bound():

@@ -10,13 +10,19 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
+from tcexplore.session.break_costs import ranked
+from tcexplore.words.break_costs import cost, together, why
 from tcexplore.words.paths import at
 from tcexplore.words.quantities import count, duration
 
 
 def breaks(snapshot: Snapshot) -> Iterable[RenderableType]:
-    for found in snapshot.breaks:
-        yield from _one(found, snapshot.file)
+    for costed in ranked(snapshot):
+        yield from _one(costed.found, snapshot.file)
+        if lost := cost(costed, snapshot):
+            yield labelled("costs", f"{lost}; {why(costed)}")
+    if said := together(snapshot):
+        yield indented(said, "dim")
 
 
 def _one(found: ev.GraphBreak, file: str) -> Iterable[RenderableType]:

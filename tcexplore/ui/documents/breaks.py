@@ -1,4 +1,4 @@
-"""The graph breaks pane: each break once, why, what to write instead; what ran outside the graphs; skipped frames."""
+"""The graph breaks pane: each break once, the dearest first, why, what to write instead; what ran outside; skips."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from tcexplore.events import GraphBreak
 from tcexplore.session import Snapshot
+from tcexplore.session.break_costs import Costed, ranked
 from tcexplore.session.links import break_link, line_link
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.empty import nothing, nothing_compiled
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.words.break_costs import cost, together, why
 from tcexplore.words.quantities import count, duration
 
 TEACHES = (
@@ -25,8 +27,12 @@ def breaks(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     if not snapshot.compiled and not snapshot.breaks:
         return Parts("", [nothing(snapshot, width, TEACHES)])
     parts = [fixed(_verdict(snapshot, width))]
-    parts += [fixed(_break(snapshot, found, toggled, width)) for found in snapshot.breaks]
-    parts += [fixed(_outside(snapshot, toggled)), fixed(_skipped(snapshot, toggled, width))]
+    parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in ranked(snapshot)]
+    parts += [
+        fixed(_together(snapshot, width)),
+        fixed(_outside(snapshot, toggled)),
+        fixed(_skipped(snapshot, toggled, width)),
+    ]
     return Parts(_title(snapshot), parts)
 
 
@@ -49,26 +55,32 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(f"Everything that Dynamo traced became a whole.{why}", width, "muted")
 
 
-def _break(snapshot: Snapshot, found: GraphBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    found = costed.found
     where, link, at = places(snapshot.file), break_link(found), found.location
     links = (link, line_link(at)) if at else (link,)
     name = f"break {link.where} {link.name}"
     opened = name not in toggled
     times = f"  ×{found.count}" if found.count > 1 else ""
+    lost = cost(costed, snapshot)
     yield fold(name, opened, ("✖ ", "break"), (where.words(at) or "no line known", "break"), (f"  {found.code}", ""),
-               (f"  {found.id or ''}", "muted"), (times, "muted"), links=links, location=at, indent=0)  # fmt: skip
+               (f"  {found.id or ''}", "muted"), (times, "muted"),
+               (f"  {lost}" if lost else "", "number"), links=links, location=at, indent=0)  # fmt: skip
     yield from wrapped(found.reason or found.kind, width, "strong", indent=3, links=links, location=at)
     if opened:
-        yield from (Row(r.spans, links, at) for r in _details(found, width))
+        yield from (Row(r.spans, links, at) for r in _details(costed, width))
         yield from _more(snapshot, found, name, name + " more" in toggled, width)
     yield BLANK
 
 
-def _details(found: GraphBreak, width: int) -> Iterator[Row]:
+def _details(costed: Costed, width: int) -> Iterator[Row]:
+    found = costed.found
     if found.explanation and found.explanation != found.reason:
         yield from wrapped(found.explanation, width, indent=3)
     for hint in found.hints:
         yield from wrapped(hint, width, "ok", indent=3, lead="try ")
+    if lost := why(costed):
+        yield from wrapped(lost, width, "muted", indent=3)
 
 
 def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
@@ -93,6 +105,12 @@ def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width:
         yield from wrapped(found.context, width, "dim", indent=5, lead="context: ", links=links)
     if found.url:
         yield row(("     page: ", "muted"), (found.url, "location"), links=links, copy=found.url)
+
+
+def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    if said := together(snapshot):
+        yield from wrapped(said, width, "muted")
+        yield BLANK
 
 
 def _registry(found: GraphBreak) -> list[str]:

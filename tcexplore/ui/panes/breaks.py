@@ -14,7 +14,7 @@ def _breaks(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.breaks, s.skipped, s.graphs, s.outside, s.complete, s.failed
+    return s.breaks, s.skipped, s.graphs, s.outside, s.break_costs, s.complete, s.failed
 
 
 def _has(s: Snapshot) -> bool:

@@ -71,6 +71,10 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     report.add_argument(
         "--calls", type=kinds.at_least_one, metavar="N", help="say what compiling wins or loses over N calls"
     )
+    report.add_argument(
+        "--would", action="append", default=[], type=kinds.inputs, metavar="INPUTS",
+        help="tell whether a call with these would recompile, without making it: 'f32[33,512], True'; repeat for more",
+    )  # fmt: skip
     _limits(report)
     given = parser.parse_args(arguments)
     limits = Limits(
@@ -78,7 +82,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
-        calls=given.calls, limits=limits,
+        calls=given.calls, limits=limits, would=tuple(given.would),
     )  # fmt: skip
 
 

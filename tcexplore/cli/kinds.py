@@ -89,3 +89,10 @@ def _number(text: str, what: str) -> float:
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
     return number
+
+
+def inputs(text: str) -> str:
+    """The inputs of one call; what they are worth is seen where torch is."""
+    if not text.strip(" ,"):
+        raise argparse.ArgumentTypeError("there are no inputs in it")
+    return text

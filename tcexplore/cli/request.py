@@ -56,7 +56,8 @@ class Request:
     """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep`, `blame`, `cure` or `export`;
     times are seconds.
 
-    `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number.
+    `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number;
+    `would` the inputs that are asked about.
     """
 
     command: str
@@ -67,6 +68,7 @@ class Request:
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR
     calls: int | None = None
+    would: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     study: Study = field(default_factory=Study)
     export: Export | None = None

@@ -144,4 +144,8 @@ def recompile(found: ev.Recompiled) -> Fields:
         "entries": found.entries,
         "limit": found.limit,
         "limit_hit": found.limit_hit,
+        "kind": found.kind or None,
+        "what": found.what or None,
+        "dim": found.dim,
+        "origin": found.origin or None,
     }

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from tcexplore.events import Event, Failed, Job
+from tcexplore.events.control import Question
 from tcexplore.supervisor.host import Host
 from tcexplore.supervisor.seat import Seat
 
@@ -70,6 +71,10 @@ class Lane:
     def switch(self, target: str) -> bool:
         """Have the run under way lower what it captured for another target, too; False where none can hear it."""
         return self._current is not None and self._current[1].switch(target)
+
+    def ask(self, question: Question) -> bool:
+        """Have the run under way answer a question; False where none can hear it."""
+        return self._current is not None and self._current[1].ask(question)
 
     def take(self, host: Host, seat: Seat) -> None:
         """Give the waiting job to a seat."""

@@ -21,7 +21,7 @@ from tcexplore.events import (
     decode,
     encode,
 )
-from tcexplore.events.control import Hold, Switch
+from tcexplore.events.control import Hold, Question, Switch
 from tcexplore.supervisor.exits import explain, garbled, stopped
 from tcexplore.supervisor.output import OutputReader
 
@@ -84,6 +84,13 @@ class Seat:
         if self._writer is None or self._writer.is_closing():
             return False
         self._writer.write(encode(Switch(target=target)))
+        return True
+
+    def ask(self, question: Question) -> bool:
+        """Have the run answer a question; False where there is no run to hear it."""
+        if self._writer is None or self._writer.is_closing():
+            return False
+        self._writer.write(encode(question))
         return True
 
     def stop(self) -> None:

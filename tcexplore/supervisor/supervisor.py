@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tcexplore.events import Event, Failed, Job, Standby
+from tcexplore.events.control import Question
 from tcexplore.supervisor.host import Host
 from tcexplore.supervisor.lane import Lane
 
@@ -53,6 +54,10 @@ class Supervisor:
     def switch(self, target: str) -> bool:
         """Have the run under way lower what it captured for another target, too; False where none can hear it."""
         return self._main.switch(target)
+
+    def ask(self, question: Question) -> bool:
+        """Have the run under way answer a question; False where none can hear it."""
+        return self._main.ask(question)
 
     def beside(self, emit: Callable[[Event], None]) -> Lane:
         """Somewhere to run jobs that neither end nor wait for those submitted here; to be started and closed."""

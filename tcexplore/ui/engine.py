@@ -43,6 +43,13 @@ class Engine(Protocol):
         """Somewhere to make runs that neither end nor wait for those of the file; its owner starts and closes it."""
         ...
 
+    def ask(self, inputs: tuple[str, ...]) -> bool:
+        """Ask the run under way whether these inputs would recompile; the answer is delivered as a `WouldRecompile`.
+
+        Returns False where no run is alive to answer.
+        """
+        ...
+
     def retarget(self, target: str, *, known: bool) -> bool:
         """Later runs are for `target`, as `Config.target` takes it; unless its code is `known`, it is made now.
 

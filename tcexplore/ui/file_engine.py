@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 
 from tcexplore.events import Config, Event, Failed, Finished, Job, ModulesImported, TargetLowered, TargetSkipped
+from tcexplore.events.control import Question
 from tcexplore.session.code import target_of
 from tcexplore.study.runs import Emit, Runner
 from tcexplore.supervisor import Supervisor
@@ -24,6 +25,7 @@ class FileEngine:
         self._name = name
         self._run = 0
         self._due = False
+        self._questions = 0
         self._asked = ""
         """The target that the run under way was asked for and has said nothing of."""
         self._holds = 0
@@ -76,6 +78,11 @@ class FileEngine:
     def beside(self, emit: Emit) -> Runner:
         """A lane of the supervisor's own: its workers are ready, and end with the app."""
         return self._supervisor.beside(emit)
+
+    def ask(self, inputs: tuple[str, ...]) -> bool:
+        """Ask the process of the file's run, which still holds what it compiled."""
+        self._questions += 1
+        return self._supervisor.ask(Question(number=self._questions, inputs=inputs))
 
     def retarget(self, target: str, *, known: bool) -> bool:
         """Later runs are for `target`; unless its code is `known`, the run that is alive makes it, else a new one."""

@@ -15,8 +15,8 @@ def said(cure: Cure, file: str) -> str:
 
 def _mark_dynamic(cure: Cure, _: str) -> str:
     return (
-        f"torch._dynamo.mark_dynamic({cure.what}, {cure.dim}) before the call: one graph for every size from 2 on, from the "
-        "first compile. It is an error if the code specialises the size."
+        f"torch._dynamo.mark_dynamic({cure.what}, {cure.dim}) before the call: one graph for every size from 2 on, "
+        "from the first compile. It is an error if the code specialises the size."
     )
 
 

@@ -58,6 +58,10 @@ class FakeEngine:
         self.lanes.append(Playback(emit, self.story))
         return self.lanes[-1]
 
+    def ask(self, inputs: tuple[str, ...]) -> bool:
+        self.asked.append(f"ask {', '.join(inputs)}")
+        return self.alive
+
     def retarget(self, target: str, *, known: bool) -> bool:
         self.asked.append(f"retarget {target}{' known' if known else ''}")
         return self.alive

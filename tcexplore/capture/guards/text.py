@@ -62,6 +62,8 @@ def _expression(leaf: LeafGuard, check: Check) -> str:
 
 
 def _length(leaf: LeafGuard, check: Check) -> str:
+    if check.code.strip() == f"not {leaf.source}":
+        return "is empty"
     return f"length {check.code.removeprefix(f'len({leaf.source})').strip()}"
 
 

@@ -101,7 +101,7 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Ro
 def _condition(guard: Guard, style: str) -> Iterable[Span]:
     """The readable form, dynamic dimensions marked; the code where there is none."""
     said = guard.summary or " and ".join(guard.code) or guard.kind
-    if not guard.summary or "[" not in said:
+    if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in said:
         return (Span(said, style),)
     head, _, rest = said.partition("[")
     sizes, closing, tail = rest.partition("]")

@@ -37,7 +37,7 @@ def _about(s: Snapshot) -> tuple[object, ...]:
 
 def _about_lineage(s: Snapshot) -> tuple[object, ...]:
     # A span of the compile arrives with every step of it; only its end says what an entry cost.
-    return (*_about(s), s.frames, s.calls, s.region_compiles, len(s.phases) if s.complete else 0)
+    return (*_about(s), s.frames, s.calls, s.region_compiles, s.phases if s.complete or s.failed else ())
 
 
 def _about_symbols(s: Snapshot) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import kernel_link
 from tcexplore.ui import layout
 from tcexplore.ui.actions import bindings
+from tcexplore.ui.entry_mark import compare_entries, mark_entry
 from tcexplore.ui.footer import footer
 from tcexplore.ui.header import history_line, title_line, verdict_line
 from tcexplore.ui.ink import MARKED
@@ -178,6 +179,9 @@ class MainScreen(ReadingScreen):
     # ---- why two kernels are two
 
     def action_mark(self) -> None:
+        if self.board.current == "guards":
+            self.say(mark_entry(self.board.pane))
+            return
         pane, snapshot = self.board.panes["code"], self._with_kernels
         found = kernel_of(snapshot, kernel_under(pane.view)) if snapshot and self.board.pane is pane else None
         if snapshot is None or found is None:
@@ -189,6 +193,10 @@ class MainScreen(ReadingScreen):
         pane.note = "" if again else f"{MARKED} {kernel_name(snapshot, link)}"
 
     def action_why(self) -> None:
+        if self.board.current == "guards":
+            if trouble := compare_entries(self.app, self.board.pane, self.session):
+                self.say(trouble)
+            return
         pane, snapshot = self.board.panes["code"], self._with_kernels
         marked = kernel_of(snapshot, pane.view.marked) if snapshot else None
         other = kernel_of(snapshot, kernel_under(pane.view)) if snapshot else None
@@ -200,6 +208,12 @@ class MainScreen(ReadingScreen):
             from tcexplore.ui.screens.why import WhyScreen
 
             self.app.push_screen(WhyScreen(snapshot, marked, other))
+
+    def action_would(self) -> None:
+        from tcexplore.ui.asking import ask
+
+        if trouble := ask(cast("ExplorerApp", self.app)):
+            self.say(trouble)
 
     def action_twice(self) -> None:
         pane, snapshot = self.board.panes["code"], self._with_kernels

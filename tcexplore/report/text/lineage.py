@@ -1,0 +1,93 @@
+"""The cache entries of each frame that was compiled more than once, the symbols, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.text.layout import columns, indented, labelled
+from tcexplore.session import Snapshot
+from tcexplore.session.lineage import Entry, Frame, lineage
+from tcexplore.session.shape_cures import shape_cures
+from tcexplore.words import symbols as words
+from tcexplore.words import would
+from tcexplore.words.paths import at
+from tcexplore.words.recompiles import at_the_limit, caused_by, change, looked_at, seconds, spent
+from tcexplore.words.shape_cures import said
+
+
+def cache_entries(snapshot: Snapshot) -> Iterable[RenderableType]:
+    """Each frame with more than one entry: what made each necessary, and what happens at the limit."""
+    for frame in lineage(snapshot):
+        if len(frame.entries) < 2 and not frame.refused:
+            continue
+        name = frame.place.function if frame.place else f"frame {frame.number}"
+        rest = ", the rest behind a graph break" if frame.resumed else ""
+        yield indented(Text.assemble((name, "bold"), f"  {at(frame.place, snapshot.file)}{rest}  {_used(frame)}"))
+        limit = at_the_limit(frame)
+        if limit:
+            yield indented(limit, "bold red" if frame.limit_hit else "", by=4)
+        yield from columns([_entry(entry, snapshot.file) for entry in frame.entries], by=4)
+
+
+def _used(frame: Frame) -> str:
+    return f"{spent(frame)}, limit {frame.limit}" if frame.limit else spent(frame)
+
+
+def _entry(entry: Entry, file: str) -> list[str | Text]:
+    caller = f"{caused_by(entry)} {at(entry.caller, file)}".strip()
+    if not entry.causes:
+        return [entry.graph, caller, seconds(entry), ""]
+    found = entry.causes[0]
+    why = " ".join(filter(None, (f"{found.of}:", looked_at(found), change(found), at(found.location, file))))
+    return [entry.graph, caller, seconds(entry), why]
+
+
+def symbols(snapshot: Snapshot) -> Iterable[RenderableType]:
+    """Each symbolic size, where it was specialised, and what keeps sizes from recompiling."""
+    for found in snapshot.symbols:
+        yield indented(Text(found.graph, "bold"))
+        for symbol in found.symbols:
+            yield from _symbol(symbol, snapshot.file)
+        for fixed in found.zero_one:
+            yield indented(words.zero_one(fixed), by=4)
+    for cure in shape_cures(snapshot):
+        yield labelled(cure.what if cure.dim is None else f"{cure.what}.size({cure.dim})", said(cure, snapshot.file))
+
+
+def _symbol(symbol: ev.Symbol, file: str) -> Iterable[RenderableType]:
+    extent = "" if symbol.specialised else f", {words.extent(symbol)}"
+    hint = f", traced with {words.hint(symbol)}" if symbol.hint else ""
+    yield indented(
+        f"{symbol.name}  {words.came_from(symbol)}{extent}{hint}  {at(symbol.location, file)}".rstrip(), by=4
+    )
+    for special in symbol.specialised:
+        why = f" by {special.reason}" if special.reason else ""
+        yield indented(
+            f"specialised to {special.value}{why}  {at(special.location, file)}  {special.user_code}", "red", by=6
+        )
+
+
+def asked(snapshot: Snapshot) -> Iterable[RenderableType]:
+    """The answers to `--would`."""
+    for answer in snapshot.would:
+        yield indented(Text(would.asked(answer.inputs), "bold"))
+        if answer.problem:
+            yield indented(answer.problem, "red", by=4)
+        for frame in answer.frames:
+            yield from _frame(frame, snapshot.file)
+
+
+def _frame(frame: ev.FrameAsked, file: str) -> Iterable[RenderableType]:
+    where = f"{frame.frame.function}, {at(frame.frame, file)}: " if frame.frame else ""
+    note = f" ({frame.note})" if frame.note else ""
+    yield indented(f"{where}{would.verdict(frame)}{note}", by=4)
+    for entry in frame.entries:
+        if entry.failed is not None:
+            line = at(entry.failed.location, file)
+            yield indented(f"{entry.graph}  {looked_at(entry.failed)} {change(entry.failed)}  {line}".rstrip(), by=6)
+    if would.dynamic(frame):
+        yield indented(would.dynamic(frame), by=6)

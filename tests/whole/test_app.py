@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +45,12 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def terminal(model: Path) -> Iterator[Terminal]:
     command = [sys.executable, "-m", "tcexplore", model.name]
-    with Terminal(command, columns=160, rows=50, cwd=str(model.parent)) as opened:
+    scratch = model.parent / "scratch"
+    scratch.mkdir()
+    # What is left in the temporary folder is to be seen, but the compile caches are those of the other tests.
+    caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
+    env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches}
+    with Terminal(command, columns=160, rows=50, cwd=str(model.parent), env=env) as opened:
         yield opened
 
 
@@ -85,15 +92,22 @@ def test_an_edit_removes_the_break_and_leaving_leaves_nothing(terminal: Terminal
     assert gone(workers)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_restores_the_terminal_and_leaves_nothing(terminal: Terminal, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "study", "sign"), [(signal.SIGTERM, "M", "running"), (signal.SIGHUP, "C", "cold compile")], ids=str
+)
+def test_a_signal_amid_a_study_restores_the_terminal_and_leaves_nothing(
+    terminal: Terminal, model: Path, number: signal.Signals, study: str, sign: str
+) -> None:
     terminal.wait_for("graph break", timeout=200)
+    terminal.type(study)
+    terminal.wait_for(sign, timeout=100)
     workers = set(descendants(terminal.process.pid))
     terminal.forget()
     terminal.process.send_signal(number)
     assert terminal.wait(30) == 128 + number
     assert RESTORED in terminal.painted
     assert gone(workers)
+    assert list((model.parent / "scratch").glob("tcexplore-caches-*")) == []
 
 
 def test_fifty_quick_saves_end_with_the_last_one_in_view(terminal: Terminal, model: Path) -> None:

@@ -8,7 +8,15 @@ from dataclasses import replace
 
 from tcexplore import __version__
 from tcexplore.cli import curing, kinds, studies
-from tcexplore.cli.options import Parser, compile_options, config, follow_option, report_options, target_options
+from tcexplore.cli.options import (
+    Parser,
+    compile_options,
+    config,
+    follow_option,
+    report_options,
+    target_options,
+    vary_option,
+)
 from tcexplore.cli.request import TIME_FOR, TIMEOUT, Export, Limits, Request
 
 COMMANDS = """\
@@ -17,6 +25,7 @@ commands:
   tcexplore check FILE[:NAME]     one run without a screen: a report, or JSON
   tcexplore compare FILE[:NAME]   every mode and backend side by side
   tcexplore sweep FILE[:NAME]     one dimension at several sizes
+  tcexplore storm FILE[:NAME]     inputs that vary: recompiles, and what spares them
   tcexplore blame FILE[:NAME]     which layer of the compiler is wrong
   tcexplore cure FILE[:NAME]      a proven change for each graph break
   tcexplore export FILE[:NAME]    a kernel as files: to run, and as machine code
@@ -67,6 +76,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     follow_option(parser)
     target_options(parser)
     report = parser.add_argument_group("report and limits")
+    vary_option(parser)
     report_options(report, TIME_FOR)
     report.add_argument(
         "--calls", type=kinds.at_least_one, metavar="N", help="say what compiling wins or loses over N calls"
@@ -132,6 +142,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     "check": _check,
     "compare": studies.compare,
     "sweep": studies.sweep,
+    "storm": studies.storm,
     "blame": studies.blame,
     "cure": curing.cure,
     "export": _export,

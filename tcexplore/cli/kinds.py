@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from tcexplore.events.vary import VaryError, parse_all
 from tcexplore.targets.table import NATIVE, TargetError, find
 
 Item = TypeVar("Item")
@@ -70,6 +71,15 @@ def target(text: str) -> str:
         return find(os.path.abspath(text) if text.endswith(".toml") else text).named
     except TargetError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def vary(text: str) -> str:
+    """`x.0=1..64`, as it is."""
+    try:
+        parse_all((text,))
+    except VaryError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def several(kind: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:

@@ -66,6 +66,12 @@ def _sweep(request: Request) -> int:
     return sweep(request)
 
 
+def _storm(request: Request) -> int:
+    from tcexplore.cli.storm import storm
+
+    return storm(request)
+
+
 def _blame(request: Request) -> int:
     from tcexplore.cli.blame import blame
 
@@ -91,6 +97,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS = {
-    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "blame": _blame, "cure": _cure,
+    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "storm": _storm, "blame": _blame, "cure": _cure,
     "export": _export, "doctor": _doctor,
 }  # fmt: skip

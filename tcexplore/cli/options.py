@@ -37,7 +37,18 @@ def config(given: argparse.Namespace) -> Config:
         target=getattr(given, "target", NATIVE),
         assembly=getattr(given, "assembly", False),
         follow=getattr(given, "follow", FOLLOW_S),
+        vary=tuple(getattr(given, "vary", ())),
+        buckets=tuple(getattr(given, "buckets", ())),
     )
+
+
+def vary_option(parser: Any) -> None:
+    """What of the file's calls is varied."""
+    parser.add_argument(
+        "--vary", action="append", type=kinds.vary, default=[], metavar="SPEC",
+        help="vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
+        "repeat to combine",
+    )  # fmt: skip
 
 
 def follow_option(parser: argparse.ArgumentParser) -> None:

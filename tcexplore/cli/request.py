@@ -39,6 +39,7 @@ class Study:
     dim: int = 0
     sizes: tuple[int, ...] = ()
     repro: str | None = None
+    buckets: tuple[str, ...] = ()
     number: int | None = None
     write: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcexplore.cli import kinds
-from tcexplore.cli.options import Parser, compile_options, config, report_options
+from tcexplore.cli.options import Parser, compile_options, config, report_options, vary_option
 from tcexplore.cli.request import Request, Study
 from tcexplore.study.job import EACH_TIME_FOR, EACH_TIMEOUT
 
@@ -62,6 +62,29 @@ def sweep(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     return Request(
         "sweep", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
         study=Study(dim=given.dim, sizes=given.sizes),
+    )  # fmt: skip
+
+
+def storm(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
+    parser = Parser(
+        prog="tcexplore storm",
+        description="The calls that the file makes, or that --vary makes of them: what recompiles, what it costs, and "
+        "what each change that might spare it comes to, in a worker of its own.",
+        epilog=STATUS,
+    )
+    compile_options(parser)
+    what = parser.add_argument_group("what to vary")
+    vary_option(what)
+    what.add_argument(
+        "--buckets", action="append", type=kinds.vary, default=[], metavar="SPEC",
+        help="sizes to pad to, 'x.0=16,64,256' (default: the next power of two)",
+    )  # fmt: skip
+    report_options(parser.add_argument_group("report"), None, "one of the runs", EACH_TIMEOUT)
+    given = parser.parse_args(arguments)
+    buckets, given.buckets = tuple(given.buckets), ()
+    return Request(
+        "storm", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=0.0,
+        study=Study(buckets=buckets),
     )  # fmt: skip
 
 

@@ -36,6 +36,14 @@ class Config:
     """Make each of the file's calls once per size, dimension `dim` of its inputs that large; none: as they are."""
     follow: float = FOLLOW_S
     """Seconds after which a script that compiles things itself is ended, 0 for never."""
+    vary: tuple[str, ...] = ()
+    """`--vary` specifications (`events/vary.py`): each of the file's calls is made for every combination."""
+    mark_dynamic: tuple[str, ...] = ()
+    """Dimensions of arguments, such as `x.0`, that are marked with `torch._dynamo.mark_dynamic`."""
+    as_tensors: tuple[str, ...] = ()
+    """Arguments that are numbers and are given as tensors instead."""
+    buckets: tuple[str, ...] = ()
+    """Such as `x.0=8,16,32`: tensors are padded with zeros to the next of these sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +62,25 @@ class Job:
     config: Config = field(default_factory=Config)
     time_for: float | None = None
     """Seconds of timing after the compile; None refines until the worker is ended, 0 skips timing."""
+    passes: int = 1
+    """How often the compiled calls are made, one after another; with more than one nothing is timed beside that."""
     examine: bool = True
     """Whether results and memory of both sides are compared after the compile."""
     graph_scripts: bool = False
     """Whether torch's own script for each of Inductor's graphs is wanted."""
     runnable: bool = False
     """Whether each Triton kernel for the target is wanted as a file that runs by itself."""
+    caches: str = ""
+    """A folder for torch's compile caches, all of which are used then. Empty leaves them where torch has them, those
+    that would hide the compile switched off."""
     before: str | None = None
     """The file's text before a change that `source` has or `overlay` makes: the two are compared, in their results and
-    passes: int = 1
-    """How often the compiled calls are made, one after another; with more than one nothing is timed beside that."""
     in the time that a compiled call takes, in the place of timing eager against compiled."""
     overlay: tuple[tuple[str, str], ...] = ()
     """Paths of local modules, each with the text that it is imported with instead of its own."""
     would: tuple[str, ...] = ()
     """Inputs (`f32[33,512], True`) of which to tell, once everything is compiled, whether they would recompile."""
     switchable: bool = False
-    caches: str = ""
-    """A folder for torch's compile caches, all of which are used then. Empty leaves them where torch has them, those
-    that would hide the compile switched off."""
     """Whether a `Switch` to another target may follow: the run keeps its graphs for that."""
 
 

@@ -19,6 +19,7 @@ Scope = Literal[
     "study",
     "matrix",
     "sweep",
+    "storm",
     "blame",
     "cold",
     "cure",
@@ -116,6 +117,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("L", "study('blame')", "app", "L", "ladder", "Which layer crashes or computes something else", 15),
     Action("C,q", "leave", "cold", "C q", "back", "Back to the panes"),
     Action("C", "study('cold')", "app", "C", "cold compile", "Compile with empty caches, then with warm ones", 16),
+    Action("W,q", "leave", "storm", "W q", "back", "Back to the panes"),
+    Action(
+        "W", "study('storm')", "app", "W", "what if", "What if the inputs varied: recompiles, and what spares them", 16
+    ),
     Action("S,q", "leave", "sweep", "S q", "back", "Back to the panes"),
     Action("S", "study('sweep')", "app", "S", "sweep", "One dimension of the inputs at several sizes", 14),
     Action("M", "study('matrix')", "app", "M", "matrix", "Every mode and backend side by side", 9),

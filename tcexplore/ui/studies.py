@@ -58,7 +58,13 @@ def _cold(*given: Any) -> AnyScreen:
     return ColdScreen(*given)
 
 
+def _storm(*given: Any) -> AnyScreen:
+    from tcexplore.ui.screens.storm import StormScreen
+
+    return StormScreen(*given)
+
+
 SCREENS: dict[str, Callable[..., AnyScreen]] = {
-    "matrix": _matrix, "sweep": _sweep, "blame": _blame, "cold": _cold,
+    "matrix": _matrix, "sweep": _sweep, "storm": _storm, "blame": _blame, "cold": _cold,
 }  # fmt: skip
 """Imported when they are asked for: the first frame does without them."""

@@ -34,17 +34,18 @@ def _call(call: Call, dim: int, size: int) -> Call:
         )
     known: dict[int, torch.Tensor] = {}
 
-    def sized(leaf: Any) -> Any:
+    def resize(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or leaf.dim() <= dim or leaf.shape[dim] != found:
             return leaf
         if id(leaf) not in known:
-            known[id(leaf)] = _sized(leaf, dim, size)
+            known[id(leaf)] = sized(leaf, dim, size)
         return known[id(leaf)]
 
-    return Call(pytree.tree_map(sized, call.args), pytree.tree_map(sized, dict(call.kwargs)))
+    return Call(pytree.tree_map(resize, call.args), pytree.tree_map(resize, dict(call.kwargs)))
 
 
-def _sized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+def sized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+    """The tensor at another size of one dimension, which is not empty: its values repeated, or cut off."""
     with torch.no_grad():
         index = torch.arange(size, device=tensor.device) % tensor.shape[dim]
         return tensor.detach().index_select(dim, index).requires_grad_(tensor.requires_grad)

@@ -7,6 +7,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
+from tcexplore.words.device import launch_bound
 from tcexplore.words.recommendation import advice
 
 Fields = dict[str, Any]
@@ -41,6 +42,9 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         "train": estimate.train,
         "threads": estimate.threads,
         "device": estimate.device,
+        "device_eager_us": estimate.device_eager_us,
+        "device_compiled_us": estimate.device_compiled_us,
+        "launch_bound": launch_bound(estimate),
         "notes": list(estimate.notes),
         "samples": _samples(snapshot.pairs),
     }

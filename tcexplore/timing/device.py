@@ -11,7 +11,14 @@ DeviceTimer = Callable[[Callable[[], object]], float]
 
 CYCLES_PER_NS = 2
 HEAD_START = 1.5
+COLD_START_NS = 500_000
+"""What the first launches after a wait take longer than those in full swing."""
+
 LONGEST_HEAD_START_NS = 500_000_000
+
+AT_ONCE_NS = 1_000_000
+MOST_AT_ONCE = 8
+"""So long, and so many units at most, are timed as one: a start and an end cost some microseconds themselves."""
 
 
 def synchroniser(device: torch.device) -> Callable[[], None]:
@@ -34,9 +41,9 @@ def name(device: torch.device) -> str:
 def device_timer(device: torch.device, reset: Callable[[], None] | None) -> Callable[..., float] | None:
     """`time(run, wall_ns)` gives the nanoseconds that the device itself works for one `run`; None without CUDA events.
 
-    The device is kept spinning while the host queues the whole unit, so that the gaps between launches do not count:
-    `wall_ns`, the time one unit takes, says for how long. Work that makes the host wait (`.item()`), or queues more
-    than the driver's queue holds, keeps some of its gaps.
+    The device is kept spinning while the host queues the whole unit, or a few short ones, so that the gaps between
+    launches do not count: `wall_ns`, the time one unit takes, says for how long. Work that makes the host wait
+    (`.item()`), or queues more than the driver's queue holds, keeps some of its gaps.
     """
     if device.type != "cuda":
         return None
@@ -45,15 +52,18 @@ def device_timer(device: torch.device, reset: Callable[[], None] | None) -> Call
     def time(run: Callable[[], object], wall_ns: float) -> float:
         with torch.cuda.device(device):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            units = 1 if reset else min(max(1, int(AT_ONCE_NS / wall_ns)), MOST_AT_ONCE)
             if reset:
                 reset()
             torch.cuda.synchronize()
             if spin:
-                spin(int(min(wall_ns * HEAD_START, LONGEST_HEAD_START_NS) * CYCLES_PER_NS))
+                ahead = min(units * wall_ns * HEAD_START + COLD_START_NS, LONGEST_HEAD_START_NS)
+                spin(int(ahead * CYCLES_PER_NS))
             start.record()
-            run()
+            for _ in range(units):
+                run()
             end.record()
             torch.cuda.synchronize()
-            return float(start.elapsed_time(end)) * 1e6
+            return float(start.elapsed_time(end)) * 1e6 / units
 
     return time

@@ -8,6 +8,8 @@ from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.words.quantities import count, size
 
+_LOGGED = "skipping cudagraphs due to "
+
 
 def headline(snapshot: Snapshot) -> str:
     """How much of a call is replayed; empty where torch neither recorded nor skipped anything."""
@@ -40,7 +42,14 @@ def skipped(snapshot: Snapshot) -> Iterator[tuple[ev.CudaGraphSkipped, tuple[ev.
         left = tuple(kernel for kernel in snapshot.kernels if _keeps_out(one, kernel))
         names = f" ({', '.join(kernel.name for kernel in left)})" if left else ""
         where = f"{one.graph} {one.phase}".strip()
-        yield one, left, f"{where}{': ' if where else ''}not recorded{names}: {one.reason}"
+        yield one, left, f"{where}{': ' if where else ''}not recorded{names}: {_plain(one.reason)}"
+
+
+def _plain(reason: str) -> str:
+    """torch's reason without the words that it begins its log message with."""
+    while reason.startswith(_LOGGED):
+        reason = reason.removeprefix(_LOGGED)
+    return reason.strip()
 
 
 def _keeps_out(one: ev.CudaGraphSkipped, kernel: ev.Kernel) -> bool:

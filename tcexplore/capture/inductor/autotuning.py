@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
+
+import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.graphs import compile_id
@@ -28,31 +30,45 @@ class Autotuning:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._nodes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self._began = 0.0
+        self._began: list[float] = []
 
     def install(self) -> None:
         watch = self._hooks.watch
-        watch(FACT, f"{TUNER}.benchmark_all_configs", before=self._begins, after=self._configurations)
-        watch(f"{FACT} ", f"{TUNER}.coordinate_descent_tuning", before=self._begins, after=self._descended)
         watch("choice of algorithms", f"{SELECTOR}.__call__", before=self._asked)
-        watch("choice of algorithms", f"{SELECTOR}.do_autotuning", before=self._begins, after=self._algorithms)
+        measured: list[tuple[str, str, Callable[..., None]]] = [
+            ("choice of algorithms", f"{SELECTOR}.do_autotuning", self._algorithms)
+        ]
+        if torch.cuda.is_available():
+            measured.append((FACT, f"{TUNER}.benchmark_all_configs", self._configurations))
+            measured.append((FACT, f"{TUNER}.coordinate_descent_tuning", self._descended))
+        for fact, symbol, after in measured:
+            watch(fact, symbol, before=self._begins, after=after, failed=self._failed)
 
     def _begins(self, *_: Any, **__: Any) -> None:
-        self._began = time.perf_counter()
+        """One measuring may lie in another: choosing an algorithm tunes the templates' kernels too."""
+        self._began.append(time.perf_counter())
+
+    def _failed(self, *_: Any, **__: Any) -> None:
+        self._began.pop()
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began.pop()
 
     def _configurations(self, timings: Mapping[Any, float], tuner: Any, *_: Any, **__: Any) -> None:
         """`timings` has milliseconds by launcher; infinite where a configuration spills and was not tried."""
+        seconds = self._seconds()
         if len(timings) > 1:
             measured = {configuration(launcher.config): ms for launcher, ms in timings.items()}
-            self._kernel(tuner, "configurations", measured, min(measured, key=measured.__getitem__))
+            self._kernel(tuner, "configurations", measured, min(measured, key=measured.__getitem__), seconds)
 
     def _descended(self, best: Any, tuner: Any, *_: Any, **__: Any) -> None:
+        seconds = self._seconds()
         known = getattr(tuner.coordesc_tuner, "cached_benchmark_results", None)
         if known and len(known) > 1:
             measured = {_options(dict(key)): ms for key, ms in known.items()}
-            self._kernel(tuner, "coordinate descent", measured, configuration(best.config))
+            self._kernel(tuner, "coordinate descent", measured, configuration(best.config), seconds)
 
-    def _kernel(self, tuner: Any, what: str, measured: Mapping[str, float], best: str) -> None:
+    def _kernel(self, tuner: Any, what: str, measured: Mapping[str, float], best: str, seconds: float) -> None:
         kernel = str(tuner.inductor_meta.get("kernel_name", ""))
         if not kernel or kernel.startswith(_UNNAMED):
             return
@@ -66,7 +82,7 @@ class Autotuning:
                     Choice(name=name, kind="configuration", us=microseconds(ms), taken=name == best)
                     for name, ms in measured.items()
                 ),
-                seconds=time.perf_counter() - self._began,
+                seconds=seconds,
             )
         )
 
@@ -83,6 +99,7 @@ class Autotuning:
     ) -> None:
         from torch._inductor.virtualized import V
 
+        seconds = self._seconds()
         if not timings:
             return
         best = min(timings, key=timings.__getitem__)
@@ -98,7 +115,7 @@ class Autotuning:
                     Choice(name=_algorithm(choice), kind=_kind(choice), us=microseconds(ms), taken=choice is best)
                     for choice, ms in timings.items()
                 ),
-                seconds=time.perf_counter() - self._began,
+                seconds=seconds,
             )
         )
 

@@ -31,7 +31,8 @@ class CudaGraphs:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._base: dict[int, int] = {}
-        self._copied: tuple[int, int] = (0, 0)
+        self._before = 0
+        self._sizes: list[int] = []
         self._said: set[CudaGraphSkipped] = set()
         self._manager: Any = None
 
@@ -47,15 +48,15 @@ class CudaGraphs:
         )  # fmt: skip
         watch("parts outside CUDA graphs", f"{module}.scheduler:Scheduler.should_partition", after=self._parted)
 
-    def _begins(self, _node: Any, wrapped: Any, _id: Any, parent: Any, inputs: Any, *_: Any, **__: Any) -> None:
+    def _begins(self, _node: Any, _wrapped: Any, _id: Any, parent: Any, inputs: Any, *_: Any, **__: Any) -> None:
         """The allocator's peak is read around a recording: what it takes then is all that a replay uses."""
         torch.cuda.synchronize()
+        # torch lets go of cuBLAS's workspace for the time of a recording; it must not count as freed by the graph.
+        getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         self._before = before if parent is None else self._base.get(parent.id.id, before)
-        fixed = set(wrapped.static_input_idxs)
-        moving = [one for index, one in enumerate(inputs) if index not in fixed and isinstance(one, torch.Tensor)]
-        self._copied = len(moving), sum(one.nbytes for one in moving)
+        self._sizes = [one.nbytes if isinstance(one, torch.Tensor) else 0 for one in inputs]
 
     def _recorded(
         self, _: None, node: Any, wrapped: Any, number: Any, parent: Any, _inputs: Any, *more: Any, **named: Any
@@ -64,7 +65,7 @@ class CudaGraphs:
         mode = next((one for one in (*more, *named.values()) if type(one).__name__ == "CompilationMode"), None)
         graph = next((one for one in (*more, *named.values()) if type(one).__name__ == "CompileId"), None)
         self._base[number.id] = self._before
-        count, size = self._copied
+        copied = [self._sizes[index] for index in node.non_static_input_idx if self._sizes[index]]
         self._hooks.emit(
             CudaGraphRecorded(
                 graph="" if graph is None else str(graph),
@@ -72,8 +73,8 @@ class CudaGraphs:
                 number=number.id,
                 part=str(getattr(wrapped.model, "__name__", "")),
                 parent=None if parent is None else parent.id.id,
-                copied=min(count, len(node.non_static_input_idx)),
-                copied_bytes=size,
+                copied=len(copied),
+                copied_bytes=sum(copied),
                 peak=torch.cuda.max_memory_allocated() - self._before,
             )
         )
@@ -110,5 +111,6 @@ class CudaGraphs:
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, _project: Project) -> None:
-    """Watch recordings, and every place where torch does without one."""
-    CudaGraphs(hooks).install()
+    """Watch recordings, and every place where torch does without one; there are none without a GPU."""
+    if torch.cuda.is_available():
+        CudaGraphs(hooks).install()

@@ -77,19 +77,27 @@ def _timed(kernel: Kernel, calls: Sequence[Sequence[Step]]) -> KernelTimed:
 
 
 def _steps(region: Seen, work: Sequence[Work]) -> list[Step]:
-    """What one run of a graph did; where the device worked at all, only its work counts."""
+    """What one run of a graph did; where the device worked at all, of the host only its own kernels count."""
     own = [piece for piece in work if piece.launch is not None and region in piece.launch.around()]
+    host = [(child.start, Step(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(region)]
     if not own:
-        return [Step(child.name.removeprefix(KERNEL), child.us, "cpu") for child in _children(region)]
-    steps: list[tuple[Seen | None, Step]] = []
+        return [step for _, step in host]
+    marked = {child.start for child in _children(region) if child.name.startswith(KERNEL)}
+    steps = [*_on_device(region, own), *((at, step) for at, step in host if at in marked)]
+    return [step for _, step in sorted(steps, key=lambda one: one[0])]
+
+
+def _on_device(region: Seen, own: Sequence[Work]) -> list[tuple[float, Step]]:
+    """What each op launched, all of it together, and each piece of a CUDA graph; with the time of the launch."""
+    steps: list[tuple[Seen | None, float, Step]] = []
     for piece in own:
-        above = _below(region, piece.launch)
+        above, at = _below(region, piece.launch), piece.launch.start if piece.launch else piece.start
         if piece.replayed or above is None or not steps or steps[-1][0] is not above:
             name = piece.name if piece.replayed or above is None else above.name
-            steps.append((above, Step(name, 0.0, "cuda", replayed=piece.replayed)))
-        steps[-1][1].us += piece.us
-        steps[-1][1].functions.append(piece.name)
-    return [step for _, step in steps]
+            steps.append((above, at, Step(name, 0.0, "cuda", replayed=piece.replayed)))
+        steps[-1][2].us += piece.us
+        steps[-1][2].functions.append(piece.name)
+    return [(at, step) for _, at, step in steps]
 
 
 def _children(region: Seen) -> Iterator[Seen]:

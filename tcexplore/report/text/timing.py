@@ -12,6 +12,7 @@ from tcexplore.report.text.layout import columns, indented
 from tcexplore.report.text.verdict import VERDICTS
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Economics, economics
+from tcexplore.words import device as device_words
 from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
 from tcexplore.words.recommendation import advice
@@ -22,6 +23,8 @@ def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
     if estimate is not None:
         yield indented(_verdict(estimate))
         yield from columns(_sides(estimate), right=(1,), by=4)
+        if said := device_words.apart(estimate):
+            yield indented(said + (": launch-bound" if device_words.launch_bound(estimate) else ""), by=4)
         yield indented(_conditions(estimate), "dim", by=4)
     elif snapshot.timing_skipped:
         yield indented(f"not timed: {snapshot.timing_skipped}")

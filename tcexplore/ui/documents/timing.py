@@ -17,6 +17,7 @@ from tcexplore.ui.documents.plot import Axis, axis, bars, beyond
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
 from tcexplore.ui.documents.results import accuracy, memory
 from tcexplore.ui.documents.timeline import regions
+from tcexplore.words import device as device_words
 from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
 from tcexplore.words.recommendation import advice
@@ -96,6 +97,9 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     yield row((f" {word}", style), (f"  {estimate.speedup:.2f}×", style), (interval, "interval"),
               (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
+    if said := device_words.apart(estimate):
+        badge = "LAUNCH-BOUND: " if device_words.launch_bound(estimate) else ""
+        yield from wrapped(badge + said, width, "warn" if badge else "muted")
 
 
 def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -1,0 +1,85 @@
+"""Models for the figures of a GPU: long enough that launches do not count, of a known peak, or all launches."""
+
+from __future__ import annotations
+
+_HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
+
+
+def _module(body: str, inputs: str, init: str = "pass", dtype: str = "torch.float32") -> str:
+    """A file with a module whose forward is `body`, of the names `x` and `self`."""
+    return (
+        f"{_HEAD}\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, x):\n        {body}\n\n\nmodel = Model().to({dtype}).eval()\ninputs = ({inputs},)\n"
+    )
+
+
+_HALF = "torch.bfloat16"
+
+TIMED = {
+    "pointwise": _module("return (x.sin() * 2 + x.cos()).tanh()", "torch.randn(64, 1 << 20)"),
+    "norm_gelu_scale": _module(
+        "return F.gelu(self.n(x)) * 1.5 + 0.5", "torch.randn(16384, 4096)", "self.n = nn.LayerNorm(4096)"
+    ),
+    "softmax_entropy": _module("p = x.softmax(-1); return -(p * (p + 1e-9).log()).sum(-1)", "torch.randn(16384, 4096)"),
+    "rms_norm": _module(
+        "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.w",
+        "torch.randn(16384, 4096)",
+        "self.w = nn.Parameter(torch.ones(4096))",
+    ),
+    "gemm": _module(
+        "return self.a(x)", "torch.randn(8192, 8192, dtype=torch.bfloat16)",
+        "self.a = nn.Linear(8192, 8192, bias=False)", _HALF,
+    ),
+    "mlp": _module(
+        "return self.b(F.gelu(self.a(x)))", "torch.randn(16384, 2048, dtype=torch.bfloat16)",
+        "self.a = nn.Linear(2048, 8192); self.b = nn.Linear(8192, 2048)", _HALF,
+    ),
+    "swiglu": _module(
+        "return self.c(F.silu(self.a(x)) * self.b(x))", "torch.randn(16384, 2048, dtype=torch.bfloat16)",
+        "self.a = nn.Linear(2048, 5632, bias=False); self.b = nn.Linear(2048, 5632, bias=False); "
+        "self.c = nn.Linear(5632, 2048, bias=False)", _HALF,
+    ),
+    "conv_bn_relu": _module(
+        "return F.relu(self.n(self.c(x)))", "torch.randn(64, 64, 112, 112)",
+        "self.c = nn.Conv2d(64, 64, 3, padding=1); self.n = nn.BatchNorm2d(64)",
+    ),
+    "transformer_block": _module(
+        "return self.t(x)", "torch.randn(32, 1024, 1024, dtype=torch.bfloat16)",
+        "self.t = nn.TransformerEncoderLayer(1024, 16, 4096, dropout=0.0, batch_first=True, norm_first=True)", _HALF,
+    ),
+    "attention_by_hand": _module(
+        "s = x @ x.transpose(-1, -2) / 8; return (s + s.tril()).softmax(-1) @ x",
+        "torch.randn(64, 1024, 64, dtype=torch.bfloat16)", dtype=_HALF,
+    ),
+}  # fmt: skip
+"""Ten models with work for at least some hundred microseconds."""
+
+LAUNCH_BOUND = _module(
+    "return self.layers(x)", "torch.randn(8, 64)",
+    "self.layers = nn.Sequential(*[m for _ in range(24) for m in (nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))])",
+)  # fmt: skip
+"""Seventy-two modules with next to nothing to do in each."""
+
+_BUFFER = 1 << 26
+"""Bytes of `torch.randn(16, 1 << 20)`."""
+
+_POINTWISE = _module("return x.sin().cos() + 1", "torch.randn(16, 1 << 20)")
+
+_PRODUCT = _module("return F.relu(self.a(x))", "torch.randn(8192, 4096)", "self.a = nn.Linear(4096, 4096, bias=False)")
+
+_TRAINED = _module(
+    "return (x * self.w).exp().sum()", "torch.randn(16, 1 << 20)", "self.w = nn.Parameter(torch.zeros(16, 1 << 20))"
+)
+
+PEAKS: dict[str, tuple[str, tuple[str, ...], int, int]] = {
+    # Eager: `cos` and the sum behind it are alive at once. Compiled: one kernel, its output.
+    "pointwise": (_POINTWISE, (), 2 * _BUFFER, _BUFFER),
+    # Eager: the product and its relu. Compiled: the relu is written over the product.
+    "product": (_PRODUCT, (), 2 * 8192 * 4096 * 4, 8192 * 4096 * 4),
+    # Eager: `exp` is kept for the backward beside the product, or the gradient of it. Compiled: only the gradient of w,
+    # for what the backward needs of the forward is computed again from the inputs.
+    "training": (_TRAINED, ("--train",), 2 * _BUFFER, _BUFFER),
+    # Compiled: the CUDA graph keeps a copy of the input and the output.
+    "replayed": (_POINTWISE, ("--mode", "reduce-overhead"), 2 * _BUFFER, 2 * _BUFFER),
+}
+"""Source, options, and the bytes of eager and compiled at the peak of a call, by hand."""

@@ -1,0 +1,98 @@
+"""What is replayed from CUDA graphs and what is not, with torch's allocator and recordings made up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor import cuda_graphs as room
+from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install
+from tcexplore.capture.inductor.graphs import Compilation
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped, Event, FactMissing
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+class CompilationMode:
+    name = "BACKWARD"
+
+
+class CompileId:
+    def __str__(self) -> str:
+        return "0/0"
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """What the allocator says; a test moves it."""
+    bytes_ = {"now": 1000, "peak": 0}
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: bytes_["now"])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: bytes_["peak"])
+    return bytes_
+
+
+def recording(graphs: CudaGraphs, number: int, parent: Any, held: dict[str, int], now: int, peak: int) -> Any:
+    inputs = [torch.zeros(4), torch.zeros(2), 3]
+    wrapped = SimpleNamespace(model=SimpleNamespace(__name__="partition_0"), static_input_idxs=(0,))
+    node = SimpleNamespace(non_static_input_idx=[1, 2], id=SimpleNamespace(id=number))
+    held["now"] = now
+    args = (node, wrapped, node.id, parent, inputs, "pool", 0, None, None, CompilationMode(), CompileId())
+    graphs._begins(*args)
+    held["peak"] = peak
+    graphs._recorded(None, *args)
+    return node
+
+
+def test_a_row_of_recordings_counts_from_what_was_there_before_its_first(held: dict[str, int]):
+    events: list[Event] = []
+    graphs = CudaGraphs(Hooks(events.append))
+    first = recording(graphs, 0, None, held, now=1000, peak=1500)
+    recording(graphs, 1, first, held, now=1400, peak=1900)
+    recording(graphs, 2, None, held, now=1200, peak=1300)
+    made = [event for event in events if isinstance(event, CudaGraphRecorded)]
+    assert [(one.number, one.parent, one.peak) for one in made] == [(0, None, 500), (1, 0, 900), (2, None, 100)]
+    assert (made[0].graph, made[0].phase, made[0].part) == ("0/0", "backward", "partition_0")
+    assert (made[0].copied, made[0].copied_bytes) == (1, 8), "a number is not copied, nor what is fixed"
+
+
+def test_each_reason_is_said_once_with_what_it_keeps_out(monkeypatch: pytest.MonkeyPatch):
+    events: list[Event] = []
+    graphs = CudaGraphs(Hooks(events.append))
+    graphs._runs(SimpleNamespace(compile_id="2/0"))
+    graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
+    graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
+    graphs._ran()
+    compiled = SimpleNamespace(
+        fx_kwargs={"is_backward": True},
+        cudagraph_info=SimpleNamespace(cudagraph_fail_reasons=["complex memory overlap"]),
+    )
+    graphs._compiled([], compiled)
+    monkeypatch.setattr(room, "compilation", lambda _: Compilation("3/0", "forward"))
+    monkeypatch.setattr(torch._inductor.config.triton, "cudagraphs", True)
+    node = SimpleNamespace(get_name=lambda: "op1")
+    graphs._parted("cpu ops", None, node)
+    graphs._parted(None, None, node)
+    graphs._parted("cpu ops", None, SimpleNamespace(snodes=[node], get_name=lambda: "op1_op2"))
+    skipped = [event for event in events if isinstance(event, CudaGraphSkipped)]
+    assert [(one.graph, one.phase, one.nodes) for one in skipped] == [
+        ("2/0", "", ()),
+        ("", "backward", ()),
+        ("3/0", "forward", ("op1",)),
+    ]
+
+
+def test_the_hooks_are_in_place(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    events: list[Event] = []
+    hooks = Hooks(events.append)
+    install(hooks, StructuredTrace(hooks), Project(__file__))
+    hooks.remove()
+    assert [event for event in events if isinstance(event, FactMissing)] == []

@@ -12,7 +12,7 @@ from tcexplore.events import Config
 pytestmark = pytest.mark.torch
 
 
-def model(x, mask, scale=1.0, *, shift=0.0):
+def model(x: torch.Tensor, mask: torch.Tensor, scale: float = 1.0, *, shift: float = 0.0) -> torch.Tensor:
     return (x + mask[:, None]) * scale + shift
 
 

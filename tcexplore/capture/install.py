@@ -24,6 +24,7 @@ ROOMS = (
     "inductor.fusion",
     "inductor.caches",
     "inductor.kernel_compiles",
+    "inductor.vectorising",
     "inductor.autotuning",
     "inductor.cuda_graphs",
     "dynamo.outside",

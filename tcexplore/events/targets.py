@@ -87,6 +87,26 @@ class Vectors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopVectorised(Event):
+    """How Inductor wrote a C++ loop nest, of the scheduler `nodes`: as `vector` instructions, as `tiles` of them that
+    are transposed, or `scalar`; the C++ compiler may still vectorise that by itself.
+
+    `isa` are the vector instructions that torch picked, `width` bits wide; both empty where it picked none. `lanes` is
+    the number of elements in one vector. `reason` says why the nest is scalar, empty where torch does not tell.
+    """
+
+    graph: str
+    phase: str
+    nodes: tuple[str, ...]
+    form: str
+    isa: str
+    width: int
+    lanes: int
+    reason: str = ""
+    target: str = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAssembled(Event):
     """A kernel in one autotuning configuration (`XBLOCK=8, num_warps=2, num_stages=1`), down to the machine's code.
 

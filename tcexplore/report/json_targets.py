@@ -10,6 +10,7 @@ from tcexplore.report.json_device import measured
 from tcexplore.report.json_graphs import place
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
+from tcexplore.session.machine import loops
 from tcexplore.session.machine import machine as known
 
 Fields = dict[str, Any]
@@ -26,12 +27,24 @@ def machine(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
     return {
         "target": kernel.target,
         "resources": _resources(made.resources) if made and made.resources else None,
+        "loops": [_loop(loop) for loop in loops(snapshot, kernel)],
         "vectors": asdict(made.vectors) if made and made.vectors else None,
         "stages": {stage.name: _stage(stage) for stage in made.stages} if made else None,
         "assembled_config": made.config or None if made else None,
         "not_assembled": failed.reason if failed else None,
         "roofline_estimate": _roofline(point) if point else None,
         "measured": measured(snapshot, kernel, point),
+    }
+
+
+def _loop(loop: ev.LoopVectorised) -> Fields:
+    return {
+        "scheduler_nodes": list(loop.nodes),
+        "form": loop.form,
+        "isa": loop.isa or None,
+        "vector_bits": loop.width or None,
+        "lanes": loop.lanes or None,
+        "why_scalar": loop.reason or None,
     }
 
 

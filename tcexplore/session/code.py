@@ -32,6 +32,7 @@ class Code:
     assembled: tuple[ev.KernelAssembled, ...] = ()
     not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
     roofline: tuple[ev.RooflinePoint, ...] = ()
+    vectorised: tuple[ev.LoopVectorised, ...] = ()
 
 
 FIELDS = {
@@ -47,6 +48,7 @@ FIELDS = {
     "KernelAssembled": "assembled",
     "KernelNotAssembled": "not_assembled",
     "RooflinePoint": "roofline",
+    "LoopVectorised": "vectorised",
 }
 """Where the events go that belong to one device, by the names of their classes."""
 

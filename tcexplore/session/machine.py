@@ -37,6 +37,19 @@ def machine(code: Code | Snapshot, kernel: ev.Kernel) -> Machine:
     return Machine(_first(code.assembled, kernel), _first(code.not_assembled, kernel), _first(code.roofline, kernel))
 
 
+def loops(code: Code | Snapshot, kernel: ev.Kernel) -> tuple[ev.LoopVectorised, ...]:
+    """How the loop nests of a C++ kernel were written; of one that was written again, the last time."""
+    if kernel.language != "cpp":
+        return ()
+    own = set(kernel.scheduler_nodes)
+    found = {
+        loop.nodes: loop
+        for loop in code.vectorised
+        if (loop.graph, loop.phase) == (kernel.graph, kernel.phase) and own.issuperset(loop.nodes)
+    }
+    return tuple(found.values())
+
+
 def _first(events: Iterable[Found], kernel: ev.Kernel) -> Found | None:
     wanted = (kernel.graph, kernel.phase, kernel.name)
     return next((event for event in events if (event.graph, event.phase, event.kernel) == wanted), None)

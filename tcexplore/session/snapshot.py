@@ -50,6 +50,7 @@ class Snapshot:
     assembled: tuple[ev.KernelAssembled, ...] = ()
     not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
     roofline: tuple[ev.RooflinePoint, ...] = ()
+    vectorised: tuple[ev.LoopVectorised, ...] = ()
     elsewhere: tuple[Code, ...] = ()
     asked: tuple[ev.DeviceAsked, ...] = ()
     caches: tuple[ev.CacheUsed, ...] = ()

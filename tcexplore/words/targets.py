@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -37,6 +37,19 @@ def vectors(found: ev.Vectors) -> str:
     named = [name for name in found.calls if not name.startswith("_")]
     calls = f", calls {', '.join(named)}" if named else ""
     return f"{word}: {share:.0%} of the arithmetic instructions are packed{wide}{calls}"
+
+
+def written(loops: Sequence[ev.LoopVectorised]) -> str:
+    """How Inductor wrote the loop nests of a C++ kernel: `avx512 vectors of 16`, or scalar and why; empty for none."""
+    said = dict.fromkeys(_written(loop) for loop in loops)
+    return "; ".join(said)
+
+
+def _written(loop: ev.LoopVectorised) -> str:
+    if loop.form == "scalar":
+        return f"scalar: {loop.reason or 'torch does not say why'}"
+    tiles = ", in transposed tiles" if loop.form == "tiles" else ""
+    return f"vectors of {loop.lanes} ({loop.isa}, {loop.width} bits){tiles}"
 
 
 def lowering(snapshot: Snapshot) -> str:

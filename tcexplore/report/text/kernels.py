@@ -11,7 +11,7 @@ from tcexplore import events as ev
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
 from tcexplore.session.achieved import achieved
-from tcexplore.session.machine import machine
+from tcexplore.session.machine import loops, machine
 from tcexplore.words import device as device_words
 from tcexplore.words import targets as words
 from tcexplore.words.paths import at
@@ -37,6 +37,8 @@ def _machine(snapshot: Snapshot, kernel: ev.Kernel) -> Iterable[RenderableType]:
         yield labelled("takes", words.takes(made.resources))
         for warning in made.resources.warnings:
             yield indented(f"! {warning}", "yellow", by=4)
+    if how := words.written(loops(snapshot, kernel)):
+        yield labelled("written as", how)
     if made and made.vectors:
         yield labelled("assembly", words.vectors(made.vectors))
     if failed:

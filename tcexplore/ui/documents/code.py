@@ -9,7 +9,7 @@ from tcexplore.events import Kernel, Wrapper
 from tcexplore.session import Snapshot
 from tcexplore.session.achieved import achieved
 from tcexplore.session.code import NATIVE
-from tcexplore.session.machine import machine
+from tcexplore.session.machine import loops, machine
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.device import about
 from tcexplore.ui.documents.empty import nothing
@@ -88,6 +88,8 @@ def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     said = [words.takes(made.resources)] if made and made.resources else []
     said += [words.vectors(made.vectors)] if made and made.vectors else []
     said += [words.estimate(point)] if point else []
+    if how := words.written(loops(snapshot, kernel)):
+        said = [f"Inductor wrote {how}", *said]
     reached = achieved(snapshot, kernel, point)
     said += [device_words.measured(reached)] if reached else []
     own = links(kernel)

@@ -1,0 +1,59 @@
+"""Whether C++ loops are vectorised, and why not, as Inductor's own tiling decided."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor import vectorising
+from tcexplore.capture.project import Project
+from tcexplore.capture.trace import StructuredTrace
+from tcexplore.events import Job, Kernel, LoopVectorised
+from tcexplore.session.machine import loops
+from tcexplore.session.snapshot import begun
+from tcexplore.words.targets import written
+from tests.capture.compiling import compiled, watching
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+
+
+def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.relu(x) * 2, x.to(torch.int16) + 1, x.t().contiguous() + 3
+
+
+def found(**options: object) -> dict[str, LoopVectorised]:
+    """How each loop nest was written, by what its kernel is said to compute."""
+    with watching(__file__, listening=False) as events:
+        hooks = Hooks(events.append)
+        vectorising.install(hooks, StructuredTrace(hooks), Project(__file__))
+        try:
+            with torch._inductor.config.patch(options):
+                compiled(model, (torch.randn(64, 128),))
+        finally:
+            hooks.remove()
+    snapshot = begun(Job(run=0, file=__file__, source=""))
+    for event in events:
+        snapshot = snapshot.apply(event)
+    kernels = [event for event in events if isinstance(event, Kernel)]
+    every = [(loop, kernel) for kernel in kernels for loop in loops(snapshot, kernel)]
+    assert {loop.nodes for loop, _ in every} == {loop.nodes for loop in snapshot.vectorised}, "each has its kernel"
+    return {loop.form + (" int16" if "int16" in loop.reason else ""): loop for loop, _ in every}
+
+
+def test_vectors_tiles_and_why_a_loop_is_scalar():
+    forms = found()
+    if not next(iter(forms.values())).isa:
+        pytest.skip("torch has no vector instructions for this machine")
+    assert {"tiles", "scalar int16"} <= forms.keys()
+    assert "vectors of int16" in written([forms["scalar int16"]])
+    tiles = forms["tiles"]
+    assert tiles.width == tiles.lanes * 32
+    assert "transposed tiles" in written([tiles])
+
+
+def test_without_vector_instructions_the_option_is_named():
+    forms = found(**{"cpp.simdlen": 1})
+    assert forms.keys() == {"scalar"}
+    assert forms["scalar"].isa == ""
+    assert "cpp.simdlen = 1" in written(list(forms.values()))

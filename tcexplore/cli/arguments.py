@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -39,7 +40,18 @@ def parse(arguments: Sequence[str]) -> Request:
     """The request that these arguments make. Exits with 2 and one line on stderr where they make none."""
     before, after = _split(arguments)
     command = _COMMANDS.get(before[0]) if before else None
+    if command is None and (meant := _mistyped(before)):
+        Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {meant}?")
     return _app(before, after) if command is None else command(before[1:], after)
+
+
+def _mistyped(arguments: Sequence[str]) -> str:
+    """The command that was meant by a first word which is neither a command nor a file; empty where none is near."""
+    if len(arguments) < 2 or arguments[0].startswith("-") or os.path.exists(arguments[0].partition(":")[0]):
+        return ""
+    import difflib  # not on the way to the first frame
+
+    return next(iter(difflib.get_close_matches(arguments[0], _COMMANDS, 1)), "")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

@@ -9,11 +9,14 @@ from typing import Self, TextIO
 from tcexplore.session import Snapshot, summarise
 from tcexplore.words.phases import PHASES
 
+QUIET_S = 30.0
+"""Seconds between two plain lines where no terminal is: a log says that it goes on, a quick run says nothing."""
+
 ERASE = "\r\x1b[2K"
 
 
 class Line:
-    """A line that is rewritten in place and in the end erased; nothing where no one looks.
+    """A line that is rewritten in place and in the end erased; in a file, a plain one now and then.
 
     It is written only when what it says changes, so that it never disturbs a timing.
     """
@@ -22,6 +25,7 @@ class Line:
         self._stream = stream
         self._live = stream is not None and stream.isatty()
         self._said = ""
+        self._next_plain = QUIET_S
         self._start = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -34,10 +38,15 @@ class Line:
 
     def write(self, text: str) -> None:
         """Say this instead of what the line says now."""
-        if not self._live or text == self._said:
+        elapsed = time.monotonic() - self._start
+        if text == self._said or (not self._live and elapsed < self._next_plain):
             return
         self._said = text
-        line = f"tcexplore · {time.monotonic() - self._start:.1f} s · {text}"
+        line = f"tcexplore · {elapsed:.1f} s · {text}"
+        if not self._live:
+            self._next_plain = elapsed + QUIET_S
+            print(line, file=self._stream, flush=True)
+            return
         self._stream.write(ERASE + line[: shutil.get_terminal_size().columns - 1])
         self._stream.flush()
 

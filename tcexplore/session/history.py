@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tcexplore import events as ev
-from tcexplore.session.snapshot import Snapshot, begun
+from tcexplore.session.snapshot import Snapshot, begun, ended
 
 KEPT = 50
 """Saves kept whole; older ones are let go."""
@@ -44,7 +44,7 @@ class Session:
     def begin(self, job: ev.Job) -> Session:
         """A new run starts; the view follows it again."""
         snapshot = begun(job)
-        runs = (*self.runs, snapshot)
+        runs = (*self.runs[:-1], *(ended(run) for run in self.runs[-1:]), snapshot)
         based = tuple(s for s in runs[:-KEPT] if s.run == self.base)
         return replace(self, runs=(*based, *runs[-KEPT:]), pinned=None)
 

@@ -13,7 +13,8 @@ from tcexplore.session.code import FIELDS, NATIVE, Code, as_fields, grown, targe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One run. `status` is `running`, `ok` or `failed`; tuples hold events in the order of their arrival.
+    """One run. `status` is `running`, `ok`, `failed` or `superseded` (ended by the next one before it knew all); tuples
+    hold events in the order of their arrival.
 
     What is known of the code (`aten_graphs` to `roofline`) is that for `target`, the device in view; `elsewhere` has
     the same for the others.
@@ -128,6 +129,13 @@ def begun(job: ev.Job) -> Snapshot:
 
 SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing")
 """Phases in which nothing is compiled any more."""
+
+def ended(snapshot: Snapshot) -> Snapshot:
+    """A run that the next one ended, if it was not over: nothing more will be known of it."""
+    if snapshot.status != "running":
+        return snapshot
+    return replace(snapshot, status="ok" if snapshot.complete else "superseded", phase="")
+
 
 Step = Callable[[Snapshot, Any], Snapshot]
 

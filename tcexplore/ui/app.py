@@ -140,8 +140,15 @@ class ExplorerApp(App[int]):
             self.engine.rerun()
 
     def action_stop_run(self) -> None:
-        if self.engine is not None:
-            self.engine.stop_run()
+        newest = self.session.newest
+        if self.engine is None or newest is None or newest.status != "running":
+            self.main.say("Nothing is running: r runs the file again.")
+            return
+        self.engine.stop_run()
+        if newest.phase == "timing":
+            self.main.say(f"Timing of run {newest.run} has ended, what it found stays. r runs the file again.")
+        else:
+            self.main.say(f"Run {newest.run} is stopped. r runs the file again.")
 
     def action_step(self, by: int) -> None:
         self.session = self.session.step(by)

@@ -22,19 +22,26 @@ def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None
     """
     found = payback(estimate, compile_s)
     if estimate.verdict == "slower":
-        return f"Leave it eager: a compiled call takes {duration(-found.saved_us.value / 1e6)} longer."
+        longer = f"{duration(-found.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
+        return f"Leave it eager: a compiled call takes {longer}."
     if estimate.verdict == "no difference":
         return f"Leave it eager: compiling costs {duration(compile_s)} and saves nothing that can be measured here."
     if estimate.verdict == "undecided":
         return "Cannot tell whether compiling pays: the measurement is too noisy for a verdict. A quiet machine helps."
     if estimate.verdict != "faster":
         return ""
-    return _at_any_number(found) if calls is None else _at(found, calls)
+    return _at_any_number(found, estimate.calls) if calls is None else _at(found, calls)
 
 
-def _at_any_number(found: Payback) -> str:
-    why = f"that costs {duration(found.compile_s)} and saves {duration(found.saved_us.value / 1e6)} a call"
+def _at_any_number(found: Payback, calls: int) -> str:
+    saved = f"saves {duration(found.saved_us.value / 1e6)} a call{_mean(calls)}"
+    why = f"that costs {duration(found.compile_s)} and {saved}"
     return f"Compile it if it is called more than about {_rounded(found.break_even or 0)} times: {why}."
+
+
+def _mean(calls: int) -> str:
+    """What a call is where the file makes several that differ."""
+    return f" (the mean of the file's {calls})" if calls > 1 else ""
 
 
 def _at(found: Payback, calls: int) -> str:

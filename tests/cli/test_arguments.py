@@ -111,3 +111,11 @@ def test_a_target_is_checked_before_anything_is_started(capsys: pytest.CaptureFi
         parse(["m.py", "--target", "v100"])
     assert left.value.code == 2
     assert "use one of h100, h200, a100" in capsys.readouterr().err
+
+
+def test_a_mistyped_command_is_named(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        parse(["chek", "m.py"])
+    assert left.value.code == 2
+    assert "there is no command 'chek'; did you mean check?" in capsys.readouterr().err
+    assert parse(["check.py"]).command == "app"

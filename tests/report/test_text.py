@@ -52,10 +52,10 @@ def test_the_verdict_comes_before_its_reasons():
 
 
 def test_each_state_is_said_in_words():
-    assert "0 graph breaks: one graph" in text(fakes.one_graph())
+    assert "✔ 0 graph breaks · 1 graph," in text(fakes.one_graph())
     assert "NOTHING WAS COMPILED" in text(fakes.nothing_compiled())
     assert "failed: RuntimeError" in text(fakes.failed())
-    assert "0 graph breaks: one graph" not in text(fakes.failed())
+    assert "✔ 0 graph breaks" not in text(fakes.failed())
 
 
 def test_a_break_has_its_line_its_reason_and_what_to_try():

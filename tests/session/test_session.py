@@ -101,3 +101,11 @@ def test_changes_name_what_differs_and_nothing_else() -> None:
     second = second.apply(graph(2)).apply(timed(2, 1.62))
     assert changes(summarise(first), summarise(second)) == ("graphs 2→1", "1.08×→1.62×")
     assert changes(summarise(first), replace(summarise(first), run=9)) == ()
+
+
+def test_a_run_that_the_next_one_ended_is_superseded_unless_all_but_timing_was_known() -> None:
+    session = began(1).apply(ev.PhaseStarted(run=1, phase="dynamo", at=0.1)).begin(ev.Job(run=2, file="/m", source=""))
+    session = session.apply(ev.PhaseStarted(run=2, phase="timing", at=0.1)).begin(ev.Job(run=3, file="/m", source=""))
+    session = session.apply(ev.Failed(run=3, stage="file", blame="person", type="E", message="m"))
+    session = session.begin(ev.Job(run=4, file="/m", source=""))
+    assert [run.status for run in session.runs] == ["superseded", "ok", "failed", "running"]

@@ -89,6 +89,26 @@ async def test_rerun_and_stop_reach_the_engine():
     async with stage(fakes.sitting()) as staged:
         await staged.press("r", "x")
         assert staged.engine.asked == ["rerun", "stop"]
+        assert "Run 9 is stopped" in staged.said[-1]
+
+
+async def test_what_stopping_does_is_said():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("x")
+        assert "Timing of run 7 has ended" in staged.said[-1]
+        await staged.show(fakes.session(fakes.failed(4)))
+        await staged.press("x")
+        assert "Nothing is running" in staged.said[-1]
+        assert staged.engine.asked == ["stop"]
+
+
+async def test_a_run_that_was_superseded_says_so():
+    async with stage() as staged:
+        job = Job(run=1, file=fakes.FILE, source="")
+        await tell(staged, job, PhaseStarted(run=1, phase="dynamo", at=0.1), replace(job, run=2))
+        assert "1 superseded" in staged.screen
+        await staged.press("left_square_bracket", "6")
+        assert "a newer run began before that" in staged.screen
 
 
 async def test_the_theme_changes_and_changes_back():

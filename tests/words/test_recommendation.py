@@ -30,3 +30,7 @@ def test_no_gain_is_no_recommendation():
     equal = recommendation(replace(EQUAL, verdict="no difference"), 10.0)
     assert equal == "Leave it eager: compiling costs 10.0 s and saves nothing that can be measured here."
     assert recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
+
+
+def test_a_call_of_a_file_that_makes_several_is_their_mean():
+    assert "200 µs a call (the mean of the file's 3)." in recommendation(replace(FASTER, calls=3), 10.0)

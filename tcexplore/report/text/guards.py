@@ -14,6 +14,9 @@ from tcexplore.session.recompiles import once_each
 from tcexplore.words.paths import at
 from tcexplore.words.quantities import count
 
+LONGEST = 48
+"""Characters of a guard's name that are shown."""
+
 
 def guards(snapshot: Snapshot) -> Iterable[RenderableType]:
     for installed in snapshot.guards:
@@ -31,7 +34,12 @@ def guards(snapshot: Snapshot) -> Iterable[RenderableType]:
 def _row(guard: ev.Guard, file: str) -> list[str | Text]:
     checked = guard.summary or " and ".join(guard.code) or guard.kind
     source = guard.source or guard.kind
-    return [source if len(source) <= 32 else f"…{source[-31:]}", Text(at(guard.location, file), "dim"), checked]
+    return [_shortened(source), Text(at(guard.location, file), "dim"), checked]
+
+
+def _shortened(source: str) -> str:
+    """Both ends of a name: what it belongs to, and what it is."""
+    return source if len(source) <= LONGEST else f"{source[: LONGEST // 3]}…{source[-(2 * LONGEST // 3) :]}"
 
 
 def recompiles(snapshot: Snapshot) -> Iterable[RenderableType]:

@@ -35,7 +35,8 @@ def heading(snapshot: Snapshot, machine: ev.Standby | None) -> Iterable[Text]:
     chosen = [f"backend {config.backend}", f"mode {config.mode}"]
     chosen += [f"dynamic {str(config.dynamic).lower()}"] if config.dynamic is not None else []
     chosen += ["fullgraph"] if config.fullgraph else []
-    chosen += ["forward and backward"] if config.train else ["forward"]
+    script = entry is not None and entry.kind == "script"
+    chosen += [] if script else ["forward and backward"] if config.train else ["forward"]
     on = [f"torch {machine.torch}", machine.device] if machine else []
     yield Text(GAP.join([*on, *chosen]), "dim")
     for note in entry.notes if entry else ():
@@ -57,8 +58,7 @@ def _breaks(snapshot: Snapshot) -> Text:
         return Text(f"✖ {count(len(snapshot.breaks), 'graph break')}", "bold red")
     if snapshot.failed is not None:
         return Text("0 graph breaks until then")
-    whole = ": one graph" if len(snapshot.graphs) == 1 else ""
-    return Text(f"✔ 0 graph breaks{whole}", "bold green")
+    return Text("✔ 0 graph breaks", "bold green")
 
 
 def _counts(snapshot: Snapshot) -> Iterable[Text]:

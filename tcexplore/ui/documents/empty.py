@@ -31,6 +31,8 @@ def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
         yield from wrapped("The output pane has the traceback.", width, "muted", indent=3)
     elif snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {phase(snapshot)}", "running"))
+    elif snapshot.status == "superseded":
+        yield row((" superseded", "strong"), ("  a newer run began before that", "muted"))
     elif snapshot.phase == "switching" and snapshot.compiled:
         yield row((f" … {phase(snapshot)}: {snapshot.target}", "running"))
     elif not snapshot.compiled:

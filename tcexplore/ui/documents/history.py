@@ -46,6 +46,8 @@ def _cell(save: Summary, *, seen: bool, base: bool) -> Piece:
 def _figures(save: Summary) -> tuple[Span, ...]:
     if save.error:
         return (Span("error", "error"),)
+    if save.status == "superseded" and not save.graphs:
+        return (Span("superseded", "dim"),)
     if save.status == "running" and not save.graphs:
         return (Span("…", "running"),)
     if not save.graphs:

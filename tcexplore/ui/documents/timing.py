@@ -72,7 +72,9 @@ def _title(snapshot: Snapshot) -> str:
 
 def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     estimate = snapshot.timing
-    if estimate is not None:
+    if snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
+        yield from _cut_short(snapshot, width)
+    elif estimate is not None:
         yield from _verdict(estimate, width)
     elif snapshot.regions:
         yield row((" CALLS AS THEY HAPPENED", "heading"), ("  v has the time line", "muted"))
@@ -85,6 +87,13 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield row(
             (" MEASURING", "running"), (f"  {count(len(_samples(snapshot, 'eager_us')), 'pair')} so far", "muted")
         )
+
+
+def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """A run that ended without a verdict, and why."""
+    yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
+    over = "superseded: a newer run began" if snapshot.status == "superseded" else "the run ended"
+    yield from wrapped(snapshot.timing_skipped or f"{over} before there were enough pairs", width, "muted")
 
 
 def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:

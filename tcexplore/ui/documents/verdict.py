@@ -44,6 +44,8 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
         if shown.complete:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
             yield piece("everything ran eagerly", "muted", 1)
+        elif shown.status == "superseded":
+            yield piece(" superseded by the next run", "muted")
         elif shown.failed is None:
             yield piece(" … compiling", "running")
         return
@@ -67,7 +69,9 @@ def _breaks(shown: Snapshot) -> Piece:
 def _speed(shown: Snapshot) -> Iterator[Piece]:
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
-        yield piece(f"timing, {count(timing.pairs, 'pair')} so far", "running", 1)
+        going = shown.status == "running"
+        said = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended before there was a verdict"
+        yield piece(said, "running" if going else "muted", 1)
     elif timing is not None:
         style = STYLES.get(timing.verdict, "")
         yield piece(f"{timing.speedup:.2f}× {timing.verdict}", style)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore import events as ev
+from tcexplore.session.code import NATIVE
 from tcexplore.session.machine import machine
 from tcexplore.session.snapshot import Snapshot
 
@@ -42,9 +43,19 @@ def _files(snapshot: Snapshot, kernel: ev.Kernel, stem: str) -> Iterator[tuple[s
         yield f"{stem}.py", runs
     else:
         yield f"{stem}.{SOURCES[kernel.language]}", kernel.source
+        if whole := _graph(snapshot, kernel):
+            yield f"{stem}.graph.py", whole
     made = machine(snapshot, kernel).made
     for stage in made.stages if made else ():
         yield f"{stem}.{ENDINGS.get(stage.name, stage.name)}", stage.text
+
+
+def _graph(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
+    """torch's module for the graph that calls a kernel of this machine, where it makes up inputs and times itself."""
+    for wrapper in snapshot.wrappers:
+        if (wrapper.graph, wrapper.phase, wrapper.target) == (kernel.graph, kernel.phase, NATIVE):
+            return wrapper.source if "def benchmark_compiled_module" in wrapper.source else None
+    return None
 
 
 def _runnable(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:

@@ -19,6 +19,15 @@ def test_source_and_every_stage():
     assert list(kernel_files(gpu.run().on("native"), "cpp_fused_relu_0")) == ["cpp_fused_relu_0.cpp"]
 
 
+def test_a_kernel_of_this_machine_comes_with_its_graph_where_that_runs_by_itself():
+    run = gpu.run().on("native")
+    runs = ev.Wrapper(run=1, graph="0/0", phase="forward", path="", source="def benchmark_compiled_module(args): ...")
+    files = kernel_files(run.apply(runs), "cpp_fused_relu_0")
+    assert files["cpp_fused_relu_0.graph.py"] == runs.source
+    bare = kernel_files(run.apply(replace(runs, source="def call(args): ...")), "cpp_fused_relu_0")
+    assert list(bare) == ["cpp_fused_relu_0.cpp"]
+
+
 def test_of_several_kernels_of_one_name_each_has_its_own_form_that_runs():
     run = gpu.run()
     forward = next(kernel for kernel in run.kernels if kernel.name == NAME)

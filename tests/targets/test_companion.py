@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from typing import Any
 
@@ -59,7 +60,11 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
     assert len(companion.captured) == 1
     assert len(events) == count, "the runnable form is made unseen"
     assert {k.name for k in events if type(k) is Kernel and (k.target, k.language) == ("h100", "triton")} == set(files)
-    assert all("__main__" in source and "def get_args" in source for source in files.values())
+    for name, source in files.items():
+        module = ast.parse(source)
+        defined = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+        assert {name, "get_args", "call", "benchmark_all_configs"} <= defined
+        assert "__main__" in source
 
     def of(kind: type, target: str) -> list[Any]:
         return [e for e in events if type(e) is kind and e.target == target]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 
 import torch
 
 from tcexplore.accuracy.difference import Difference, comparable, differences
-from tcexplore.accuracy.double import SHARE, Double, NoDoubleError, double_by_default, free_memory
+from tcexplore.accuracy.double import SHARE, free_memory
 from tcexplore.accuracy.judge import WRONG, Value, judge, rms
 from tcexplore.accuracy.observe import Observed, observe
+from tcexplore.accuracy.reference import Reference
 from tcexplore.accuracy.subject import Function, Subject
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, Deviation
@@ -19,12 +19,6 @@ from tcexplore.words.quantities import size
 
 BUDGET_S = 4.0
 """No further call is compared after this many seconds."""
-
-SLOWER_IN_DOUBLE = {"cpu": 4, "cuda": 64}
-"""How many times as long a float64 call may take as an eager one; GPUs that are made for drawing have 1/64."""
-
-PATIENCE_S = 20.0
-"""No float64 call is begun that would, by that, take longer."""
 
 COPIES = 6
 """So many tensors of float64 are there at once while two values are compared."""
@@ -47,17 +41,13 @@ class _Comparison:
         self._subject = subject
         self._began = time.perf_counter()
         self._compiled = subject.compiled
-        self._double: Double | None = None
-        self._reason = ""
+        self._reference = Reference(subject)
+        self._too_large = ""
         self._random = self._redone = False
         self._values: list[Deviation] = []
         self._differences: dict[Difference, None] = {}
 
     def run(self) -> Accuracy:
-        try:
-            self._double = Double(self._subject)
-        except NoDoubleError as error:
-            self._reason = str(error)
         compared = 0
         for call in self._subject.calls:
             if not self._one(call, f"call {compared + 1}: " if len(self._subject.calls) > 1 else ""):
@@ -73,12 +63,12 @@ class _Comparison:
         eager = self._observed(self._subject.eager, call)
         seconds = time.perf_counter() - started
         if too_large := _too_large(eager):
-            self._reason = too_large
+            self._too_large = too_large
             return False
         if eager.drew:
             self._draw_alike()
         compiled = self._observed(self._compiled, call)
-        exact = self._exact(call, seconds, eager)
+        exact = self._reference.of(call, seconds, eager)
         self._differences |= dict.fromkeys(
             Difference(where + found.said, found.breaks) for found in differences(eager, compiled)
         )
@@ -97,35 +87,6 @@ class _Comparison:
         """Make every call once, so that it is compiled, and leave no trace of it in the model."""
         for call in self._subject.calls:
             self._observed(function, call)
-
-    def _exact(self, call: Call, eager_s: float, eager: Observed) -> Observed | None:
-        """The float64 run of a call; None, and `reason` says why, where there is none."""
-        if self._double is None:
-            return None
-        device = next((tensor.device.type for tensor in eager.outputs.values()), "cpu")
-        if eager_s * SLOWER_IN_DOUBLE.get(device, 4) > PATIENCE_S:
-            self._reason = "a float64 run would take too long"
-            return None
-        try:
-            with double_by_default():
-                exact = observe(self._subject, self._double.function, Double.call(call), self._double.module)
-        except Exception as error:
-            said = str(error).partition("\n")[0]
-            self._reason, self._double = f"it does not run in float64: {type(error).__name__}: {said}", None
-            return None
-        return self._usable(eager, exact)
-
-    def _usable(self, eager: Observed, exact: Observed) -> Observed | None:
-        """A float64 run that drew other numbers, or computed in another dtype, is none to judge by."""
-        floats = {name: tensor for name, tensor in eager.outputs.items() if tensor.is_floating_point()}
-        wide = {name: tensor for name, tensor in exact.outputs.items() if tensor.dtype is torch.float64}
-        if floats and not floats.keys() & wide.keys():
-            self._reason = "the program sets dtypes of its own: its float64 run is none"
-            return None
-        if eager.drew and not all(_near(floats[name], wide[name]) for name in floats.keys() & wide.keys()):
-            self._reason = "its float64 run draws other random numbers"
-            return None
-        return exact
 
     def _accuracy(self, compared: int) -> Accuracy:
         values, found = self._values, self._differences
@@ -147,7 +108,7 @@ class _Comparison:
             calls=compared,
             of=len(self._subject.calls),
             train=self._subject.train,
-            reason=self._reason,
+            reason=self._too_large or self._reference.reason,
             seconds=time.perf_counter() - self._began,
         )
 
@@ -177,12 +138,6 @@ def _wider(exact: torch.Tensor | None, than: torch.Tensor) -> torch.Tensor | Non
     """The float64 value, where it is one and says more than the value itself."""
     usable = exact is not None and exact.dtype in (torch.float64, torch.complex128) and exact.dtype != than.dtype
     return exact if usable and exact is not None and exact.shape == than.shape else None
-
-
-def _near(found: torch.Tensor, exact: torch.Tensor) -> bool:
-    if found.shape != exact.shape:
-        return False
-    return rms(found.to(torch.float64) - exact) <= math.sqrt(torch.finfo(found.dtype).eps) * rms(exact)
 
 
 def badness(value: Deviation) -> tuple[int, float]:

@@ -51,7 +51,7 @@ def conditions(found: Accuracy) -> str:
         drawn = "compiled again with fallback_random to draw the same" if found.fallback_random else "the same seed"
         said.append(f"it draws random numbers: {drawn}")
     if found.reason:
-        said.append(f"no float64 run: {found.reason}")
+        said.append(f"compared with eager alone, for it cannot be judged against float64: {found.reason}")
     return " · ".join(said)
 
 

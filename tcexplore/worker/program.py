@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from types import ModuleType
@@ -136,7 +136,7 @@ class Program:
         return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
 
 
-def _in_turn(calls: list[Function]) -> None:
+def _in_turn(calls: Sequence[Function]) -> None:
     for call in calls:
         call()
 

@@ -182,3 +182,34 @@ def test_a_gradient_that_is_zero_but_for_rounding_is_no_difference():
     found = compared(model, compiled, X, train=True, module=model)
     assert found.verdict in ("identical", "as accurate as eager")
     assert math.isfinite(found.compiled_vs_fp64 or 0.0)
+
+
+def test_a_program_that_branches_on_the_dtype_is_compared_with_eager_alone():
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        return (x * 11).relu() if x.dtype is torch.float32 else x.relu()
+
+    found = compared(branching, branching, X)
+    assert (found.verdict, found.eager_vs_fp64, found.compiled_vs_fp64) == ("identical", None, None)
+    assert found.reason.startswith("its float64 run takes another path")
+    assert "runs aten.mul, float64 runs aten.relu" in found.reason
+    assert compared(branching, lambda x: branching(x) * 1.01, X).verdict == "wrong"
+
+
+def test_far_from_float64_on_the_same_path_is_eagers_own_error():
+    def cancelling(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1e8) - 1e8
+
+    found = compared(cancelling, cancelling, X)
+    assert found.reason == ""
+    assert (found.eager_vs_fp64 or 0) > 0.1
+
+
+def test_a_norm_that_casts_to_float32_is_exact_in_float64_all_the_same():
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        wide = x.to(torch.float32)
+        return (wide * wide.square().mean(-1, keepdim=True).rsqrt()).to(x.dtype)
+
+    found = compared(norm, lambda x: norm(x) * (1 + 1e-5), X)
+    assert found.verdict == "less accurate than eager"
+    assert 0 < (found.eager_vs_fp64 or 0) < 2e-7
+    assert found.compiled_vs_fp64 == pytest.approx(1e-5, rel=1e-2)

@@ -25,6 +25,7 @@ class Treatment:
     texts: dict[str, str] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     """The same files' texts as they were read."""
+    adopted: list[Change] = field(default_factory=list)
 
     def text(self, file: str) -> str:
         """The text of a file with the cures so far. Raises what `read` raises."""
@@ -44,6 +45,16 @@ class Treatment:
     def adopt(self, change: Change) -> None:
         """Go on from the changed file."""
         self.texts[change.file] = change.after
+        self.adopted.append(change)
+
+    def as_written(self, found: GraphBreak) -> GraphBreak:
+        """A break of the files as they are by now, on the line that it has in the person's own."""
+        at = found.location
+        line = at.line if at else None
+        for change in reversed(self.adopted):
+            if at is not None and line is not None and change.file == at.file:
+                line = change.line_before(line)
+        return found if at is None or line is None else replace(found, location=replace(at, line=line))
 
 
 def trial(job: Job, texts: Mapping[str, str], time_for: float) -> Job:
@@ -69,6 +80,7 @@ async def treat(
         if only not in (None, number):
             continue
         proofs: list[Proof] = []
+        written = treatment.as_written(found)
         for change in treatment.changes(found):
             say(f"break {number}: {change.cure.name}")
             run = await runs.run(treatment.trial(change, time_for), within)
@@ -77,7 +89,7 @@ async def treat(
                 treatment.adopt(change)
                 current = run.snapshot
                 break
-        yield Treated(number, found, tuple(proofs))
+        yield Treated(number, written, tuple(proofs))
 
 
 def _next(snapshot: Snapshot, seen: set[tuple[str, str, str]]) -> GraphBreak | None:

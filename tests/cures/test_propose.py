@@ -101,7 +101,8 @@ def test_a_call_that_does_something_in_the_world_has_no_cure():
 
 def test_every_proposal_of_every_kind_is_python_and_keeps_the_rest():
     text = (
-        "import torch\nimport logging\nimport copy, time, warnings, zlib\nimport numpy as np\nlog = logging.getLogger()\n"
+        "import torch\nimport logging\nimport copy, time, warnings, zlib\nimport numpy as np\n"
+        "log = logging.getLogger()\n"
         "@torch.compiler.disable\ndef apart(x):\n    return x\n"
         "def f(self, x):  # é, kept\n"
         "    print('é', x); y = x.max().item() if x.sum() > 0 else apart(copy.deepcopy(x))\n"

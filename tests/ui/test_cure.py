@@ -1,0 +1,103 @@
+"""The cure of a break over the panes: the diff, the proof as it comes, and nothing written without its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tcexplore import events as ev
+from tcexplore.session import Session
+from tcexplore.ui.screens.cure import CureScreen
+from tests.ui.stage import Stage, stage
+
+TEXT = "import torch\n\n\ndef model(x):\n    return x / x.max().item()\n\n\ninputs = (torch.ones(4),)\n"
+KIND = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+GRAPH = ev.GraphCaptured(graph="0/0", ops=1, nodes=(), code="")
+
+
+def broken(file: Path) -> Session:
+    job = ev.Job(run=1, file=str(file), source=TEXT)
+    at = ev.Location(str(file), 5, "model")
+    found = ev.GraphBreak(graph="0/0", id="GB0124", kind=KIND, reason="no number", location=at, code="return x / …")
+    session = Session().begin(job)
+    for event in (GRAPH, found, ev.PhaseStarted(phase="timing", at=1.0)):
+        session = session.apply(replace(event, run=1))
+    return session
+
+
+def proven(_: ev.Job) -> Sequence[ev.Event]:
+    judged = ev.ChangeJudged(verdict="identical", calls=1, varied=3)
+    timed = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
+    return (GRAPH, judged, timed, ev.Finished())
+
+
+def still_there(job: ev.Job) -> Sequence[ev.Event]:
+    at = ev.Location(job.file, 5, "model")
+    return (GRAPH, ev.GraphBreak(graph="0/0", id=None, kind=KIND, reason="no", location=at), ev.Finished())
+
+
+async def healed(staged: Stage, file: Path) -> CureScreen:
+    """Press h on the break, and wait for the proof."""
+    staged.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+    await staged.pilot.press("3", "b", "h")
+    await staged.pilot.pause()
+    screen = staged.app.screen
+    assert isinstance(screen, CureScreen)
+    assert screen.study is not None
+    await screen.study.ended()
+    await staged.settle()
+    return screen
+
+
+def shown(screen: CureScreen) -> str:
+    document = screen.reader.document
+    return "\n".join(document.row(index).text for index in range(len(document)))
+
+
+async def test_a_proven_cure_is_written_by_its_key_alone_and_taken_back(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with stage(broken(file)) as staged:
+        staged.engine.story = proven
+        screen = await healed(staged, file)
+        text = shown(screen)
+        assert "x.max().detach()" in text
+        assert "the break is gone: 1 graph break before, 0 now" in text
+        assert "200 µs before, 100 µs now: 2.00×" in text
+        job = staged.engine.lanes[0].jobs[0]
+        assert (job.before, job.source) == (TEXT, TEXT.replace(".item()", ".detach()"))
+        assert file.read_text() == TEXT
+        await staged.pilot.press("w")
+        assert file.read_text() == TEXT.replace(".item()", ".detach()")
+        assert "u takes it back" in shown(screen)
+        await staged.pilot.press("escape", "u")
+        assert file.read_text() == TEXT
+
+
+async def test_what_is_not_proven_is_not_written(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with stage(broken(file)) as staged:
+        staged.engine.story = still_there
+        screen = await healed(staged, file)
+        assert "the break is still there" in shown(screen)
+        await staged.pilot.press("w")
+        assert file.read_text() == TEXT
+
+
+async def test_a_file_that_changed_since_is_left_alone(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with stage(broken(file)) as staged:
+        staged.engine.story = proven
+        await healed(staged, file)
+        file.write_text(TEXT + "# mine\n")
+        await staged.pilot.press("w")
+        assert file.read_text() == TEXT + "# mine\n"
+
+
+async def test_where_there_is_no_break_h_says_so():
+    async with stage() as staged:
+        await staged.pilot.press("h")
+        assert not isinstance(staged.app.screen, CureScreen)

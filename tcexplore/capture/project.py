@@ -33,6 +33,8 @@ class Project:
         self._placed: set[str] = set()
         self.callers: dict[str, Location] = {}
         """By compile id, the person's line that ran when the frame was compiled."""
+        self.nodes: dict[str, dict[str, str]] = {}
+        """By compile id, the names of Dynamo's nodes by those that they had before they were named after variables."""
 
     @cached_property
     def _foreign(self) -> tuple[str, ...]:

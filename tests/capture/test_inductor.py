@@ -23,6 +23,7 @@ from tcexplore.events import (
     Event,
     FactMissing,
     FusionDecision,
+    GraphCaptured,
     Kernel,
     Partitioned,
     ScheduleMade,
@@ -78,6 +79,10 @@ def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> Non
     backward = [node for node in stages["backward", "backward"].nodes if node.op == "call_function"]
     assert all(node.location is not None for node in backward)
     assert all(node.origins for node in backward)
+    written = {node.name for graph in _of(GraphCaptured) for node in graph.nodes}
+    assert "x" in written, "Dynamo names what the person assigns after the variable"
+    for graph in stages.values():
+        assert {origin for node in graph.nodes if node.op == "call_function" for origin in node.origins} <= written
     first = {node.origins for node in backward if node.location.line == _line("self.first(x)) * 2.5")}
     second = {node.origins for node in backward if node.location.line == _line("self.second(x)) * 2.5")}
     assert first

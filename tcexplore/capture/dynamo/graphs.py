@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tcexplore.capture.called_from import note_caller
@@ -37,6 +38,7 @@ class _Graphs:
         graph = current_compile_id() or ""
         note_caller(graph, self._project)
         nodes = tuple(fx_node(node, self._project) for node in gm.graph.nodes)
+        self._project.nodes[graph] = dict(_first_names(gm.graph.nodes))
         printed_for, code = self._printed
         self._hooks.emit(
             GraphCaptured(
@@ -52,3 +54,12 @@ class _Graphs:
         """The frame that is compiled; for the rest of a function after a break, the line from which it goes on."""
         code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
         return self._project.location(code.co_filename, code.co_firstlineno, code.co_name) if code else None
+
+
+def _first_names(nodes: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Dynamo names a node after its function, notes that name as its source's, and renames it after the person's
+    variable at the end; all that torch does later keeps the source."""
+    for node in nodes:
+        functions = node.meta.get("source_fn_stack")
+        if functions:
+            yield str(functions[-1][0]), node.name

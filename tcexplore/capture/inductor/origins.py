@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcexplore.capture.called_from import person_frames
+from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.node import fx_node
 from tcexplore.capture.inductor.replaced import as_made, sources
 from tcexplore.capture.project import Project
@@ -42,7 +43,11 @@ def _lines(node: Any, project: Project) -> tuple[Location, ...]:
 
 
 def _origins(node: Any, project: Project) -> tuple[str, ...]:
-    """A node of the backward has none of its own: torch keeps with it the source functions of the forward node whose
-    gradient it computes, each under the name of its Dynamo node."""
+    """A node of the backward descends from none of Dynamo's: torch keeps with it the source functions of the forward
+    node whose gradient it computes, under the name that its Dynamo node had at first."""
+    own = fx_node(node, project).origins
     functions = node.meta.get("source_fn_stack") or node.meta.get("fwd_source_fn_stack")
-    return (str(functions[-1][0]),) if functions else fx_node(node, project).origins
+    if own or not functions:
+        return own
+    name = str(functions[-1][0])
+    return (project.nodes.get(current_compile_id() or "", {}).get(name, name),)

@@ -36,7 +36,8 @@ def files(folder: Path) -> Iterator[tuple[str, Path]]:
     yield from ((f"sample {path.stem}", path) for path in sorted(SAMPLES.glob("*.py")) if _has_model(path))
     for kind, texts in (("program", PROGRAMS), ("transformers", ARCHITECTURES)):
         for name, text in texts.items():
-            path = folder / kind / f"{kind}_{name.replace(" ", "_")}.py"
+            # With the kind before it, for `logging.py` would stand in the way of Python's own.
+            path = folder / kind / f"{kind}_{name.replace(' ', '_')}.py"
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
             yield f"{kind} {name}", path

@@ -43,7 +43,7 @@ class Session:
 
     def begin(self, job: ev.Job) -> Session:
         """A new run starts; the view follows it again."""
-        snapshot = begun(job)
+        snapshot = replace(begun(job), calls_asked=self.calls_asked)
         runs = (*self.runs[:-1], *(ended(run) for run in self.runs[-1:]), snapshot)
         based = tuple(s for s in runs[:-KEPT] if s.run == self.base)
         return replace(self, runs=(*based, *runs[-KEPT:]), pinned=None)
@@ -65,6 +65,15 @@ class Session:
         return replace(
             self, runs=(*runs[:-1], replace(newest.on(target), phase="switching" if alive else newest.phase))
         )
+
+    @property
+    def calls_asked(self) -> int | None:
+        """For how many calls the person wants to know what compiling wins."""
+        return self.runs[-1].calls_asked if self.runs else None
+
+    def ask(self, calls: int | None) -> Session:
+        """The session with every run asked for so many calls."""
+        return replace(self, runs=tuple(replace(run, calls_asked=calls) for run in self.runs))
 
     def step(self, by: int) -> Session:
         """Look `by` saves further (negative: back); past the newest one the view follows again."""

@@ -86,6 +86,8 @@ class Snapshot:
     """The newest of each region, in the order of the regions' first calls."""
     followed: ev.ScriptFollowed | None = None
     failed: ev.Failed | None = None
+    calls_asked: int | None = None
+    """For how many calls the person wants to know what compiling wins."""
     missing: tuple[ev.FactMissing, ...] = ()
 
     @property
@@ -127,15 +129,15 @@ def begun(job: ev.Job) -> Snapshot:
     return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
 
 
-SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing")
-"""Phases in which nothing is compiled any more."""
-
 def ended(snapshot: Snapshot) -> Snapshot:
     """A run that the next one ended, if it was not over: nothing more will be known of it."""
     if snapshot.status != "running":
         return snapshot
     return replace(snapshot, status="ok" if snapshot.complete else "superseded", phase="")
 
+
+SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing")
+"""Phases in which nothing is compiled any more."""
 
 Step = Callable[[Snapshot, Any], Snapshot]
 

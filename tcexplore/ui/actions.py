@@ -127,6 +127,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Look at the save before"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Look at the save after"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),
+    Action("number_sign", "ask_calls", "app", "#", "how many calls", "What compiling wins or loses over N calls"),
     Action("r", "rerun", "app", "r", "run again", "Run the file again as it is", 11),
     Action("x", "stop_run", "app", "x", "stop", "Stop the run that is under way", 13),
     Action("u", "undo", "app", "u", "undo", "Take back the cure that was written last"),

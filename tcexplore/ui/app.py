@@ -159,6 +159,19 @@ class ExplorerApp(App[int]):
     def action_base(self) -> None:
         self.session = self.session.toggle_base()
 
+    def action_ask_calls(self) -> None:
+        from tcexplore.ui.screens.ask import AskScreen, Field
+        from tcexplore.words.sizes import calls
+
+        asked = self.session.calls_asked
+        field = Field("How often will it be called? Empty for any number", "" if asked is None else str(asked), calls)
+
+        def answered(answers: tuple[str, ...] | None) -> None:
+            if answers is not None:
+                self.session = self.session.ask(calls(answers[0]))
+
+        self.push_screen(AskScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
+
     def action_diff(self) -> None:
         from tcexplore.ui.screens.diff import DiffScreen
 

@@ -1,4 +1,4 @@
-"""Sizes of a dimension as the person writes them."""
+"""Numbers as the person writes them: sizes of a dimension, calls."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ def sizes(text: str) -> tuple[int, ...]:
     if not parts or not all(part.isdecimal() and int(part) for part in parts):
         raise ValueError("Sizes are whole numbers above 0, parted by commas: 1, 8, 64.")
     return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def calls(text: str) -> int | None:
+    """`1,000` or `1000`, None for nothing. Raises `ValueError` with a sentence."""
+    plain = text.replace(",", "").replace("_", "").replace(" ", "")
+    if plain and (not plain.isdecimal() or not int(plain)):
+        raise ValueError("A number of calls is a whole number above 0, such as 100,000.")
+    return int(plain) if plain else None
 
 
 def suggested(entry: EntryFound | None) -> tuple[int, ...]:

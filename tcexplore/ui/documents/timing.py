@@ -180,8 +180,10 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(" · ".join(facts), width)
     for said in calls(snapshot):
         yield from wrapped(said, width, "muted")
-    if said := advice(snapshot):
+    if said := advice(snapshot, snapshot.calls_asked):
         yield from wrapped(said, width, "strong")
+        if snapshot.calls_asked is None:
+            yield from wrapped("# says what it wins over so many calls", width, "dim")
 
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:

@@ -17,7 +17,7 @@ def _about(s: Snapshot) -> tuple[object, ...]:
     return (
         s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions,
         s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
-        s.status, s.regions, s.region_calls, s.region_compiles,
+        s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles,
     )  # fmt: skip
 
 

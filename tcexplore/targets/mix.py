@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 from tcexplore.events.targets import Resources
 
@@ -67,15 +68,28 @@ def mix(stage: str, text: str) -> tuple[tuple[str, int], ...]:
 def warnings(resources: Resources) -> tuple[str, ...]:
     """What stands out in a kernel's resources, most costly first."""
     counts = dict(resources.mix)
-    wide = counts.get("load 128-bit", 0) + counts.get("load 64-bit", 0)
-    narrow = sum(counts.get(f"load {width}-bit", 0) for width in (8, 16, 32))
     said = (
         (resources.spills > 0, f"registers spill to memory: {resources.spills} bytes a thread"),
-        (resources.blocks == 0, "does not fit on a multiprocessor of this device"),
+        (resources.blocks == 0, f"does not fit on a multiprocessor of this device: {_too_much(resources)}"),
         (
             0 < resources.occupancy < 0.25,
             f"low occupancy: {resources.occupancy:.0%} of the warps, limited by {resources.limited_by}",
         ),
-        (narrow > 4 and wide == 0, f"all {narrow} loads are 4 bytes or less: none is vectorised"),
+        _narrow(counts, "load"),
+        _narrow(counts, "store"),
     )
     return tuple(sentence for holds, sentence in said if holds)
+
+
+def _too_much(resources: Resources) -> str:
+    if resources.limited_by == "shared memory":
+        shared = resources.shared_static + resources.shared_dynamic
+        return f"{shared:,} bytes of shared memory are more than a block may have"
+    return f"{resources.registers} registers a thread, {resources.threads} threads"
+
+
+def _narrow(counts: Mapping[str, int], what: str) -> tuple[bool, str]:
+    """Whether a kernel moves much of its data in pieces of 4 bytes or less, and none in larger ones."""
+    wide = counts.get(f"{what} 128-bit", 0) + counts.get(f"{what} 64-bit", 0)
+    narrow = sum(counts.get(f"{what} {width}-bit", 0) for width in (8, 16, 32))
+    return narrow > 4 and wide == 0, f"all {narrow} {what}s are 4 bytes or less: none is vectorised"

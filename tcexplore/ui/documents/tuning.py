@@ -33,7 +33,7 @@ def tuning(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
         return Parts("", [nothing(snapshot, width, TEACHES)])
     rows = (line for tuned in snapshot.tuned for line in _tuned(snapshot, tuned, toggled, width))
     choices = sum(len(tuned.choices) for tuned in snapshot.tuned)
-    return Parts(f"{count(choices, 'choice')} measured", [fixed([*rows, *_whose(width)])])
+    return Parts(count(choices, "choice"), [fixed([*rows, *_whose(width)])])
 
 
 def _tuned(snapshot: Snapshot, tuned: Tuned, toggled: frozenset[str], width: int) -> Iterator[Row]:

@@ -1,0 +1,94 @@
+"""What a GPU in the machine adds to the panes and the reports: measured times, choices, CUDA graphs, the device."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from tcexplore.report.json import report
+from tcexplore.report.text.page import print_report
+from tcexplore.session.achieved import achieved
+from tcexplore.session.machine import machine
+from tcexplore.ui.document import Builder, Row
+from tcexplore.ui.documents.code import code
+from tcexplore.ui.documents.roofline import roofline
+from tcexplore.ui.documents.timing import timing
+from tcexplore.ui.documents.tuning import tuning
+from tcexplore.words.call_profile import function
+from tcexplore.words.device import launch_bound, rate
+from tests import fakes
+from tests.documents import golden
+from tests.snapshots import gpu, measured
+
+VIEWS: dict[str, Builder] = {"roofline": roofline, "timing": timing, "tuning": tuning}
+
+
+def rows(build: Builder, toggled: frozenset[str] = frozenset(), width: int = 78) -> list[Row]:
+    document = build(measured.run(), toggled, width)
+    return [document.row(index) for index in range(len(document))]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_views_in_full(name: str):
+    toggled = frozenset({"one call"})
+    golden.check(f"measured-{name}", golden.text(VIEWS[name](measured.run(), toggled, 78)))
+
+
+def test_the_time_stands_beside_the_kernels_code():
+    text = " ".join(" ".join(row.text for row in rows(code)).split())
+    assert "measured 3.50 µs in 2 launches · 150 GB/s, 50% of the peak" in text
+
+
+def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
+    run = measured.run()
+    kernel = next(k for k in run.kernels if k.name == measured.PRODUCT)
+    found = achieved(run, kernel, machine(run, kernel).point)
+    assert found is not None
+    assert found.memory == pytest.approx((kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6)
+    assert found.compute_share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
+    assert found.of_bound == pytest.approx(8.86 / 17.7)
+    assert achieved(gpu.run(), gpu.run().kernels[1], gpu.run().roofline[0]) is None, "code for a device that is absent"
+
+
+def test_slower_choices_fold_and_open():
+    closed = [row.text for row in rows(tuning)]
+    assert not any("XBLOCK=8192" in text for text in closed)
+    name = next(row.fold for row in rows(tuning) if row.fold)
+    assert name is not None
+    assert any("XBLOCK=8192" in row.text for row in rows(tuning, frozenset({name})))
+    assert any(row.links for row in rows(tuning)), "a choice leads to its kernel"
+
+
+def test_a_run_on_a_cpu_has_none_of_it():
+    run = fakes.complete()
+    text = "\n".join(timing(run, frozenset(), 78).row(at).text for at in range(len(timing(run, frozenset(), 78))))
+    assert "CUDA graphs" not in text
+    assert "the device" not in text
+    assert "none in this run" in tuning(run, frozenset(), 78).row(0).text or not run.tuned
+    found = report(run, None)
+    assert (found["device"], found["tuned"], found["cuda_graphs"]["recorded"]) == (None, [], [])
+    assert run.timing is not None
+    assert launch_bound(run.timing) is None
+
+
+def test_the_report_has_all_of_it():
+    found = report(measured.run(), None)
+    kernel = next(k for k in found["kernels"] if k["name"] == measured.POINTWISE)
+    assert (kernel["measured"]["us"], kernel["measured"]["launches"]) == (3.5, 2)
+    assert found["device"]["slowed_by"] == ["the power limit"]
+    assert found["cuda_graphs"]["launches_saved_per_call"] == 1
+    assert [choice["taken"] for choice in found["tuned"][0]["choices"]] == [True, False, False]
+    assert (found["timing"]["launch_bound"], found["timing"]["device_compiled_us"]) == (True, 22.0)
+    assert found["one_call"]["launch_gaps_us"] == 31.0
+    printed = io.StringIO()
+    print_report(measured.run(), None, stream=printed, width=100)
+    text = printed.getvalue()
+    for said in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "launch-bound"):
+        assert said in text, said
+
+
+def test_names_and_rates_in_words():
+    assert function("void at::native::(anonymous namespace)::apply<A<2>, B<float> >(A<2>)") == "at::native::apply"
+    assert function("Memcpy DtoH (Device -> Pinned)") == "Memcpy DtoH (Device -> Pinned)"
+    assert [rate(x, "B/s") for x in (950.0, 1.62e12, 84e9)] == ["950 B/s", "1.62 TB/s", "84.0 GB/s"]

@@ -1,0 +1,73 @@
+"""A run on a GPU: its kernels measured, one product chosen among templates, one part replayed and one not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.snapshot import begun
+from tests.snapshots import gpu
+
+POINTWISE = "triton_poi_fused_relu_0"
+PRODUCT = "extern_kernels.mm"
+_OF = {"graph": "0/0", "phase": "forward"}
+
+
+def run(number: int = 1) -> Snapshot:
+    """The run, complete."""
+    snapshot = begun(ev.Job(run=number, file=gpu.FILE, source=gpu.SOURCE, config=ev.Config(device="cuda")))
+    own = (event for event in gpu.run(number).kernels if event.language != "cpp")
+    points = (replace(point, target="native", run=number) for point in gpu.run(number).roofline)
+    kernels = (replace(kernel, target="native", scheduler_nodes=(f"op{at}",)) for at, kernel in enumerate(own))
+    for event in (*gpu.run(number).graphs, *kernels, *points, *_events()):
+        snapshot = snapshot.apply(replace(event, run=number))
+    return snapshot
+
+
+def _part(kind: str, name: str, us: float, graph: str = "", count: int = 1) -> ev.CallPart:
+    return ev.CallPart(kind=kind, name=name, count=count, us=us, graph=graph)
+
+
+def _events() -> tuple[ev.Event, ...]:
+    choices = (
+        ev.Choice("triton_mm_8 BLOCK_M=64, num_warps=4", "template", 6.75, taken=True),
+        ev.Choice("mm", "extern", 9.9),
+        ev.Choice("triton_mm_2 BLOCK_M=128, num_warps=8", "template"),
+    )
+    configurations = tuple(
+        ev.Choice(f"XBLOCK={1 << at}, num_warps=4", "configuration", 4.0 + at, at == 0) for at in range(14)
+    )
+    return (
+        ev.Tuned(what="algorithms", op="mm", node="mm", sizes=("256 × 512", "512 × 1024"), choices=choices,
+                 seconds=7.2, **_OF),
+        ev.Tuned(what="configurations", kernel=POINTWISE, choices=configurations, **_OF),
+        ev.CudaGraphRecorded(number=0, part="partition_0", copied=2, copied_bytes=131072, peak=3 << 20, **_OF),
+        ev.CudaGraphSkipped(reason="cpu ops", nodes=("op1",), **_OF),
+        ev.CudaGraphSkipped(graph="1/0", reason="skipping cudagraphs due to mutated inputs (1 instances)"),
+        ev.KernelTimed(kernel=PRODUCT, us=17.7, count=1, device="cuda", functions=("gemm", "reduce"), replayed=True,
+                       **_OF),
+        ev.KernelTimed(kernel=POINTWISE, us=3.5, count=2, device="cuda", functions=(POINTWISE,), **_OF),
+        ev.CallProfiled(
+            total_us=120.0, times=5, busy_us=22.2, gaps_us=31.0, works=4, launches=3, replays=1, replayed=2,
+            parts=(
+                _part("wrapper", "", 60.0), _part("waiting", "", 40.0),
+                _part("outside", "aten.item", 20.0),
+                _part("device", "void gemm<float, 4>(float*)", 17.7, "0/0 forward"),
+                _part("device", POINTWISE, 3.5, "0/0 forward", count=2),
+                _part("device", "Memcpy DtoH (Device -> Pinned)", 1.0),
+            ),
+        ),
+        ev.DeviceFacts(
+            name="NVIDIA H200", capability="9.0", driver="580.1", sm_clock=1200, sm_clock_max=1980, memory_clock=3201,
+            memory_clock_max=3201, slowed_by=("the power limit",), temperature=61, power=690.0, power_limit=700.0,
+            memory_total=150 << 30, memory_free=100 << 30, memory_used=2 << 30, memory_reserved=1 << 30,
+        ),
+        ev.TimingEstimate(
+            eager_us=200.0, eager_spread_us=2.0, compiled_us=100.0, compiled_spread_us=1.0, speedup=2.0, low=1.9,
+            high=2.1, noise_floor=0.01, pairs=30, verdict="faster", threads=16, device="cuda: NVIDIA H200",
+            device_eager_us=40.0, device_compiled_us=22.0,
+            notes=("launch-bound: the device works 22.0 of the 100.0 µs of a compiled call",),
+        ),
+        ev.Finished(),
+    )  # fmt: skip

@@ -37,7 +37,7 @@ def summarise(snapshot: Snapshot) -> Summary:
         kernels=sum(kernel.language != "extern" for kernel in snapshot.kernels),
         extern=sum(kernel.language == "extern" for kernel in snapshot.kernels),
         guards=sum(len(installed.guards) for installed in snapshot.guards),
-        recompiles=len({found.graph for found in snapshot.recompiles}),
+        recompiles=len({found.graph for found in snapshot.recompiles if not found.limit_hit}),
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failed.type if snapshot.failed else "",

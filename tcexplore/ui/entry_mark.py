@@ -20,7 +20,7 @@ def entry_under(view: LineView) -> str:
     for index in range(view.cursor, -1, -1) if len(view.document) else ():
         found = next((link for link in view.document.row(index).links if link.kind in ("entry", "guard")), None)
         if found is not None:
-            return found.name if found.kind == "entry" else found.where
+            return found.where
     return ""
 
 

@@ -23,13 +23,25 @@ def verdict(frame: FrameAsked) -> str:
 
 
 def dynamic(frame: FrameAsked) -> str:
-    """What would be a symbol in the new graph, empty where nothing would be or nothing would be compiled."""
+    """What would be a symbol in the new graph, empty where nothing would be compiled."""
     if frame.verdict != "recompiles":
         return ""
     if not frame.dynamic:
         return "Every size in the new graph would be a number."
+    names = ", ".join(_SIZE.sub(r".\1(\2)", name) for name in frame.dynamic)
+    return f"It would be compiled as dynamic in {names}: further changes of it then need no new graph."
+
+
+def moved_on(frame: FrameAsked) -> str:
+    """That the program is not as the file's last call left it, where a number that it keeps itself decides."""
+    kept = {
+        e.failed.what for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"
+    }
+    if not kept:
+        return ""
     return (
-        f"It would be compiled as dynamic in {', '.join(frame.dynamic)}: further changes of it then need no new graph."
+        f"The program is asked as it is now: {', '.join(sorted(kept))} went on counting in the calls that are made to "
+        "time it."
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tcexplore.capture.would.answer import Would
 
 _FACT = "would it recompile?"
-_SYMBOL = "torch._dynamo.guards:get_guard_fail_reason"
+_SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
 SCRIPT = "A script calls what it compiled itself, with inputs of its own: there is no call to ask about."
 NOTHING = "torch did not answer: see what is not known of this run."

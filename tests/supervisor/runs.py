@@ -50,6 +50,7 @@ class Runs:
         time_for: float | None = 0,
         name: str | None = None,
         switchable: bool = False,
+        would: tuple[str, ...] = (),
         **config: Any,
     ) -> int:
         self._run += 1
@@ -64,6 +65,7 @@ class Runs:
                 config=Config(**config),
                 time_for=time_for,
                 switchable=switchable,
+                would=would,
             )
         )
         return self._run

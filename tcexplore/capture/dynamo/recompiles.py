@@ -38,7 +38,7 @@ class _Recompiles:
         """Dynamo is about to compile `frame`, which has these entries."""
         self._frame, self._entries, self._pending = frame, _listed(entries), []
 
-    def failed(self, said: str, manager: Any, code: Any, scope: Any, of: Any, *_args: Any) -> None:
+    def failed(self, said: str, manager: Any, code: Any, scope: Any, of: Any, *_args: Any, **_more: Any) -> None:
         """torch looked for the guard of one entry that failed."""
         found = self._guards.read(said, manager, code, scope, current_compile_id() or "", str(of))
         self._pending.append(found)

@@ -56,7 +56,7 @@ class Would:
             call = call_from_typed(question.inputs, self._calls)
             frames = self.frames(call)
         except EntryError as error:
-            problem = " ".join(filter(None, (error.message, error.hint)))
+            problem = error.message.removeprefix("--input ")
             return WouldRecompile(number=question.number, inputs=question.inputs, problem=problem)
         return WouldRecompile(number=question.number, inputs=describe(call), frames=frames)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._dynamo.convert_frame import compute_cache_size, exceeds_recompile_limit
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
-from torch._dynamo.guards import get_guard_fail_reason
+from torch._dynamo.guards import get_guard_fail_reason_helper  # nobody watches this one
 from torch._guards import CompileId
 
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
@@ -27,12 +27,10 @@ def asked(entry: Any, frame: Entered, guards: FailedGuards) -> EntryAsked:
     """Whether an entry would be used, by the guard manager that torch itself asks; else the guard that fails first."""
     graph = str(entry.compile_id)
     manager = entry.guard_manager
-    check = getattr(manager, "check_verbose", None)
-    if check is not None and check(frame.scope).result:
+    invalid = getattr(manager, "invalidation_reason", "")
+    if not invalid and manager.check_verbose(frame.scope).result:
         return EntryAsked(graph=graph, matches=True)
-    said = get_guard_fail_reason(
-        manager, entry.code, frame.scope, entry.compile_id, entry.backend, skip_logging=True
-    )  # fmt: skip
+    said = invalid or get_guard_fail_reason_helper(manager, frame.scope, entry.compile_id, entry.backend)
     return EntryAsked(graph=graph, matches=False, failed=guards.read(said, manager, frame.code, frame.scope, "", graph))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore.events import Recompiled
 from tcexplore.session import Snapshot
+from tcexplore.session.guard_diff import guards_of
 from tcexplore.session.lineage import Entry, Frame, lineage
 from tcexplore.session.links import entry_link, line_link
 from tcexplore.ui.document import Row
@@ -52,10 +53,10 @@ def _frame(snapshot: Snapshot, frame: Frame, toggled: frozenset[str], width: int
               (f"  frame {frame.number}", "dim"), links=links, location=frame.place)  # fmt: skip
     yield _gauge(frame)
     yield from wrapped(at_the_limit(frame), width, _urgency(frame), indent=3) if at_the_limit(frame) else ()
-    before = ""
+    before, widths = "", _widths(frame)
     for entry in frame.entries:
         yield from _edge(snapshot, entry, before, toggled, width)
-        yield _entry(entry, where)
+        yield _entry(entry, widths, where)
         before = entry.graph
     for entry in frame.refused[:1]:
         yield from _edge(snapshot, entry, before, toggled, width)
@@ -80,12 +81,21 @@ def _gauge(frame: Frame) -> Row:
                (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {spent(frame)}", "muted"))  # fmt: skip
 
 
-def _entry(entry: Entry, where: Places) -> Row:
-    cost = seconds(entry)
-    called = f"  {caused_by(entry)}" if entry.call is not None else ""
+def _widths(frame: Frame) -> tuple[int, int, int]:
+    """Cells of the compile id, of the call and of the seconds, so that they stand below each other."""
+    found = frame.entries
+    texts = [(entry.graph, caused_by(entry), seconds(entry)) for entry in found] or [("", "", "")]
+    graph, call, cost = (max(map(len, column)) for column in zip(*texts, strict=True))
+    return graph, call, cost
+
+
+def _entry(entry: Entry, widths: tuple[int, int, int], where: Places) -> Row:
+    graph, call, wide = widths
+    cost = f"{seconds(entry):>{wide}}"
+    called = f"  {caused_by(entry):<{call}}" if call else ""
     caller = f"  from {where.words(entry.caller)}" if entry.caller else ""
-    return row((" ● ", "recompile" if entry.causes else "ok"), (entry.graph, "title"), called, (caller, "muted"),
-               (f"  {cost}" if cost else "", "number"), links=(entry_link(entry.graph),),
+    return row((" ● ", "recompile" if entry.causes else "ok"), (f"{entry.graph:<{graph}}", "title"), called,
+               (f"  {cost}" if wide else "", "number"), (caller, "muted"), links=(entry_link(entry.graph),),
                location=entry.caller)  # fmt: skip
 
 
@@ -113,7 +123,7 @@ def _values(found: Recompiled) -> tuple[tuple[str, str], ...]:
 def _opened(snapshot: Snapshot, entry: Entry, width: int) -> Iterator[Row]:
     for found in entry.causes:
         yield from _cause(found, snapshot.file, width)
-    if entry.of:
+    if entry.of and guards_of(snapshot, entry.of) and guards_of(snapshot, entry.graph):
         yield from differences(snapshot, entry.of, entry.graph, width, indent=7)
 
 

@@ -89,5 +89,5 @@ def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
         yield row("       ", (condition.code, "shape"), (f"  {where.words(condition.location)}", "muted"),
                   (f"  {condition.user_code}" if condition.user_code else "", "comment"), location=condition.location,
                   links=(line_link(condition.location),) if condition.location else ())  # fmt: skip
-    if not symbol.conditions and not words.notes(symbol):
+    if not symbol.conditions and not symbol.specialised and not words.notes(symbol):
         yield from wrapped("No guard looks at it: any value will do.", width, "muted", indent=7)

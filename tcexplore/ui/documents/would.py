@@ -13,7 +13,7 @@ from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
 from tcexplore.words.quantities import count
 from tcexplore.words.recompiles import change, looked_at
-from tcexplore.words.would import asked, dynamic, verdict
+from tcexplore.words.would import asked, dynamic, moved_on, verdict
 
 TEACHES = (
     "Press R and type inputs, for instance f32[33, 512] or lr=0.01: torch's own guards are then asked whether compiled "
@@ -50,8 +50,9 @@ def _frame(frame: FrameAsked, where: Places, width: int) -> Iterator[Row]:
               location=frame.frame)  # fmt: skip
     for entry in frame.entries:
         yield from _entry(entry, where, width)
-    for said in filter(None, (dynamic(frame), frame.note)):
-        yield from wrapped(said, width, "" if said == dynamic(frame) else "muted", indent=3)
+    for said, style in ((dynamic(frame), ""), (moved_on(frame), "muted"), (frame.note, "muted")):
+        if said:
+            yield from wrapped(said, width, style, indent=3)
 
 
 def _entry(entry: EntryAsked, where: Places, width: int) -> Iterator[Row]:

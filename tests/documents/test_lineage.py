@@ -1,0 +1,45 @@
+"""The views of recompiles: lineage, symbols, and answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.ui.document import Builder
+from tcexplore.ui.documents.guard_diff import guards_of_two
+from tcexplore.ui.documents.lineage import lineage_view
+from tcexplore.ui.documents.symbols import symbols
+from tcexplore.ui.documents.would import would
+from tcexplore.ui.palette import NAMES
+from tests import fakes
+from tests.documents import golden
+from tests.documents.test_views import opened, rows
+from tests.snapshots import storm
+
+EVERY: dict[str, Builder] = {"lineage": lineage_view, "symbols": symbols, "would": would}
+
+
+@pytest.mark.parametrize("view", EVERY)
+def test_views(view: str):
+    run, build = storm.run(), EVERY[view]
+    closed, whole = build(run, frozenset(), 78), build(run, opened(build, run), 78)
+    golden.check(f"view-{view}", golden.text(closed) + "\n== all open\n" + golden.text(whole))
+
+
+@pytest.mark.parametrize("view", EVERY)
+@pytest.mark.parametrize("run", [storm.run, fakes.running, fakes.failed, fakes.nothing_compiled, fakes.complete])
+def test_rows_are_lines_in_known_styles(view: str, run):  # noqa: ANN001
+    found = rows(EVERY[view], run(), opened(EVERY[view], run(), 60), 60)
+    assert found
+    for row in found:
+        assert "\n" not in row.text
+        assert {name for span in row.spans for name in span.style.split()} <= NAMES
+
+
+def test_two_entries():
+    assert [row.text for row in rows(lambda s, _, w: guards_of_two(s, "0/1", "0/2", w), storm.run())] == [
+        " guards of 0/1 and 0/2: 2 of them differ",
+        " − 0/1 self.steps == 1",
+        " + 0/2 self.steps == 2",
+        " − 0/1 lr == 0.1",
+        " + 0/2 lr type is float",
+    ]

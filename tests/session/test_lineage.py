@@ -1,0 +1,62 @@
+"""The cache entries of each frame, their limit, and what helps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.session.guard_diff import guard_diff, guards_of
+from tcexplore.session.lineage import lineage
+from tcexplore.session.shape_cures import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures
+from tcexplore.session.summary import summarise
+from tcexplore.words.recompiles import at_the_limit
+from tests.snapshots import storm
+
+
+def test_entries_with_their_calls_causes_and_seconds():
+    first, rest = lineage(storm.run())
+    assert [(e.graph, e.of, e.call, e.seconds) for e in first.entries] == [
+        ("0/0", "", 1, 1.0), ("0/1", "0/0", 2, 1.25), ("0/2", "0/1", 3, 1.5), ("0/3", "0/1", 4, 1.75),
+    ]  # fmt: skip
+    assert [cause.of for cause in first.entries[2].causes] == ["0/1", "0/0"]
+    assert (first.limit_hit, first.left, [e.call for e in first.refused]) == ("recompile_limit", 0, [5])
+    assert (rest.resumed, rest.left, rest.raises) == (True, 2, True)
+
+
+def test_what_happens_at_the_limit_is_said_before_and_after():
+    first, rest = lineage(storm.run())
+    assert "since call 5 this frame runs eagerly" in at_the_limit(first)
+    assert "2 more entries fit (recompile_limit = 4); after that" in at_the_limit(rest)
+    assert "is an error" in at_the_limit(rest)
+    assert "raised an error" in at_the_limit(replace(first, raises=True))
+    assert "runs this frame eagerly, without an error" in at_the_limit(replace(rest, raises=False))
+
+
+def test_a_refused_compile_is_no_recompile():
+    assert summarise(storm.run()).recompiles == 4
+
+
+def test_what_two_entries_guard_differently():
+    snapshot = storm.run()
+    one, other = (guards_of(snapshot, graph) for graph in ("0/1", "0/2"))
+    said = [(d.before and d.before.summary, d.after and d.after.summary) for d in guard_diff(one, other)]
+    assert said == [("== 1", "== 2"), ("== 0.1", "type is float")]
+    assert guard_diff(one, one) == ()
+
+
+def test_cures_are_offered_where_they_apply_only():
+    snapshot = storm.run()
+    found = {(cure.name, cure.what) for cure in shape_cures(replace(snapshot, symbols=()))}
+    assert found == {(MARK_DYNAMIC, "x"), (DYNAMIC, "x"), (MARK_UNBACKED, "x"), (BUCKETS, "x"), (TENSOR, "lr")}
+
+    without_one = tuple(r for r in snapshot.recompiles if r.new != "1")
+    found = {cure.name for cure in shape_cures(replace(snapshot, symbols=(), recompiles=without_one))}
+    assert found == {MARK_DYNAMIC, DYNAMIC, TENSOR}
+
+    fixed = replace(snapshot, symbols=(), recompiles=without_one, config=ev.Config(dynamic=False))
+    assert {cure.name for cure in shape_cures(fixed)} == {BUCKETS, TENSOR}
+
+
+def test_a_size_that_the_code_specialises_is_not_offered_as_dynamic():
+    cures = [cure for cure in shape_cures(storm.run()) if cure.what == "y"]
+    assert [(cure.name, cure.blocked.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]

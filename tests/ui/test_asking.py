@@ -1,0 +1,76 @@
+"""Asking whether inputs would recompile, and comparing two cache entries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.widgets import Input
+
+from tests import fakes
+from tests.snapshots import storm
+from tests.ui.stage import check_screen, stage
+
+
+def alive(*, asked: bool = False):
+    run = storm.run()
+    return fakes.session(replace(run, status="running", phase="timing", would=run.would if asked else ()))
+
+
+async def test_the_line_has_the_files_own_inputs_and_the_answer_its_view():
+    async with stage(alive()) as staged:
+        await staged.press("R")
+        line = staged.app.screen.query_one(Input)
+        assert line.value == "f32[6, 8], f32[6, 8], 0.1"
+        line.value = " , "
+        await staged.press("enter")
+        assert "Type the inputs" in str(staged.app.screen.query_one("#note").render())
+        line.value = "f32[33, 8], [f32[2], 3], lr=0.5"
+        await staged.press("enter")
+        assert staged.engine.asked[-1] == "ask f32[33, 8], [f32[2], 3], lr=0.5"
+        assert staged.app.main.board.current == "guards"
+        assert "[would it?]" in str(staged.pane("guards").border_title)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_answers(size: tuple[int, int]):
+    async with stage(alive(asked=True), size) as staged:
+        await staged.press("4", "V", "z")
+        check_screen(f"would_{size[0]}x{size[1]}", staged)
+
+
+async def test_the_last_question_stands_there_when_one_asks_again():
+    async with stage(alive(asked=True)) as staged:
+        await staged.press("R")
+        assert staged.app.screen.query_one(Input).value == "q7[3]"
+
+
+async def test_a_run_that_is_over_says_so():
+    async with stage(fakes.session(storm.run())) as staged:
+        await staged.press("R")
+        assert "has ended" in staged.said[-1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_lineage_on_the_screen(size: tuple[int, int]):
+    async with stage(alive(), size) as staged:
+        await staged.press("4", "v", "z")
+        check_screen(f"lineage_{size[0]}x{size[1]}", staged)
+
+
+async def test_two_entries_are_compared():
+    async with stage(alive(), (120, 40)) as staged:
+        await staged.press("4", "v", "z", "home", "w")
+        assert "Mark one" in staged.said[-1]
+        row = next(i for i in range(len(staged.view("guards").document)) if "● 0/1" in _text(staged, i))
+        staged.view("guards").move_to(row)
+        await staged.press("m", "w")
+        assert "This is the marked entry" in staged.said[-1]
+        await staged.press("down", "down", "w")
+        check_screen("entries_120x40", staged)
+        await staged.press("escape")
+        assert staged.app.screen is staged.app.main
+
+
+def _text(staged, index: int) -> str:  # noqa: ANN001
+    return staged.view("guards").document.row(index).text

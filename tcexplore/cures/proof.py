@@ -38,8 +38,9 @@ class Proof:
 
     @property
     def traced(self) -> bool:
-        """Whether all breaks that are left are known."""
-        return self.after.complete or self.over
+        """Whether all breaks that are left are known; what is compiled later is the original."""
+        compared = self.after.accuracy is not None or self.after.change_judged is not None
+        return compared or self.after.complete or self.over
 
     @cached_property
     def remaining(self) -> tuple[GraphBreak, ...]:
@@ -71,12 +72,19 @@ class Proof:
         yield "nothing is compiled any more" if not after.graphs else ""
         if after.entry is not None and after.entry.kind == "script":
             yield "the file is a script: its results cannot be compared"
+        if self.change.cure.prints and self.printed[0] != self.printed[1]:
+            yield "what it should print is not all printed"
         if accuracy is not None and accuracy.verdict not in (*FAITHFUL, _verdict(self.before)):
             yield f"compiled is {accuracy.verdict} now"
         if judged is None or judged.verdict == "not judged":
             yield f"the results could not be compared: {judged.reason if judged else 'no comparison was made'}"
         elif judged.verdict not in SAME:
             yield f"the results differ from before: {(*judged.differences, _apart(judged.max_abs))[0]}"
+
+    @property
+    def printed(self) -> tuple[int, int]:
+        """Lines that one eager and one compiled run printed before, and print now."""
+        return _lines(self.before), _lines(self.after)
 
     @cached_property
     def _unknown(self) -> tuple[GraphBreak, ...]:
@@ -117,6 +125,10 @@ def _key(found: GraphBreak) -> tuple[str, int | None, str]:
 
 def _place(found: GraphBreak) -> str:
     return f"line {found.location.line}, " if found.location else ""
+
+
+def _lines(snapshot: Snapshot) -> int:
+    return sum(output.text.count("\n") for output in snapshot.output if output.stream == "stdout")
 
 
 def _verdict(snapshot: Snapshot) -> str:

@@ -11,8 +11,14 @@ def cost(costed: Costed, snapshot: Snapshot) -> str:
     """`164 µs a call, 40 % of it`; empty where it is not known."""
     if costed.us is None or costed.share is None:
         return ""
-    share = "less than 1 %" if costed.share < 0.01 else f"{costed.share * 100:.0f} %"
-    return f"{duration(costed.us / 1e6)} {_unit(snapshot)}, {share} of it"
+    return f"{duration(costed.us / 1e6)} {_unit(snapshot)}, {_percent(costed.share)} of it"
+
+
+def short(costed: Costed) -> str:
+    """`164 µs 40 %`; empty where it is not known."""
+    if costed.us is None or costed.share is None:
+        return ""
+    return f"{duration(costed.us / 1e6)} {_percent(costed.share)}"
 
 
 def why(costed: Costed) -> str:
@@ -20,11 +26,11 @@ def why(costed: Costed) -> str:
     if costed.us is None:
         return ""
     if costed.whole:
-        return "lost to it: everything that runs outside the graphs, for the function runs as plain Python"
+        return "all that runs outside the graphs, for the function runs as plain Python"
     times = "once" if costed.gaps == 1 else f"{costed.gaps} times"
     ops = sum(n for _, n, _ in costed.ops)
     meanwhile = f"; {count(ops, 'op')} run outside meanwhile: {_names(costed)}" if ops else "; no op runs meanwhile"
-    return f"lost to it: from where its graph ends to where the next one begins, {times}{meanwhile}"
+    return f"from where its graph ends to where the next one begins, {times}{meanwhile}"
 
 
 def together(snapshot: Snapshot) -> str:
@@ -34,6 +40,10 @@ def together(snapshot: Snapshot) -> str:
         return ""
     spent = duration(costs.elsewhere_us / 1e6)
     return f"and {spent} {_unit(snapshot)} between functions that they keep from being one graph"
+
+
+def _percent(share: float) -> str:
+    return "<1 %" if share < 0.01 else f"{share * 100:.0f} %"
 
 
 def _unit(snapshot: Snapshot) -> str:

@@ -20,7 +20,7 @@ def breaks(snapshot: Snapshot) -> Iterable[RenderableType]:
     for costed in ranked(snapshot):
         yield from _one(costed.found, snapshot.file)
         if lost := cost(costed, snapshot):
-            yield labelled("costs", f"{lost}; {why(costed)}")
+            yield labelled("costs", f"{lost}: {why(costed)}")
     if said := together(snapshot):
         yield indented(said, "dim")
 

@@ -13,7 +13,7 @@ from tcexplore.ui.documents.empty import nothing, nothing_compiled
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.words.break_costs import cost, together, why
+from tcexplore.words.break_costs import cost, short, together, why
 from tcexplore.words.quantities import count, duration
 
 TEACHES = (
@@ -62,25 +62,26 @@ def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: i
     name = f"break {link.where} {link.name}"
     opened = name not in toggled
     times = f"  ×{found.count}" if found.count > 1 else ""
-    lost = cost(costed, snapshot)
-    yield fold(name, opened, ("✖ ", "break"), (where.words(at) or "no line known", "break"), (f"  {found.code}", ""),
+    lost = short(costed)
+    yield fold(name, opened, ("✖ ", "break"), (where.words(at) or "no line known", "break"),
+               (f"  {lost}" if lost else "", "number"), (f"  {found.code}", ""),
                (f"  {found.id or ''}", "muted"), (times, "muted"),
-               (f"  {lost}" if lost else "", "number"), links=links, location=at, indent=0)  # fmt: skip
+               links=links, location=at, indent=0)  # fmt: skip
     yield from wrapped(found.reason or found.kind, width, "strong", indent=3, links=links, location=at)
     if opened:
-        yield from (Row(r.spans, links, at) for r in _details(costed, width))
+        yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, width))
         yield from _more(snapshot, found, name, name + " more" in toggled, width)
     yield BLANK
 
 
-def _details(costed: Costed, width: int) -> Iterator[Row]:
+def _details(snapshot: Snapshot, costed: Costed, width: int) -> Iterator[Row]:
     found = costed.found
     if found.explanation and found.explanation != found.reason:
         yield from wrapped(found.explanation, width, indent=3)
     for hint in found.hints:
         yield from wrapped(hint, width, "ok", indent=3, lead="try ")
-    if lost := why(costed):
-        yield from wrapped(lost, width, "muted", indent=3)
+    if lost := cost(costed, snapshot):
+        yield from wrapped(f"{lost}: {why(costed)}", width, "muted", indent=3, lead="lost to it ")
 
 
 def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
@@ -108,8 +109,11 @@ def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width:
 
 
 def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """What is to be said of all breaks, and what to do about one."""
     if said := together(snapshot):
         yield from wrapped(said, width, "muted")
+    if snapshot.breaks and snapshot.complete:
+        yield from wrapped("h on a break or on its line: a change that removes it, tried and proven", width, "muted")
         yield BLANK
 
 

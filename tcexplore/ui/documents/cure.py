@@ -67,7 +67,7 @@ def _body(tried: Tried, width: int) -> Iterator[Row]:
         return
     yield from _change(best, width)
     yield BLANK
-    yield heading("the proof", "your file is not touched: a worker runs the changed text in its place")
+    yield heading("the proof", "tried in a worker: your file is not touched")
     for fact in facts(best):
         mark, style = MARKS[fact.state]
         first, *rest = wrapped(fact.text, width, "" if fact.state != NOTE else "muted", indent=5)

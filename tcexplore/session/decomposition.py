@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.session.links import Link
@@ -15,16 +15,14 @@ Line = tuple[str, int]
 _CALLS = ("call_function", "call_method", "call_module")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """Line `n` (1-based) of a kernel's source."""
 
     kernel: ev.Kernel
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A node below Dynamo's, of the last stage known: the `kernels` that it ended in and its `statements` there.
 
     A node without kernels is no work of its own: a view, or torch did not say what became of it.
@@ -37,8 +35,7 @@ class Lowered:
     statements: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """An op of a Dynamo graph and what it was lowered to, forward and backward; `node` is None for what torch made
     without a Dynamo node that it could name."""
 

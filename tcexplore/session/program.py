@@ -8,18 +8,31 @@ from functools import lru_cache
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
-_COMMENT = re.compile(r"[ \t]*(?:#|//)(?!include|define|pragma|if|endif|else).*")
-_HASH = re.compile(r"'backend_hash': '\w+'|/\S+?/c\w{2}/c\w{40,}\.\w+")
+_COMMENT = re.compile(r"(?:#|//)(?!include|define|pragma|if|endif|else).*")
+_HASH = re.compile(r"'backend_hash': '\w+'")
+_PATH = re.compile(r"/\S+?/c\w{2}/c\w{40,}\.\w+")
 
 _BUFFER = re.compile(r"\b(?:buf\d+|arg\d+_\d+|primals_\d+|tangents_\d+)\b")
 
 
 @lru_cache(maxsize=4096)
+def _stripped(source: str) -> str:
+    if "'backend_hash'" in source:
+        source = _HASH.sub("", source)
+    return "\n".join(filter(None, map(str.rstrip, _COMMENT.sub("", _PATH.sub("", source)).splitlines())))
+
+
+@lru_cache(maxsize=4096)
 def _bare(source: str, names: tuple[str, ...]) -> str:
-    for number, name in enumerate(names):
-        source = re.sub(rf"\b{re.escape(name)}\b", f"kernel{number}", source)
-    lines = (line.rstrip() for line in _COMMENT.sub("", _HASH.sub("", source)).splitlines())
-    return "\n".join(line for line in lines if line)
+    """The code with each of `names` replaced by its number among them."""
+    numbers = {name: f"kernel{number}" for number, name in enumerate(names)}
+    code = _stripped(source)
+    # By how they begin: thousands of lines against hundreds of whole names are a second's work.
+    starts = {"_".join(name.split("_")[:2]) for name in names}
+    found = [re.escape(start) for start in starts if start in code]
+    if not found:
+        return code
+    return re.sub(rf"\b(?:{'|'.join(found)})\w*", lambda match: numbers.get(match.group(), match.group()), code)
 
 
 def kernel_program(kernel: ev.Kernel) -> str:

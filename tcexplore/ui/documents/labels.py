@@ -126,7 +126,8 @@ class Labels:
 
 
 def _add(labels: list[KernelLabel], label: KernelLabel) -> None:
-    if label not in labels:
+    """Kernels come one after another: one that is there already is the last."""
+    if not labels or labels[-1] is not label:
         labels.append(label)
 
 

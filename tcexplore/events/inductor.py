@@ -71,6 +71,7 @@ class KernelCall:
     bytes_written: int | None = None
     flops: int | None = None
     bytes_saved: int | None = None
+    dtypes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,8 @@ class Kernel(Event):
     """Bytes that its scheduler nodes would move each on their own beyond those that the kernel moves."""
     calls: tuple[KernelCall, ...] = ()
     target: str = "native"
+    dtypes: tuple[str, ...] = ()
+    """Of the floating-point tensors that its nodes read (`float32`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

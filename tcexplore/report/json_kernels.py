@@ -46,6 +46,7 @@ def _kernel(snapshot: Snapshot, kernel: ev.Kernel, what: Fused) -> Fields:
         "bytes_written": kernel.bytes_written,
         "bytes_saved": kernel.bytes_saved,
         "flops": kernel.flops,
+        "dtypes": list(kernel.dtypes),
         "calls": [_call(call) for call in kernel.calls],
         **machine(snapshot, kernel),
     }

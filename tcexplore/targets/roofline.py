@@ -50,7 +50,9 @@ def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float]:
     """The rate that its arithmetic could reach: the matrix units' where it uses them, else the vector units'."""
     matrix = bool(_TENSOR_CORE.search(kernel.source)) or bool(_MATRIX_OPS.intersection(kernel.ops))
     kinds = set(_POINTER.findall(kernel.source))
-    half = bool(kinds & {"bf16", "fp16"}) or "bfloat16" in kernel.source or "float16" in kernel.source
+    half = bool(kinds & {"bf16", "fp16"}) or "float16" in kernel.source
+    half = half or not {"bfloat16", "float16"}.isdisjoint(kernel.dtypes)
     wanted = "bf16" if matrix and half else "tf32" if matrix and tf32 else "fp32"
+    wanted = "fp64" if "float64" in kernel.dtypes else wanted
     found: float | None = getattr(peaks, wanted)
     return (wanted, found) if found else ("fp32", peaks.fp32)

@@ -34,7 +34,9 @@ def apart(estimate: ev.TimingEstimate) -> str:
         ("compiled", estimate.device_compiled_us, estimate.compiled_us),
     )
     said = [
-        f"{duration(device / 1e6)} {name} ({device / wall:.0%})" for name, device, wall in sides if device is not None
+        f"{duration(device / 1e6)} {name} ({min(device / wall, 1):.0%})"
+        for name, device, wall in sides
+        if device is not None
     ]
     return f"the device itself works {', '.join(said)} of a call's time" if said else ""
 

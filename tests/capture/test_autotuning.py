@@ -68,7 +68,7 @@ def test_one_measuring_inside_another_keeps_both_times():
     autotuning._begins()
     autotuning._begins()
     autotuning._configurations({launcher(128): 0.02, launcher(256): 0.01}, tuner())
-    tried = {(("XBLOCK", block), ("num_warps", 4), ("num_stages", 1)): ms for block, ms in ((256, 0.01), (512, 0.02))}
+    tried = {(("num_stages", 1), ("XBLOCK", block), ("num_warps", 4)): ms for block, ms in ((256, 0.01), (512, 0.02))}
     descent = SimpleNamespace(cached_benchmark_results=tried)
     autotuning._descended(launcher(256), tuner(coordesc_tuner=descent))
     inner, outer = (event for event in events if isinstance(event, Tuned))

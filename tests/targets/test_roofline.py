@@ -41,6 +41,15 @@ def test_a_product_in_fp32_takes_the_matrix_units_only_where_tf32_is_allowed():
     assert strict.implied_us == pytest.approx(8 * allowed.implied_us)
 
 
+def test_a_library_call_has_the_rate_of_what_it_reads():
+    facts: dict[str, object] = {"language": "extern", "ops": ("aten.addmm",), "bytes_read": 8, "bytes_written": 4}
+    found = [point(kernel(dtypes=(dtype,), **facts), find("h200")) for dtype in ("float16", "float32", "float64")]
+    assert [one and one.precision for one in found] == ["bf16", "fp32", "fp64"]
+    vectors = point(kernel(dtypes=("bfloat16",), bytes_read=8), find("h200"))
+    assert vectors is not None
+    assert vectors.precision == "fp32", "no matrix units without a product"
+
+
 def test_nothing_is_said_where_torch_counts_no_bytes():
     assert point(kernel(), find("h200")) is None
 

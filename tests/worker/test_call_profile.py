@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.events import CallProfiled, Kernel
+from tcexplore.events import CallProfiled, Kernel, KernelTimed
 from tcexplore.words.call_profile import headline, lines
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import MLP, only
@@ -21,5 +21,9 @@ async def test_the_parts_of_a_call_add_up_and_every_kernel_is_among_them(runs: R
     assert {part.name for part in host if part.kind == "kernel"} == generated
     assert [part.name for part in host if part.kind == "extern"] == ["aten.addmm"]
     assert {"guards", "wrapper", "dispatch"} <= {part.kind for part in host}
+    times = only(events, KernelTimed)
+    assert {timed.kernel for timed in times} == {kernel.name for kernel in only(events, Kernel)}
+    assert {(timed.device, timed.replayed) for timed in times} == {("cpu", False)}
+    assert (found.busy_us, found.replays) == (None, 0)
     assert headline(found).startswith("one call under the profiler: ")
     assert len(list(lines(found))) == len(host)

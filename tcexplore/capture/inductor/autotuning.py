@@ -65,8 +65,9 @@ class Autotuning:
         seconds = self._seconds()
         known = getattr(tuner.coordesc_tuner, "cached_benchmark_results", None)
         if known and len(known) > 1:
-            measured = {_options(dict(key)): ms for key, ms in known.items()}
-            self._kernel(tuner, "coordinate descent", measured, configuration(best.config), seconds)
+            taken = _all(best.config)
+            measured = {_options(_in_order(dict(options), taken)): ms for options, ms in known.items()}
+            self._kernel(tuner, "coordinate descent", measured, _options(taken), seconds)
 
     def _kernel(self, tuner: Any, what: str, measured: Mapping[str, float], best: str, seconds: float) -> None:
         kernel = str(tuner.inductor_meta.get("kernel_name", ""))
@@ -122,7 +123,16 @@ class Autotuning:
 
 def configuration(config: Any) -> str:
     """`XBLOCK=8, num_warps=2, num_stages=1`."""
-    return _options({**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages})
+    return _options(_all(config))
+
+
+def _all(config: Any) -> dict[str, Any]:
+    return {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+
+
+def _in_order(options: dict[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in the order of another configuration's; torch keeps those that it measured in another."""
+    return {**{key: options[key] for key in like if key in options}, **options}
 
 
 def _options(options: Mapping[str, Any]) -> str:

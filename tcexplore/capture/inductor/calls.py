@@ -78,6 +78,7 @@ def _event(kernel: Called, graph: str, phase: str, source: str) -> Kernel:
         bytes_written=_total(call.bytes_written for call in calls),
         bytes_saved=_total(call.bytes_saved for call in calls),
         flops=_total(call.flops for call in calls),
+        dtypes=_joined(call.dtypes for call in calls),
     )
 
 

@@ -96,6 +96,7 @@ class KernelCapture:
             bytes_written=facts.bytes_written,
             bytes_saved=facts.bytes_saved,
             flops=facts.flops,
+            dtypes=nodes.dtypes(facts.origins),
         )
 
     def _wrapper_written(self, lowering: Any, *_: Any, **__: Any) -> None:

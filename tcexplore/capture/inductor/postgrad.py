@@ -37,6 +37,12 @@ class PostGrad:
         """The ops that the nodes are now (`aten.addmm`), each once."""
         return tuple(dict.fromkeys(_op_name(self._nodes[name].target) for name in self.sort(names)))
 
+    def dtypes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The floating-point types of what the nodes read, each once."""
+        read = (given.meta.get("val") for name in self.sort(names) for given in self._nodes[name].all_input_nodes)
+        found = (getattr(value, "dtype", None) for value in read)
+        return tuple(dict.fromkeys(str(d).rpartition(".")[2] for d in found if d is not None and d.is_floating_point))
+
     def source(self, names: Iterable[str]) -> tuple[Location, ...]:
         """The person's innermost lines, each once."""
         return tuple(dict.fromkeys(place for name in self.sort(names) for place in self._lines(name)))

@@ -23,12 +23,14 @@ class Site:
 @dataclass(frozen=True, slots=True)
 class Cure:
     """A change. `name` is a few words for it, `said` a sentence on what it does; `changes` are sentences on what the
-    program does otherwise afterwards, none where it does the same."""
+    program does otherwise afterwards, none where it does the same. `prints` promises that it prints as much as before.
+    """
 
     name: str
     said: str
     edits: tuple[Edit, ...]
     changes: tuple[str, ...] = ()
+    prints: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tcexplore.cures.proof import FAITHFUL, SAME, Proof
 from tcexplore.events import ChangeJudged, ChangeTimed
-from tcexplore.session import Snapshot
 from tcexplore.words.accuracy import figures, sentence
 from tcexplore.words.quantities import count, duration
 
@@ -93,11 +92,7 @@ def speed(timed: ChangeTimed) -> str:
 
 
 def _output(proof: Proof) -> Iterator[Fact]:
-    if proof.traced:
-        before, after = _lines(proof.before), _lines(proof.after)
-        if before != after:
-            yield Fact(NOTE, f"one eager and one compiled run print {count(after, 'line')} instead of {before}")
-
-
-def _lines(snapshot: Snapshot) -> int:
-    return sum(output.text.count("\n") for output in snapshot.output if output.stream == "stdout")
+    before, now = proof.printed
+    if proof.traced and before != now:
+        state = BAD if proof.change.cure.prints else NOTE
+        yield Fact(state, f"one eager and one compiled run print {count(now, 'line')} instead of {before}")

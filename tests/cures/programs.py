@@ -162,7 +162,7 @@ CURABLE = {
 
         def model(x):
             y = x.sin()
-            norm = np.linalg.norm(y.numpy())  # BREAK
+            norm = float(np.linalg.norm(y.numpy()))  # BREAK
             return y * norm
     """,
     "print in a try": """

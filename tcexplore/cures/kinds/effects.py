@@ -31,8 +31,6 @@ DOES = {
 """What compiled calls do not do any more, by what is called."""
 
 LOGGING = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
-LATER = ("print", "warnings.warn")
-"""What Dynamo can call behind the graph."""
 
 
 def propose(site: Site) -> Iterator[Cure]:
@@ -41,8 +39,8 @@ def propose(site: Site) -> Iterator[Cure]:
     if called is None:
         return
     name, does = called
-    if name in LATER:
-        yield from _later(site, name)
+    if name == "print":
+        yield from _later(site)
     yield from _eager_only(site, does)
 
 
@@ -71,22 +69,16 @@ def _logs(source: Source, function: ast.expr) -> bool:
     )
 
 
-def _later(site: Site, name: str) -> Iterator[Cure]:
-    edit = dynamo_line(site, f"config.reorderable_logging_functions.add({_written(site, name)})", "reorderable_logging")
+def _later(site: Site) -> Iterator[Cure]:
+    edit = dynamo_line(site, "config.reorderable_logging_functions.add(print)", "reorderable_logging")
     if edit is not None:
-        does = "prints" if name == "print" else "warns"
         yield Cure(
-            f"{name} behind the graph",
-            f"Dynamo leaves the `{name}` for the end of the graph, with the values that it had here.",
+            "print behind the graph",
+            "Dynamo leaves the `print` for the end of the graph, with the values that it had here.",
             (edit,),
-            (f"A compiled call {does} the same, once its graph is through.",),
+            ("A compiled call prints the same, once its graph is through.",),
+            prints=True,
         )
-
-
-def _written(site: Site, name: str) -> str:
-    statement = site.statement
-    called = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
-    return site.source.of(called) if called is not None else name
 
 
 def _eager_only(site: Site, does: str) -> Iterator[Cure]:

@@ -35,7 +35,7 @@ def propose(site: Site) -> Iterator[Cure]:
         if not any(inner for _, inner in arguments):
             continue
         made = f"{torch}.{SAME[name]}({', '.join(text for text, _ in arguments)})"
-        outer = _from_numpy(site, call)
+        outer = _back(site, call)
         whole = outer or call
         yield Cure(
             f"torch.{SAME[name]}",
@@ -55,8 +55,9 @@ def _tensor(source: Source, node: ast.expr) -> tuple[str, bool]:
     return (f"{source.of(inner)}.detach()", True) if went else (source.of(node), False)
 
 
-def _from_numpy(site: Site, call: ast.Call) -> ast.Call | None:
-    ways = ("torch.from_numpy", "torch.as_tensor")
+def _back(site: Site, call: ast.Call) -> ast.Call | None:
+    """What makes a tensor of the result again, or a number where a tensor does as well."""
+    ways = ("torch.from_numpy", "torch.as_tensor", "float")
     return next(
         (
             outer

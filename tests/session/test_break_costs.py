@@ -1,0 +1,48 @@
+"""Breaks are ranked by what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.break_costs import ranked
+from tcexplore.words.break_costs import cost, short, together, why
+
+FILE = "/home/me/model.py"
+
+
+def at(line: int) -> ev.Location:
+    return ev.Location(FILE, line, "f")
+
+
+def run(*events: ev.Event) -> Snapshot:
+    snapshot = Snapshot(run=1, file=FILE, source="", config=ev.Config())
+    for line in (3, 5, 7):
+        snapshot = snapshot.apply(ev.GraphBreak(run=1, graph="0/0", id=None, kind="k", reason="r", location=at(line)))
+    for event in events:
+        snapshot = snapshot.apply(replace(event, run=1))
+    return snapshot
+
+
+def test_the_dearest_stands_first_and_the_one_that_gave_a_function_up_has_the_rest():
+    small = ev.BreakCost(location=at(3), us=10.0, gaps=1)
+    large = ev.BreakCost(location=at(5), us=50.0, gaps=2, ops=(("aten.relu", 2, 30.0),))
+    snapshot = run(ev.BreaksCosted(costs=(small, large), total_us=200.0, units=5, elsewhere_us=15.0, around_us=5.0))
+    found = ranked(snapshot)
+    assert [(c.found.location.line, c.us, c.whole) for c in found if c.found.location] == [
+        (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
+    ]  # fmt: skip
+    assert short(found[0]) == "50.0 µs 25 %"
+    assert cost(found[0], snapshot) == "50.0 µs a call, 25 % of it"
+    assert "2 times; 2 ops run outside meanwhile: aten.relu" in why(found[0])
+    assert "plain Python" in why(found[1])
+    assert "15.0 µs" in together(snapshot)
+
+
+def test_what_is_not_known_is_not_shown():
+    found = ranked(run())
+    assert [c.found.location.line for c in found if c.found.location] == [3, 5, 7]
+    assert {(short(c), cost(c, run()), why(c)) for c in found} == {("", "", "")}
+    two_unknown = ranked(run(ev.BreaksCosted(costs=(), total_us=9.0, units=3, around_us=9.0)))
+    assert {c.us for c in two_unknown} == {None}

@@ -27,6 +27,7 @@ commands:
   tcexplore compare FILE[:NAME]   every mode and backend side by side
   tcexplore sweep FILE[:NAME]     one dimension at several sizes
   tcexplore storm FILE[:NAME]     inputs that vary: recompiles, and what spares them
+  tcexplore ship FILE[:NAME]      what torch can save of the compile, and what that spares
   tcexplore blame FILE[:NAME]     which layer of the compiler is wrong
   tcexplore cure FILE[:NAME]      a proven change for each graph break
   tcexplore export FILE[:NAME]    a kernel as files: to run, and as machine code
@@ -155,6 +156,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     "compare": studies.compare,
     "sweep": studies.sweep,
     "storm": studies.storm,
+    "ship": studies.ship,
     "blame": studies.blame,
     "cure": curing.cure,
     "export": _export,

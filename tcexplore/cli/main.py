@@ -72,6 +72,12 @@ def _storm(request: Request) -> int:
     return storm(request)
 
 
+def _ship(request: Request) -> int:
+    from tcexplore.cli.ship import ship
+
+    return ship(request)
+
+
 def _blame(request: Request) -> int:
     from tcexplore.cli.blame import blame
 
@@ -97,6 +103,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS = {
-    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "storm": _storm, "blame": _blame, "cure": _cure,
-    "export": _export, "doctor": _doctor,
+    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "storm": _storm, "ship": _ship,
+    "blame": _blame, "cure": _cure, "export": _export, "doctor": _doctor,
 }  # fmt: skip

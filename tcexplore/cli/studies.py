@@ -88,6 +88,21 @@ def storm(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )  # fmt: skip
 
 
+def ship(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
+    parser = Parser(
+        prog="tcexplore ship",
+        description="What torch can save of the compile: saved in one worker, loaded in a second with empty caches, "
+        "and what that spares; and the names in the state dict.",
+        epilog=STATUS,
+    )
+    compile_options(parser)
+    report_options(parser.add_argument_group("report"), None, "one of the runs", EACH_TIMEOUT)
+    given = parser.parse_args(arguments)
+    return Request(
+        "ship", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=0.0
+    )  # fmt: skip
+
+
 def blame(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser = Parser(
         prog="tcexplore blame",

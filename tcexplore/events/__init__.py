@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         KernelCompiled,
         Memory,
     )
+    from tcexplore.events.ship import ArtifactsLoaded, ArtifactsSaved, StateKeys
     from tcexplore.events.targets import (
         DeviceAsked,
         KernelAssembled,
@@ -103,6 +104,7 @@ else:
         "recompile",
         "results",
         "regions",
+        "ship",
         "targets",
         "device",
         "codec",
@@ -120,17 +122,18 @@ else:
 
 
 __all__ = [
-    "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "RECOMPILE_KINDS", "VOCABULARY", "WOULD_VERDICTS",
-    "Accuracy", "AtenGraph", "BreakCost", "BreaksCosted", "CacheUsed", "CallMade", "CallPart", "CallProfiled", "ChangeJudged", "ChangeTimed", "Choice", "Condition", "Config",
-    "CudaGraphRecorded", "CudaGraphSkipped", "Deviation", "DeviceAsked", "DeviceFacts", "EntryAsked", "EntryFound",
-    "Event", "FactMissing", "Failed", "Finished", "FrameAsked", "FrameEntered", "FrameSkipped", "FusionDecision",
-    "FxNode", "GraphBreak", "GraphCaptured", "GraphOfRegion", "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job",
-    "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine", "KernelNotAssembled", "KernelRunnable",
-    "KernelTimed", "Location", "LoopVectorised", "Memory", "ModulesImported", "OpsOutside", "Output", "PairsMeasured",
-    "Partitioned",
-    "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "RegionCompiled", "RegionMade",
-    "RegionSeen", "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed",
-    "SourceRead", "Specialised", "Stage", "Standby", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered",
-    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne",
-    "clean", "decode", "decode_job", "encode",
+    "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "RECOMPILE_KINDS", "VOCABULARY",
+    "WOULD_VERDICTS", "Accuracy", "ArtifactsLoaded", "ArtifactsSaved", "AtenGraph", "BreakCost", "BreaksCosted",
+    "CacheUsed", "CallMade", "CallPart", "CallProfiled", "ChangeJudged", "ChangeTimed", "Choice", "Condition",
+    "Config", "CudaGraphRecorded", "CudaGraphSkipped", "Deviation", "DeviceAsked", "DeviceFacts", "EntryAsked",
+    "EntryFound", "Event", "FactMissing", "Failed", "Finished", "FrameAsked", "FrameEntered", "FrameSkipped",
+    "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphOfRegion", "GraphScript", "Guard",
+    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
+    "KernelNotAssembled", "KernelRunnable", "KernelTimed", "Location", "LoopVectorised", "Memory",
+    "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted",
+    "PhaseTimed", "ProtocolError", "Recompiled", "RegionCompiled", "RegionMade", "RegionSeen", "Resources",
+    "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed", "SourceRead", "Specialised",
+    "Stage", "Standby", "StateKeys", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered", "TargetSkipped",
+    "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne", "clean",
+    "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -73,6 +73,10 @@ class Job:
     caches: str = ""
     """A folder for torch's compile caches, all of which are used then. Empty leaves them where torch has them, those
     that would hide the compile switched off."""
+    save_artifacts: str = ""
+    """A file to write torch's portable compile artifacts to, once everything is compiled; empty for none."""
+    load_artifacts: str = ""
+    """A file with such artifacts, to be loaded before anything is compiled."""
     before: str | None = None
     """The file's text before a change that `source` has or `overlay` makes: the two are compared, in their results and
     in the time that a compiled call takes, in the place of timing eager against compiled."""

@@ -70,6 +70,11 @@ from tcexplore.events.run import (
     SourceRead,
     Standby,
 )
+from tcexplore.events.ship import (
+    ArtifactsLoaded,
+    ArtifactsSaved,
+    StateKeys,
+)
 from tcexplore.events.targets import (
     DeviceAsked,
     KernelAssembled,
@@ -91,6 +96,8 @@ VOCABULARY: dict[str, type] = {
     record.__name__: record
     for record in (
         Accuracy,
+        ArtifactsLoaded,
+        ArtifactsSaved,
         AtenGraph,
         BreaksCosted,
         CacheUsed,
@@ -139,6 +146,7 @@ VOCABULARY: dict[str, type] = {
         ScriptFollowed,
         SourceRead,
         Standby,
+        StateKeys,
         SymbolsFound,
         TargetLowered,
         TargetSkipped,

@@ -16,6 +16,7 @@ from tcexplore.report import (
     json_lineage,
     json_regions,
     json_results,
+    json_state,
     json_targets,
     json_timing,
 )
@@ -68,14 +69,21 @@ def report(
         "device_asked": json_targets.asked(snapshot),
         "wrapper": [json_kernels.wrapper(w) for w in snapshot.wrappers],
         "fusion": [json_kernels.fusion(f) for f in snapshot.fusion],
+        "neighbours": json_kernels.neighbours(snapshot),
         "schedules": [json_kernels.schedule(s) for s in snapshot.schedules],
         "line_traffic": json_kernels.traffic(snapshot),
         "partitions": [json_aot.partition(p) for p in snapshot.partitions],
         "passes": [json_aot.pass_run(p) for p in snapshot.passes],
         **_measured(snapshot, calls),
+        **_output(snapshot),
+        "missing": list(_missing(snapshot)),
+    }
+
+
+def _output(snapshot: Snapshot) -> Fields:
+    return {
         "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],
         "output_dropped_chars": snapshot.output_dropped,
-        "missing": list(_missing(snapshot)),
     }
 
 
@@ -93,6 +101,7 @@ def _measured(snapshot: Snapshot, calls: int | None) -> Fields:
         "compile_time": json_compile_time.compile_time(snapshot),
         "calls": [json_timing.call(c) for c in snapshot.calls],
         **json_regions.script(snapshot),
+        "state_dict": json_state.state(snapshot.state_keys),
     }
 
 

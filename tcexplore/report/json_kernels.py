@@ -8,7 +8,7 @@ from tcexplore import events as ev
 from tcexplore.report.json_graphs import pair
 from tcexplore.report.json_targets import codes, machine
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fused, Fusions
+from tcexplore.session.fusion import Fused, Fusions, WhyNot
 from tcexplore.session.heat import heat
 from tcexplore.words.fusion import plain
 from tcexplore.words.paths import shown
@@ -57,6 +57,7 @@ def _call(call: ev.KernelCall) -> Fields:
         "order": call.order,
         "nodes": list(call.nodes),
         "source_lines": [pair(location) for location in call.source_lines],
+        "lines": [_line(line) for line in call.lines],
         "buffers": list(call.buffers),
         "bytes_read": call.bytes_read,
         "bytes_written": call.bytes_written,
@@ -106,6 +107,27 @@ def fusion(decision: ev.FusionDecision) -> Fields:
         "a_nodes": list(decision.a_nodes),
         "b_nodes": list(decision.b_nodes),
         "bytes_saved": decision.bytes_saved,
+    }
+
+
+def neighbours(snapshot: Snapshot) -> list[Fields]:
+    """Why each two generated kernels that follow each other were not fused; `between` stand in the way of data from the
+    one to the other, `compared` is false where torch never asked."""
+    return [_apart(found) for found in Fusions(snapshot).neighbours()]
+
+
+def _apart(found: WhyNot) -> Fields:
+    relation = found.relation
+    return {
+        "graph": found.a.graph,
+        "phase": found.a.phase,
+        "a": found.a.name,
+        "b": found.b.name,
+        "compared": bool(found.refusals or found.unrelated),
+        "reasons": list(dict.fromkeys(decision.reason for decision in found.refusals)),
+        "pairs_without_shared_data": found.unrelated,
+        "shared_buffers": list(relation.buffers) if relation else None,
+        "between": [kernel.name for kernel in relation.between] if relation else None,
     }
 
 

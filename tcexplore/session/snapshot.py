@@ -85,6 +85,9 @@ class Snapshot:
     region_calls: tuple[ev.RegionSeen, ...] = ()
     """The newest of each region, in the order of the regions' first calls."""
     followed: ev.ScriptFollowed | None = None
+    state_keys: ev.StateKeys | None = None
+    artifacts_saved: ev.ArtifactsSaved | None = None
+    artifacts_loaded: ev.ArtifactsLoaded | None = None
     failed: ev.Failed | None = None
     calls_asked: int | None = None
     """For how many calls the person wants to know what compiling wins."""
@@ -265,6 +268,9 @@ def _steps() -> dict[type, Step]:
         ev.RegionCompiled: _append("region_compiles"),
         ev.RegionSeen: _seen,
         ev.ScriptFollowed: _set("followed"),
+        ev.StateKeys: _set("state_keys"),
+        ev.ArtifactsSaved: _set("artifacts_saved"),
+        ev.ArtifactsLoaded: _set("artifacts_loaded"),
         ev.Failed: _failed,
         ev.Finished: _finished,
         ev.FactMissing: _append("missing"),

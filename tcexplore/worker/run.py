@@ -23,6 +23,7 @@ from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install import install_all
 from tcexplore.capture.project import Project
 from tcexplore.capture.regions.regions import Regions
+from tcexplore.capture.state_keys import state_keys
 from tcexplore.events import (
     CallMade,
     EntryFound,
@@ -34,7 +35,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.control import Question
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import process, settings
+from tcexplore.worker import artifacts, process, settings
 from tcexplore.worker.asking import Asking
 from tcexplore.worker.beside import Beside
 from tcexplore.worker.dynamo_settings import DynamoSettings
@@ -127,6 +128,7 @@ class Run:
         self.progress.phase = "arguments"
         called = entry.target
         self.project.adopt(type(called).forward if isinstance(called, torch.nn.Module) else called)
+        artifacts.load(self.job, self._hooks)
         program = Program(entry, self.job.config, module)
         self.progress.enter("eager")
         mutates = self._calls(program, "eager", program.eager)
@@ -136,6 +138,8 @@ class Run:
         for _ in range(self.job.passes):
             self._calls(program, "compiled", program.compiled)
         examination.compiled()
+        artifacts.save(self.job, self._hooks)
+        self._hooks.guarded("names in the state dict", "torch.nn:Module.state_dict", self._say_state, program)
         self._asking.about(program, self._frames.graphs)
         self._say_modules()
         self._say_sources()
@@ -204,6 +208,11 @@ class Run:
                 self.progress.enter("timing")
             order = self._orders.wait()
         return first is not None
+
+    def _say_state(self, program: Program) -> None:
+        keys = None if program.module is None else state_keys(program.module, program.compiled)
+        if keys is not None:
+            self.emit(keys)
 
     def _say_outside(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.outside import measure

@@ -15,7 +15,8 @@ def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _about(s: Snapshot) -> tuple[object, ...]:
     return (
-        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.timing_skipped, s.accuracy, s.memory, s.partitions,
+        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases,
+        s.timing_skipped, s.accuracy, s.memory, s.partitions,
         s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
         s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles,
     )  # fmt: skip
@@ -29,6 +30,20 @@ def _time_line(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> 
     from tcexplore.ui.documents.timeline import time_line
 
     return time_line(snapshot, toggled, width)
+
+
+def _ship(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.ui.documents.ship import ship
+
+    return ship(snapshot, toggled, width)
+
+
+def _about_ship(s: Snapshot) -> tuple[object, ...]:
+    return s.state_keys, s.entry, s.graphs, s.skipped, s.complete, s.failed, s.missing
+
+
+def _has_ship(s: Snapshot) -> bool:
+    return s.state_keys is not None or s.complete
 
 
 def _about_regions(s: Snapshot) -> tuple[object, ...]:
@@ -49,5 +64,6 @@ TIMING = PaneSpec(
     (
         View("timing", _timing, _about, _has),
         View("time line", _time_line, _about_regions, _has_regions),
+        View("ship it", _ship, _about_ship, _has_ship),
     ),
 )

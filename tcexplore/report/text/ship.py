@@ -1,0 +1,43 @@
+"""What of a compiled model can be kept, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from tcexplore import events as ev
+from tcexplore.report.text.layout import indented, labelled
+from tcexplore.session import Snapshot
+from tcexplore.session.ship import shipped
+from tcexplore.words import ship as words
+from tcexplore.words.paths import shown
+
+
+def state(snapshot: Snapshot) -> Iterable[RenderableType]:
+    """Nothing for a function."""
+    if snapshot.state_keys is not None:
+        yield from map(indented, words.state(snapshot.state_keys))
+
+
+def print_ship(
+    runs: Sequence[Snapshot], machine: ev.Standby | None, *, stopped: bool = False, stream: TextIO | None = None
+) -> None:
+    """Print what was saved, both sides, and what loading spared."""
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    found = shipped(runs)
+    if found is None:
+        console.print(Text("stopped before the first run was done", "yellow"))
+        return
+    on = f" · torch {machine.torch} · {machine.device}" if machine else ""
+    console.print(Text(f"{shown(found.made.file)}{on}", "bold"), soft_wrap=True)
+    console.print(*state(found.made), indented(words.saved(found)), sep="\n")
+    console.print(labelled("made", words.side(found.made)))
+    if found.loaded is not None:
+        console.print(labelled("loaded", words.side(found.loaded)))
+    for said in filter(None, (words.again(found), words.verdict(found))):
+        console.print(indented(said, "bold"))
+    if stopped:
+        console.print(Text(f"stopped after {len(runs)} of 2 runs", "yellow"))

@@ -1,0 +1,47 @@
+"""torch's portable compile artifacts, from one worker to another through a file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
+
+FACT = "compile artifacts"
+
+
+def load(job: Job, hooks: Hooks) -> None:
+    """Give torch what `job.load_artifacts` has, before anything is compiled. Emits `ArtifactsLoaded`."""
+    if job.load_artifacts:
+        hooks.guarded(FACT, "torch.compiler:load_cache_artifacts", _load, job.load_artifacts, hooks)
+
+
+def save(job: Job, hooks: Hooks) -> None:
+    """Write all that was compiled so far to `job.save_artifacts`. Emits `ArtifactsSaved`."""
+    if job.save_artifacts:
+        hooks.guarded(FACT, "torch.compiler:save_cache_artifacts", _save, job.save_artifacts, hooks)
+
+
+def _load(file: str, hooks: Hooks) -> None:
+    data, started = Path(file).read_bytes(), time.perf_counter()
+    info = torch.compiler.load_cache_artifacts(data)
+    hooks.emit(ArtifactsLoaded(seconds=time.perf_counter() - started, kinds=_kinds(info)))
+
+
+def _save(file: str, hooks: Hooks) -> None:
+    saved = torch.compiler.save_cache_artifacts()
+    if saved is None:
+        hooks.emit(ArtifactsSaved(bytes=0))
+        return
+    data, info = saved
+    Path(file).write_bytes(data)
+    hooks.emit(ArtifactsSaved(bytes=len(data), kinds=_kinds(info)))
+
+
+def _kinds(info: Any) -> tuple[tuple[str, int], ...]:
+    artifacts = getattr(info, "artifacts", None) or {}
+    return tuple(sorted((str(kind), len(keys)) for kind, keys in artifacts.items()))

@@ -76,6 +76,11 @@ class Lane:
         """Have the run under way answer a question; False where none can hear it."""
         return self._current is not None and self._current[1].ask(question)
 
+    @property
+    def timing(self) -> bool:
+        """Whether something else at work would disturb a timing."""
+        return self._current is not None and self._current[1].timing and not self._held
+
     def take(self, host: Host, seat: Seat) -> None:
         """Give the waiting job to a seat."""
         assert self.waiting is not None

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 
 from tcexplore.events import (
     HEADER,
@@ -24,6 +25,9 @@ from tcexplore.events import (
 from tcexplore.events.control import Hold, Question, Switch
 from tcexplore.supervisor.exits import explain, garbled, stopped
 from tcexplore.supervisor.output import OutputReader
+
+FULL_SPEED_S = 60.0
+"""Seconds of timing in which a disturbance would show; later on a run is timed now and then only."""
 
 DRAIN_S = 1.0
 """Seconds to wait for the last words in pipes that something else may be holding open."""
@@ -51,7 +55,7 @@ class Seat:
         self.descriptors = (theirs.detach(), *(write for _, write in pipes))
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._emit: Emit | None = None
-        self._phase = "worker"
+        self._phase, self._since = "worker", monotonic()
         self._stopped = False
         self._held = False
         self._writer: asyncio.StreamWriter | None = None
@@ -72,6 +76,11 @@ class Seat:
     def mute(self) -> None:
         """Nobody wants this run's events any more."""
         self._emit = None
+
+    @property
+    def timing(self) -> bool:
+        """Whether the run is being timed, and has been for no longer than `FULL_SPEED_S`."""
+        return self._phase == "timing" and not self.over.is_set() and monotonic() - self._since < FULL_SPEED_S
 
     def hold(self, held: bool) -> None:
         """Have the run pause its timing, or go on with it."""
@@ -174,7 +183,7 @@ class Seat:
 
     def _pass_on(self, event: Event) -> None:
         if isinstance(event, PhaseStarted):
-            self._phase = event.phase
+            self._phase, self._since = event.phase, monotonic()
         if self._emit is not None:
             self._emit(event)
 

@@ -9,6 +9,7 @@ from tcexplore.events import Event, Failed, Job, Standby
 from tcexplore.events.control import Question
 from tcexplore.supervisor.host import Host
 from tcexplore.supervisor.lane import Lane
+from tcexplore.supervisor.seat import FULL_SPEED_S
 
 STANDBYS = 2
 """Single-use workers kept ready: the next one takes seconds, and saves come in pairs."""
@@ -34,6 +35,7 @@ class Supervisor:
         self._standby: Standby | None = None
         self._greeted: set[int] = set()
         self._closing = False
+        self._later: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Begin to get a worker ready; returns at once, `Standby` tells when it is."""
@@ -66,6 +68,8 @@ class Supervisor:
     async def close(self) -> None:
         """End every process; returns when none is left."""
         self._closing = True
+        if self._later is not None:
+            self._later.cancel()
         for lane in self._lanes:
             lane.end()
         await asyncio.gather(*(host.close() for host in self._hosts))
@@ -130,7 +134,27 @@ class Supervisor:
         ready = any(host.standby is not None for host in self._hosts)
         enough = STANDBYS if ready and not templates else 1
         for _ in range(enough - sum(host.spare is not None for host in self._hosts)):
+            if self._would_disturb():
+                self._replenish_later()
+                return
             self._add_host()
+
+    def _would_disturb(self) -> bool:
+        """Whether to wait with one more worker, which takes seconds of a core: nobody needs it yet, and a run is timed
+        or the one before it is not ready."""
+        if any(lane.waiting is not None for lane in self._lanes) or not self._hosts:
+            return False
+        coming = any(host.standby is None for host in self._hosts)
+        return coming or any(lane.timing for lane in self._lanes)
+
+    def _replenish_later(self) -> None:
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(FULL_SPEED_S, self._again)
+
+    def _again(self) -> None:
+        self._later = None
+        if not self._closing:
+            self._serve()
 
     def _refuse(self, failure: Failed) -> None:
         """No run can be had: say so to the jobs that wait, and leave it at that until there is another."""

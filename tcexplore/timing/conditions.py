@@ -26,3 +26,5 @@ class Conditions:
     slow: bool = False
     device_eager_us: float | None = None
     device_compiled_us: float | None = None
+    core_apart: int | None = None
+    """The core that was left to the terminal app; None where there were none to spare."""

@@ -13,6 +13,7 @@ from tcexplore.timing import load
 from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer
 from tcexplore.timing.clock import Clock, SystemClock
 from tcexplore.timing.compiles import compile_counter
+from tcexplore.timing.cores import keep_off_one
 from tcexplore.timing.workload import Workload
 
 
@@ -33,6 +34,8 @@ class Machine:
     busy_cores: Callable[[], float | None]
     governor: str = ""
     device_time: Callable[[Callable[[], object], float], float] | None = None
+    core_apart: int | None = None
+    """The core that this process keeps off, for the terminal app."""
     seed: int = 0
     """Of the order of the pairs."""
 
@@ -52,6 +55,7 @@ def this_machine(workload: Workload, emit: Emit) -> Machine:
         compiles=compile_counter(emit),
         device=devices.name(workload.device),
         threads=torch.get_num_threads(),
+        core_apart=keep_off_one(torch.get_num_threads()),
         cores=load.cores(),
         busy_cores=load.Neighbours().busy_cores,
         governor=load.governor(),

@@ -140,6 +140,7 @@ class _Measurement:
             slow=self._slow(),
             device_eager_us=self._device.eager_us,
             device_compiled_us=self._device.compiled_us,
+            core_apart=machine.core_apart,
         )
 
     def _elapsed(self) -> float:

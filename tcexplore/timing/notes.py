@@ -103,6 +103,12 @@ def _governor(_: TimingEstimate, c: Conditions) -> str:
     return "" if quiet else f"the processor's clock is not fixed (governor {c.governor})"
 
 
+def _apart(_: TimingEstimate, c: Conditions) -> str:
+    return (
+        "" if c.core_apart is None else f"core {c.core_apart} was left to the terminal app: it disturbs nothing timed"
+    )
+
+
 def _rested(e: TimingEstimate, _: Conditions) -> str:
     if e.pairs_taken <= e.pairs:
         return ""
@@ -118,5 +124,5 @@ def _counted(count: int, noun: str) -> str:
 
 _NOTES: tuple[Note, ...] = (
     _launch_bound, _slow, _noise, _busy, _drift, _outliers, _discarded, _unsettled, _restored, _warm_caches,
-    _governor, _rested,
+    _governor, _apart, _rested,
 )  # fmt: skip

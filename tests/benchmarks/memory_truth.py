@@ -1,0 +1,112 @@
+"""Is the peak of memory the one that can be counted by hand? Models whose tensors are few, on a CPU or a GPU.
+
+    python -m tests.benchmarks.memory_truth [--device cpu]
+
+Counted is what one call allocates beyond weights and inputs: each result lives until nothing needs it any more. Prints
+what was counted and measured, eager and compiled, and the error of the method. Must: 2 % or less; exits with 1 where
+it is more. About a minute, with `--eager` a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tcexplore.capture.memory_peak import meter
+
+MOST_OFF = 0.02
+ROWS, WIDTH = 512, 1024
+ONE = ROWS * WIDTH * 4
+"""Bytes of the tensor that all others are multiples of."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`eager` and `compiled` are the bytes counted by hand at the peak; compiled is None where that
+    depends on choices of Inductor's."""
+
+    name: str
+    model: Callable[..., torch.Tensor]
+    eager: int
+    compiled: int | None = None
+
+
+def two_at_once(x: torch.Tensor) -> torch.Tensor:
+    return (x + 1) * 2
+
+
+def three_at_once(x: torch.Tensor) -> torch.Tensor:
+    a, b = x.sin(), x.cos()
+    return a * b
+
+
+def chain(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(5):
+        x = x.sin()
+    return x
+
+
+def half_is_kept(x: torch.Tensor) -> torch.Tensor:
+    return x.sin()[: ROWS // 2].clone()
+
+
+def joined(x: torch.Tensor) -> torch.Tensor:
+    return torch.cat([x, x, x])
+
+
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x @ x.t()
+
+
+def cases(device: torch.device) -> list[Case]:
+    wide = nn.Linear(WIDTH, 4 * WIDTH, device=device)
+    mlp = nn.Sequential(wide, nn.ReLU(), nn.Linear(4 * WIDTH, WIDTH, device=device))
+    return [
+        Case("(x + 1) * 2", two_at_once, 2 * ONE, ONE),
+        Case("sin(x) * cos(x)", three_at_once, 3 * ONE, ONE),
+        Case("sin, five times", chain, 2 * ONE, ONE),
+        # Compiled returns a view of the first half: the copy is gone, and the whole stays.
+        Case("half of sin(x), copied", half_is_kept, ONE + ONE // 2, ONE),
+        Case("cat of three", joined, 3 * ONE, 3 * ONE),
+        Case("x @ x.T", square, ROWS * ROWS * 4, ROWS * ROWS * 4),
+        # The first layer's result and its ReLU; the second layer's result is smaller than either.
+        Case("MLP, forward", mlp, 8 * ONE, 5 * ONE),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument("--eager", action="store_true", help="leave compiled out")
+    options = parser.parse_args()
+    print(f"torch {torch.__version__}, {options.device}: {meter(options.device).method}")
+    print(f"{'model':24} {'side':9} {'counted':>12} {'measured':>12} {'error':>8}")
+    worst = 0.0
+    with torch.no_grad():
+        for case in cases(options.device):
+            x = torch.randn(ROWS, WIDTH, device=options.device)
+            sides = [("eager", case.model, case.eager)]
+            if case.compiled is not None and not options.eager:
+                sides.append(("compiled", torch.compile(case.model), case.compiled))
+            worst = max(worst, *(row(case.name, *side, x) for side in sides))
+    print(f"off by {worst:.2%} at most; must: {MOST_OFF:.0%}  {'holds' if worst <= MOST_OFF else 'FAILS'}")
+    sys.exit(0 if worst <= MOST_OFF else 1)
+
+
+def row(name: str, side: str, model: Callable[..., torch.Tensor], counted: int, x: torch.Tensor) -> float:
+    """Print one line; how far the method is off."""
+    for _ in range(2):
+        model(x)
+    measured = meter(x.device).peak(lambda: model(x))
+    error = abs(measured / counted - 1)
+    print(f"{name:24} {side:9} {counted:12,} {measured:12,} {error:8.2%}", flush=True)
+    return error
+
+
+if __name__ == "__main__":
+    main()

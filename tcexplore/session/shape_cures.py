@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from tcexplore.session.recompiles import once_each
 from tcexplore.session.snapshot import Snapshot
 
 MARK_DYNAMIC, MARK_UNBACKED, DYNAMIC, BUCKETS, TENSOR = "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"
-_PARTS = (".", "[")
+_NAMED = re.compile(r"\w+|args\[\d+\]|kwargs\['\w+'\]")
+"""What a call passes by itself, also to a module of torch's own, which Dynamo calls through `args` and `kwargs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +89,4 @@ def _values(causes: list[ev.Recompiled]) -> tuple[str, ...]:
 
 def _is_argument(found: ev.Recompiled) -> bool:
     """What the person passes by its own name: only that can be marked or turned into a tensor where it is made."""
-    return found.origin == "argument" and not any(part in found.what for part in _PARTS)
+    return found.origin == "argument" and _NAMED.fullmatch(found.what) is not None

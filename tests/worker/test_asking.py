@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.events import CallMade, EntryFound, FactMissing, Finished, PhaseStarted, WouldRecompile
+from tcexplore.events import (
+    CallMade,
+    EntryFound,
+    FactMissing,
+    Finished,
+    FrameEntered,
+    PhaseStarted,
+    Recompiled,
+    WouldRecompile,
+)
 from tcexplore.events.control import Question
 from tests.supervisor.runs import Runs
 
@@ -36,6 +45,7 @@ async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> N
     assert (other.verdict, other.entries[0].failed.what) == ("recompiles", "flag")
     assert "flag" in answers[2].problem, [e for e in runs.events if isinstance(e, FactMissing)]
     assert not [e for e in runs.events if isinstance(e, CallMade) and e.index > 1]
+    assert not [e for e in runs.events if isinstance(e, Recompiled | FrameEntered) and not e.graph]
 
 
 async def test_a_job_asks_once_everything_is_compiled_and_a_run_that_is_over_hears_nothing(runs: Runs) -> None:

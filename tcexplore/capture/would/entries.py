@@ -7,9 +7,9 @@ from types import CodeType, SimpleNamespace
 from typing import Any
 
 import torch
-from torch._dynamo.convert_frame import compute_cache_size, exceeds_recompile_limit
+from torch._dynamo.cache_size import compute_cache_size, exceeds_recompile_limit  # as nobody watches them
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
-from torch._dynamo.guards import get_guard_fail_reason_helper  # nobody watches this one
+from torch._dynamo.guards import get_guard_fail_reason_helper
 from torch._guards import CompileId
 
 from tcexplore.capture.dynamo.failed_guard import FailedGuards

@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from tcexplore.session.links import closure, line_link
+from tcexplore.session.links import closure, kernel_link, line_link, statement_link
 from tcexplore.ui.document import Builder, Row
 from tcexplore.ui.documents.code import code
 from tcexplore.ui.documents.device import ASSUMED
 from tcexplore.ui.documents.resources import resources
 from tcexplore.ui.documents.roof import HIGHEST, LOWEST, Mark, Roof, draw
 from tcexplore.ui.documents.roofline import roofline
-from tcexplore.ui.documents.stages import stages
+from tcexplore.ui.documents.stages import hiding, stages
 from tcexplore.ui.palette import NAMES
 from tests.documents import golden
 from tests.snapshots import gpu
@@ -49,7 +49,7 @@ def test_the_views_in_full(name: str):
 def test_the_device_in_the_machine_has_none_of_it(name: str):
     text = "\n".join(row.text for row in rows(VIEWS[name], target="native"))
     assert "none in this run" in text
-    assert "--target" in text
+    assert "T chooses" in text
 
 
 def test_a_statement_is_lit_in_every_stage_and_leads_to_the_persons_line():
@@ -82,3 +82,12 @@ def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
     assert drawn[0].rstrip().endswith("─")
     assert drawn[0].index("1") == round(60 * math.log(10.0 / LOWEST) / math.log(HIGHEST / LOWEST))
     assert [sum(row[x] != " " for row in drawn) for x in range(61)] == [1] * 61
+
+
+def test_a_selected_statement_opens_what_it_became_in_the_stages():
+    snapshot = gpu.run()
+    kernel = next(kernel for kernel in snapshot.kernels if kernel.language == "triton")
+    statement = statement_link(kernel, 5)
+    assert hiding(snapshot, (kernel_link(kernel),)) == frozenset(), "nothing of a kernel as a whole is hidden"
+    shown = rows(stages, hiding(snapshot, (statement,)))
+    assert [row.text.split()[-1] for row in shown if statement in row.links] == ["0)", "0f00000000;", ";"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.events import Kernel, KernelLine
-from tcexplore.session.links import Link, aten_link, kernel_link, line_link
+from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.highlight import highlighted
 from tcexplore.ui.documents.labels import Labels, OpLabel
@@ -79,4 +79,5 @@ class KernelLines:
         if line is None:
             return () if kernel.lines else (kernel_link(kernel),)
         nodes = (aten_link(kernel.graph, kernel.phase, name) for name in line.nodes)
-        return (*nodes, *(line_link(location) for location in line.source), kernel_link(kernel))
+        places = (line_link(location) for location in line.source)
+        return (*nodes, *places, kernel_link(kernel), statement_link(kernel, line.n))

@@ -20,7 +20,7 @@ from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.words.quantities import count, size
 
 TEACHES = (
-    "What each kernel takes of the device of --target will stand here: registers, spills, shared memory, warps, the "
+    "What each kernel takes of the GPU that T chooses will stand here: registers, spills, shared memory, warps, the "
     "occupancy and what limits it, its instructions by kind, and what stands out."
 )
 

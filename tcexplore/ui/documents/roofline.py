@@ -23,7 +23,7 @@ from tcexplore.ui.documents.roof import HIGHEST, LOWEST, Mark, Roof, draw
 from tcexplore.words.quantities import count, duration, size
 
 TEACHES = (
-    "Each kernel's place under the roof of the device of --target will stand here: what it moves and computes, whether "
+    "Each kernel's place under the roof of the GPU that T chooses will stand here: what it moves and computes, whether "
     "memory or arithmetic bounds it, and the least time that the bound allows: an estimate, nothing measured."
 )
 

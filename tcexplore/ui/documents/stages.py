@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tcexplore.events import Kernel, KernelAssembled, Stage
 from tcexplore.session import Snapshot
-from tcexplore.session.links import kernel_link
+from tcexplore.session.links import Link, kernel_link, statement_link
 from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.device import about
@@ -23,7 +23,7 @@ from tcexplore.words.quantities import count
 
 TEACHES = (
     "The stages of each kernel will stand here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
-    "device of --target; the assembly of C++ kernels with --assembly."
+    "device that T chooses; the assembly of C++ kernels with --assembly."
 )
 
 NAMES = {
@@ -42,6 +42,32 @@ def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     for kernel in shown:
         parts += _kernel(snapshot, kernel, known, toggled, width)
     return Parts(f"{count(len(shown), 'kernel')} for {snapshot.target}", parts)
+
+
+def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
+    """The folds of a selected statement's kernel that have what it became: its source, what the assembler reads, and
+    the machine's code."""
+    selected = {link for link in links if link.kind == "statement"}
+    folds: set[str] = set()
+    for kernel in snapshot.kernels if selected else ():
+        own = {statement_link(kernel, n) for n in range(1, kernel.source.count("\n") + 2)}
+        made = machine(snapshot, kernel).made
+        if made is None or own.isdisjoint(selected):
+            continue
+        folds.add(_source_fold(kernel))
+        folds |= {_stage_fold(kernel, made, stage) for stage in made.stages if stage.name in AT_ONCE}
+    return frozenset(folds)
+
+
+AT_ONCE = ("ptx", "sass", "amdgcn", "assembly")
+
+
+def _source_fold(kernel: Kernel) -> str:
+    return f"stage {kernel.graph} {kernel.phase} {kernel.name} source"
+
+
+def _stage_fold(kernel: Kernel, made: KernelAssembled, stage: Stage) -> str:
+    return f"stage {kernel.graph} {kernel.phase} {kernel.name} {made.config} {stage.name}"
 
 
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Part]:
@@ -66,11 +92,11 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
 
 
 def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[Part]:
-    name = f"stage {kernel.graph} {kernel.phase} {kernel.name} source"
+    name = _source_fold(kernel)
     language = "Triton" if kernel.language == "triton" else "C++"
     lines = _source_lines(kernel, known)
     yield fixed([fold(name, name in toggled, (language, "strong"), (f"  {count(len(lines), 'line')}", "muted"),
-                      indent=2, links=(kernel_link(kernel),))])  # fmt: skip
+                      indent=2)])  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)
 
@@ -78,11 +104,11 @@ def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[
 def _stage(
     kernel: Kernel, made: KernelAssembled, stage: Stage, known: Labels, toggled: frozenset[str]
 ) -> Iterator[Part]:
-    name = f"stage {kernel.graph} {kernel.phase} {kernel.name} {made.config} {stage.name}"
+    name = _stage_fold(kernel, made, stage)
     lines = _stage_lines(kernel, stage, known)
     said = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
     yield fixed([fold(name, name in toggled, (NAMES.get(stage.name, stage.name), "strong"), (said, "muted"),
-                      indent=2, links=(kernel_link(kernel),))])  # fmt: skip
+                      indent=2)])  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tcexplore.session import Snapshot
+from tcexplore.session.links import Link
 from tcexplore.ui.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
@@ -23,6 +26,12 @@ def _stages(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
     from tcexplore.ui.documents.stages import stages
 
     return stages(snapshot, toggled, width)
+
+
+def _opens(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
+    from tcexplore.ui.documents.stages import hiding
+
+    return hiding(snapshot, links)
 
 
 def _resources(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
@@ -60,6 +69,7 @@ def _about_device(s: Snapshot) -> tuple[object, ...]:
         s.not_assembled,
         s.roofline,
         s.kernel_times,
+        s.vectorised,
     )
 
 
@@ -82,7 +92,7 @@ CODE = PaneSpec(
     (
         View("kernels", _kernels, _about_device, _has, frozenset({"kernel", "aten"})),
         View("fusion", _fusion, _about_fusion, _has, frozenset({"kernel"})),
-        View("stages", _stages, _about_device, _has, frozenset({"statement", "kernel"})),
+        View("stages", _stages, _about_device, _has, frozenset({"statement", "kernel"}), _opens),
         View("resources", _resources, _about_device, _has, frozenset({"kernel"})),
         View("roofline", _roofline, _about_device, _has, frozenset({"kernel"})),
         View("autotuning", _tuning, _about_tuning, _has, frozenset({"kernel"})),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from textual.app import ComposeResult
@@ -9,6 +10,7 @@ from textual.containers import Container
 from textual.reactive import var
 
 from tcexplore.session import Session, Snapshot
+from tcexplore.session.links import Link
 from tcexplore.ui.document import Document, start
 from tcexplore.ui.guarded import guarded
 from tcexplore.ui.panes.heading import heading
@@ -110,13 +112,16 @@ class Pane(Container):
         self.toggled ^= {fold}
         self.follow(self._session)
 
-    def show_view(self, view: View) -> None:
-        """Show the run in another view; what is selected stays in sight."""
+    def show_view(self, view: View, selected: Sequence[Link] = ()) -> None:
+        """Show the run in another view; what is selected stays in sight, also where a fold would hide it."""
         if view is self.form:
             return
         self._cursors[self.form.name] = self.view.cursor
         self._back_at = self._cursors.get(view.name, 0)
         self.form = view
+        snapshot = self._session.view(view.has)
+        if snapshot is not None and (folds := view.opens(snapshot, selected)):
+            self.toggled |= folds
         self.follow(self._session)
         self.view.reveal()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tcexplore.session import Snapshot
+from tcexplore.session.links import Link
 from tcexplore.ui.document import Builder
 
 
@@ -23,6 +24,8 @@ class View:
     about: Callable[[Snapshot], tuple[object, ...]]
     has: Callable[[Snapshot], bool]
     kinds: frozenset[str] = frozenset()
+    opens: Callable[[Snapshot, Sequence[Link]], frozenset[str]] = lambda _snapshot, _links: frozenset()
+    """The folds that hide what is selected when the view is turned to: they are opened then."""
 
 
 @dataclass(frozen=True, slots=True)

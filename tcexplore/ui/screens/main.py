@@ -112,7 +112,12 @@ class MainScreen(ReadingScreen):
         pane = self.board.pane
         if len(pane.spec.views) == 1:
             self.say("This pane has one view only; the graph and the code pane have several.")
-        pane.show_view(pane.spec.beside(pane.form, by))
+        view = pane.spec.beside(pane.form, by)
+        # What the view has rows for comes first: a statement there, its ATen node elsewhere.
+        links = sorted(self.selection.links, key=lambda link: link.kind not in view.kinds)
+        self.selection.select(links, self.session)
+        self._light(everywhere=False)
+        pane.show_view(view, links)
 
     def action_code(self) -> None:
         pane = self.board.panes["graph"]
@@ -124,6 +129,8 @@ class MainScreen(ReadingScreen):
     # ---- selection
 
     def on_cursor_moved(self, message: CursorMoved) -> None:
+        if message.row.fold is not None and not message.row.links:
+            return  # the head of a fold stands for nothing of its own
         self.selection.select(message.row.links, self.session)
         self._light(everywhere=False)
 

@@ -31,8 +31,8 @@ class Study(Generic[Result]):
 
     `found` has the results in their order, `planned` the jobs that they are of, where `going` knows them beforehand;
     `machine` is the worker's greeting, `said` what is under way in words, `run` the run under way; `trouble` is set
-    where the study itself broke. `changed` is called when there is a new result or the study has ended, `moved` when
-    only `said` or `run` are new.
+    where the study itself broke. `changed` is called when there is a new result, another run begins or the study has
+    ended, `moved` when the run under way is in another phase.
     """
 
     def __init__(
@@ -98,9 +98,11 @@ class Study(Generic[Result]):
 
     def _say(self, text: str) -> None:
         self.said = text
-        self._moved()
+        self._changed()
 
     def _progress(self, run: Snapshot) -> None:
         before, self.run = self.run, run
-        if before is None or (before.run, before.phase, before.phase_graph) != (run.run, run.phase, run.phase_graph):
+        if before is None or before.run != run.run:
+            self._changed()
+        elif (before.phase, before.phase_graph) != (run.phase, run.phase_graph):
             self._moved()

@@ -46,7 +46,7 @@ async def test_every_cell_and_what_follows(size: tuple[int, int]):
         screen = await opened(staged)
         rows = (screen.reader.document.row(i).text for i in range(len(screen.reader.document)))
         text = " ".join(" ".join(rows).split())
-        assert "Fastest against eager: inductor, max-autotune, dynamic false, 1.50×" in text
+        assert "Fastest against plain eager: backend inductor, max-autotune, dynamic false, 1.50×" in text
         assert "Not to be told apart from it: inductor, max-autotune, dynamic true" in text
         assert "eager, default, dynamic true: InductorError: lowering failed" in text
         check_screen(f"matrix_{size[0]}x{size[1]}", staged)

@@ -24,6 +24,9 @@ HEAD = (
     "breaks", "graphs", "kernels",
 )  # fmt: skip
 LEFT = (0, 1, 2)
+INTERVAL = HEAD.index("95 % interval")
+WIDE = 100
+"""Columns from which on there is room for the interval in view."""
 
 
 class Order(NamedTuple):
@@ -52,7 +55,9 @@ def matrix(
     cells = sorted(enumerate(found), key=lambda item: _rank(order, item[1]))
     rows = [_row(cell) for _, cell in cells] + [_to_come(config, running=config == under_way) for config in waiting]
     links = [(Link("cell", "", str(index)),) for index, _ in cells] + [(Link("waiting", "", ""),) for _ in waiting]
-    table = columns(HEAD, rows, links, LEFT) if rows else ()
+    kept = [index for index in range(len(HEAD)) if width >= WIDE or index != INTERVAL]
+    fitted = [[shown[index] for index in kept] for shown in rows]
+    table = columns([HEAD[index] for index in kept], fitted, links, LEFT) if rows else ()
     below = [
         *_conclusions(found, bool(waiting), width),
         *_reasons(found, width),
@@ -108,10 +113,11 @@ def _to_come(config: Config, *, running: bool) -> list[Shown]:
 def _conclusions(found: Sequence[Cell], more: bool, width: int) -> Iterator[Row]:
     timed = [cell for cell in found if cell.run.timing is not None and cell.run.timing.verdict == "faster"]
     wrong = [said(cell.run.config) for cell in found if cell.run.accuracy and cell.run.accuracy.verdict == "wrong"]
-    yield BLANK
     if timed:
+        yield BLANK
         yield from wrapped(_best(timed), width, "strong")
     elif found and not more:
+        yield BLANK
         yield from wrapped("None is faster than eager beyond the noise.", width, "strong")
     if wrong:
         yield from wrapped(f"another result than eager: {'; '.join(wrong)}", width, "slower")
@@ -122,7 +128,7 @@ def _best(timed: Sequence[Cell]) -> str:
     ordered = sorted(timed, key=lambda cell: -_speedup(cell))
     low = ordered[0].run.timing.low if ordered[0].run.timing else 0.0
     level = [said(c.run.config) for c in ordered[1:] if c.run.timing and c.run.timing.high > low]
-    text = f"Fastest against eager: {said(ordered[0].run.config)}, {_speedup(ordered[0]):.2f}×."
+    text = f"Fastest against plain eager: backend {said(ordered[0].run.config)}, {_speedup(ordered[0]):.2f}×."
     return text + (f" Not to be told apart from it: {'; '.join(level)}." if level else "")
 
 

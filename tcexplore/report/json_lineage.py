@@ -13,6 +13,16 @@ from tcexplore.session.shape_cures import Cure, shape_cures
 Fields = dict[str, Any]
 
 
+def why_again(snapshot: Snapshot) -> Fields:
+    """The keys `frames`, `symbols`, `shape_cures` and `would` of the report."""
+    return {
+        "frames": frames(snapshot),
+        "symbols": symbols(snapshot),
+        "shape_cures": cures(snapshot),
+        "would": would(snapshot),
+    }
+
+
 def frames(snapshot: Snapshot) -> list[Fields]:
     """Each frame with its cache entries and its limit."""
     return [_frame(frame) for frame in lineage(snapshot)]

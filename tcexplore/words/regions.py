@@ -71,6 +71,17 @@ def graphs(seen: RegionSeen) -> Iterator[str]:
         yield f"{count(seen.raised, 'call')} raised"
 
 
+def hint(lane: Lane) -> str:
+    """What spares an optimizer's step its recompiles, where it is the learning rate that they are from."""
+    rates = (again.kind == "float" and again.what.endswith("['lr']") for mark in lane.marks for again in mark.why)
+    if lane.region.kind != "optimizer" or not any(rates):
+        return ""
+    return (
+        "the learning rate is a float, built into the code: give the optimizer lr=torch.tensor(…) and change it with "
+        ".fill_(); capturable=True where the optimizer asks for that"
+    )
+
+
 def mark(found: Mark) -> str:
     """`call 3 at 1.97 s: compiled again 0/1, 2.01 s`."""
     which = f"call {found.call} at" if found.call is not None else "at"

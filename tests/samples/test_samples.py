@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tcexplore.session import Snapshot
+from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, Lane, timeline
+from tcexplore.words.regions import hint
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -144,6 +146,25 @@ def test_a_function_compiles_as_a_module_does(explorer: Explorer):
     low = explorer.explore("function.py", ("inputs = (x, gate", "inputs = (x.bfloat16(), gate"))
     assert whole(low)
     assert "BFloat16" in low.kernels[0].source or "bf16" in low.kernels[0].source
+
+
+def test_a_tensor_for_the_learning_rate_spares_the_optimizers_step_a_recompile(explorer: Explorer):
+    def lanes(*edits: tuple[str, str]) -> dict[str, Lane]:
+        return {lane.region.name: lane for lane in timeline(explorer.explore("training_loop.py", *edits)).lanes}
+
+    few = ("steps = 12", "steps = 6")
+    floats = lanes(few)
+    assert [mark.what for mark in floats["Sequential"].marks] == [COMPILE, BACKWARD]
+    assert [(mark.what, mark.call) for mark in floats["Adam.step"].marks] == [(COMPILE, 1), (RECOMPILE, 5)]
+    assert hint(floats["Adam.step"])
+    seen = floats["Sequential"].seen
+    assert seen is not None
+    assert (seen.calls, seen.warm, seen.uncompiled) == (12, 11, 0)
+    tensors = lanes(few, ("lr = 0.1\n", "lr = torch.tensor(0.1)\n"))
+    assert [mark.what for mark in tensors["Adam.step"].marks] == [COMPILE]
+    autocast = lanes(few, ("use_autocast = False", "use_autocast = True"))["Sequential"].marks
+    assert [mark.what for mark in autocast] == [COMPILE, BACKWARD, RECOMPILE, BACKWARD_AGAIN]
+    assert "autocast" in autocast[2].why[0].failed_guard
 
 
 def test_the_script_is_run_as_it_is(explorer: Explorer):

@@ -13,6 +13,7 @@ from tcexplore.session.snapshot import begun
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
 from tcexplore.ui.documents.lane_strip import strip
 from tcexplore.ui.documents.timeline import FEW, time_line
+from tcexplore.words.regions import hint
 
 FILE = "/tmp/script.py"
 
@@ -97,6 +98,16 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
 def test_calls_that_ran_no_graph_are_said():
     document = time_line(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
     assert any("2 calls ran no graph: they ran eagerly" in document.row(i).text for i in range(len(document)))
+
+
+def test_a_learning_rate_that_recompiles_the_optimizers_step_has_a_cure():
+    rate = ev.Recompiled(
+        graph="3/1", of="3/0", failed_guard="self.param_groups[0]['lr'] == 0.1", reason="", old="0.1", new="0.05",
+        kind="float", what="self.param_groups[0]['lr']",
+    )  # fmt: skip
+    step = ev.RegionCompiled(region=1, call=2, at=2.0, seconds=1.0, graphs=("3/1",))
+    lanes = timeline(followed(rate, step)).lanes
+    assert {lane.region.name: bool(hint(lane)) for lane in lanes} == {"Net": False, "SGD.step": True}
 
 
 def test_many_recompiles_are_folded():

@@ -39,5 +39,7 @@ def _lane(lane: Lane, file: str) -> Iterator[RenderableType]:
         yield indented(words.mark(mark), "yellow" if mark.again else "", by=4)
         for reason in words.reasons(mark):
             yield labelled("failed", reason, by=8)
+    if said := words.hint(lane):
+        yield labelled("try", said, "green")
     if len(lane.marks) > MOST:
         yield indented(f"and {len(lane.marks) - MOST} more", "dim", by=4)

@@ -74,6 +74,8 @@ def _lane(lane: Lane, seconds: float, where: Places, toggled: frozenset[str], wi
     if lane.seen is not None and (ran := " · ".join(words.graphs(lane.seen))):
         yield from wrapped(ran, width, "warn" if lane.seen.uncompiled else "", links=links, location=at)
     yield from _marks(lane, where, toggled, width)
+    if said := words.hint(lane):
+        yield from wrapped(said, width, "ok", indent=3, lead="try ", links=links, location=at)
     yield BLANK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from tcexplore import events as ev
@@ -36,13 +37,21 @@ def recorded(one: ev.CudaGraphRecorded) -> str:
     return f"{said[0]}: {', '.join(said[1:])}"
 
 
-def skipped(snapshot: Snapshot) -> Iterator[tuple[ev.CudaGraphSkipped, tuple[ev.Kernel, ...], str]]:
-    """Each reason with the kernels that it keeps out of the CUDA graphs, in torch's words."""
+def skipped(snapshot: Snapshot) -> Iterator[tuple[tuple[ev.Kernel, ...], str]]:
+    """Each reason once, with the kernels that it keeps out of the CUDA graphs, in torch's words."""
+    nodes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for one in snapshot.cuda_graphs_skipped:
-        left = tuple(kernel for kernel in snapshot.kernels if _keeps_out(one, kernel))
-        names = f" ({', '.join(kernel.name for kernel in left)})" if left else ""
-        where = f"{one.graph} {one.phase}".strip()
-        yield one, left, f"{where}{': ' if where else ''}not recorded{names}: {_plain(one.reason)}"
+        nodes[one.graph, one.phase, one.reason].update(one.nodes)
+    for (graph, phase, reason), left_out in nodes.items():
+        kernels = tuple(
+            kernel
+            for kernel in snapshot.kernels
+            if (kernel.graph, kernel.phase, kernel.target) == (graph, phase, "native")
+            and not left_out.isdisjoint(kernel.scheduler_nodes)
+        )
+        names = f" ({', '.join(kernel.name for kernel in kernels)})" if kernels else ""
+        where = f"{graph} {phase}".strip()
+        yield kernels, f"{where}{': ' if where else ''}not recorded{names}: {_plain(reason)}"
 
 
 def _plain(reason: str) -> str:
@@ -50,8 +59,3 @@ def _plain(reason: str) -> str:
     while reason.startswith(_LOGGED):
         reason = reason.removeprefix(_LOGGED)
     return reason.strip()
-
-
-def _keeps_out(one: ev.CudaGraphSkipped, kernel: ev.Kernel) -> bool:
-    same = (kernel.graph, kernel.phase, kernel.target) == (one.graph, one.phase, "native")
-    return same and not set(one.nodes).isdisjoint(kernel.scheduler_nodes)

@@ -11,7 +11,7 @@ import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.project import Project
-from tcexplore.events import Event, Job, Kernel, TargetSkipped, Wrapper
+from tcexplore.events import AtenGraph, Event, Job, Kernel, TargetSkipped, Wrapper
 from tcexplore.targets.table import NATIVE, TargetError, find
 from tcexplore.targets.tag import tagged
 
@@ -40,6 +40,7 @@ class Beside:
         self._lowered: set[str] = set()
         self._cpp: list[Kernel] = []
         self._here: list[Kernel] = []
+        self._on_gpu: set[tuple[str, str]] = set()
         self._wrappers: list[Wrapper] = []
 
     def get_ready(self) -> None:
@@ -110,15 +111,14 @@ class Beside:
 
     def finish(self, enter: Callable[[str], None]) -> None:
         """Wait for what is being assembled, in the phase `assembling`: what follows is timed."""
-        on_gpu = any(kernel.language == "triton" for kernel in self._here)
-        if self._assembly is None and not self._cpp and not on_gpu:
+        if self._assembly is None and not self._cpp and not self._here:
             return
         enter("assembling")
         if self._assembly is not None:
             self._assembly.finish()
         if self._assembler is not None and not self._switchable:
             self._assembler.close()
-        if on_gpu:
+        if self._here:
             from tcexplore.worker.assembly import assemble_here
 
             assemble_here(self._here, self._wrappers, self._emit)
@@ -137,9 +137,21 @@ class Beside:
             if self._assembly is not None:
                 self._assembly.take(event)
         elif isinstance(event, Kernel):
-            self._here.append(event)
+            if self._runs_on_gpu(event):
+                self._here.append(event)
             if event.language == "cpp" and self._config.assembly:
                 self._cpp.append(event)
+        elif isinstance(event, AtenGraph) and event.target == NATIVE and _on_gpu(event):
+            self._on_gpu.add((event.graph, event.phase))
+
+    def _runs_on_gpu(self, kernel: Kernel) -> bool:
+        """Whether a kernel of the run itself is the GPU's: a library's is where its graph has a tensor there."""
+        known = (kernel.graph, kernel.phase) in self._on_gpu
+        return kernel.language == "triton" or (kernel.language == "extern" and known)
+
+
+def _on_gpu(graph: AtenGraph) -> bool:
+    return any((node.device or "").startswith("cuda") for node in graph.nodes)
 
 
 def _ready() -> Assembler:

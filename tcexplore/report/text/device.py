@@ -30,7 +30,7 @@ def cuda_graphs(snapshot: Snapshot) -> Iterable[RenderableType]:
     yield indented(said)
     for one in snapshot.cuda_graphs:
         yield indented(graph_words.recorded(one), "dim", by=4)
-    for _, _, reason in graph_words.skipped(snapshot):
+    for _, reason in graph_words.skipped(snapshot):
         yield indented(f"! {reason}", "yellow", by=4)
 
 

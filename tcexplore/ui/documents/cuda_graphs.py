@@ -32,7 +32,7 @@ def cuda_graphs(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield from wrapped(said, width)
     for one in snapshot.cuda_graphs:
         yield from wrapped(words.recorded(one), width, "muted", indent=3)
-    for _, kernels, reason in words.skipped(snapshot):
+    for kernels, reason in words.skipped(snapshot):
         own = tuple(link for kernel in kernels for link in links(kernel))
         place = next((kernel.source_lines[0] for kernel in kernels if kernel.source_lines), None)
         yield from wrapped(reason, width, "warn", lead="! ", links=own, location=place)

@@ -43,8 +43,8 @@ with torch.no_grad():
         block(x, "n" * 101)
 """
 
-DONE = b"the script ran for"
-CALLS = re.compile(rb"([\d,]+) calls")
+DONE = re.compile(rb"script\s+ran\s+for")
+CALLS = re.compile(rb"([\d,]+)\s+calls")
 
 
 def peak_mib(pid: int) -> float:
@@ -78,10 +78,10 @@ def painted(terminal: Terminal) -> list[tuple[float, int]]:
     seen: list[tuple[float, int]] = []
     before = b""
     told = False
-    while DONE not in before:
+    while not DONE.search(before):
         terminal.forget()
         terminal.read(0.1)
-        before = before[-200:] + plain(terminal)
+        before = before[-400:] + plain(terminal)
         numbers = [int(found.replace(b",", b"")) for found in CALLS.findall(before)]
         if numbers and (not seen or max(numbers) > seen[-1][1]):
             seen.append((time.perf_counter(), max(numbers)))

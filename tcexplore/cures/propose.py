@@ -58,12 +58,17 @@ CURES: dict[str, tuple[Proposer, ...]] = {
 INSTALLED = ("site-packages", "dist-packages")
 
 
+def installed(file: str) -> bool:
+    """Whether a file belongs to a library, which is not the person's to change."""
+    return any(part in file for part in INSTALLED)
+
+
 def proposals(file: str, text: str, line: int, kind: str) -> tuple[Change, ...]:
     """Every change that could remove the break of this kind at a line of a file with this text, the best first.
 
     Empty where there is none, where the text is no Python, and in what is installed and not the person's own.
     """
-    if any(part in file for part in INSTALLED):
+    if installed(file):
         return ()
     try:
         source = Source(text)

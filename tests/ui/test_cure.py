@@ -101,3 +101,19 @@ async def test_where_there_is_no_break_h_says_so():
     async with stage() as staged:
         await staged.pilot.press("h")
         assert not isinstance(staged.app.screen, CureScreen)
+
+
+async def test_a_line_that_has_no_cure_says_so(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    session = broken(file)
+    library = replace(session.runs[-1].breaks[0], location=ev.Location("/lib/site-packages/a.py", 5, "f"), kind="other")
+    session = session.apply(replace(library, run=1))
+    async with stage(session) as staged:
+        screen = await healed(staged, file)
+        assert "x.max().detach()" in shown(screen)
+        await staged.pilot.press("escape", "3", "b", "h")
+        await staged.pilot.pause()
+        assert isinstance(staged.app.screen, CureScreen)
+        await staged.settle()
+        assert "installed library" in shown(staged.app.screen)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcexplore.cures.edit import lines_of
 from tcexplore.cures.proof import Proof
+from tcexplore.cures.propose import installed
 from tcexplore.cures.said import BAD, NOTE, OK, WAIT, facts
 from tcexplore.events import GraphBreak, Location
 from tcexplore.session.diff import aligned
@@ -21,6 +22,12 @@ MARKS = {OK: ("✔", "ok"), BAD: ("✖", "error"), WAIT: ("◐", "running"), NOT
 NONE = (
     "No change of these lines is known that removes this break and keeps what the program does. What torch says of it "
     "stands in the breaks pane."
+)
+
+
+LIBRARY = (
+    "This line stands in an installed library: it is not yours to change. What torch says of it stands in the breaks "
+    "pane."
 )
 
 
@@ -62,8 +69,10 @@ def _break(tried: Tried, width: int) -> Iterator[Row]:
 def _body(tried: Tried, width: int) -> Iterator[Row]:
     best = tried.best
     if best is None:
+        at = tried.found.location
         waits = tried.running and tried.of
-        yield from wrapped("Waiting for a worker." if waits else NONE, width, "muted" if waits else "strong")
+        why = LIBRARY if at is not None and installed(at.file) else NONE
+        yield from wrapped("Waiting for a worker." if waits else why, width, "muted" if waits else "strong")
         return
     yield from _change(best, width)
     yield BLANK

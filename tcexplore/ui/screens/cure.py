@@ -71,7 +71,9 @@ class CureScreen(StudyScreen[Proof]):
         run, change = study.run, self._trying
         current = Proof(change, self._found, self._before, run) if run is not None and change is not None else None
         last = self._undo.last
-        written = bool(self.proven and last and last.file == self.proven.change.file and last.after == self._bytes())
+        change = self.proven.change if self.proven else None
+        # The file may have a byte order mark before its text.
+        written = bool(change and last and last.file == change.file and last.after.endswith(change.after.encode()))
         return Tried(
             self._found,
             self._job.file,
@@ -81,9 +83,6 @@ class CureScreen(StudyScreen[Proof]):
             running=not study.over,
             written=shown(last.file) if written and last else "",
         )
-
-    def _bytes(self) -> bytes:
-        return self.proven.change.after.encode() if self.proven else b""
 
     @property
     def proven(self) -> Proof | None:

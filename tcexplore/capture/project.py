@@ -10,13 +10,20 @@ import sys
 import sysconfig
 from collections.abc import Collection, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcexplore.events import Location
 
 _INSTALLED = ("site-packages", "dist-packages")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+
+
+class NodeNames(NamedTuple):
+    """The names of a Dynamo graph's nodes, and each by the name that it had before it was named after a variable."""
+
+    all: frozenset[str]
+    by_first: dict[str, str]
 
 
 class Project:
@@ -33,8 +40,8 @@ class Project:
         self._placed: set[str] = set()
         self.callers: dict[str, Location] = {}
         """By compile id, the person's line that ran when the frame was compiled."""
-        self.nodes: dict[str, dict[str, str]] = {}
-        """By compile id, the names of Dynamo's nodes by those that they had before they were named after variables."""
+        self.nodes: dict[str, NodeNames] = {}
+        """By compile id, what Dynamo's nodes are called."""
 
     @cached_property
     def _foreign(self) -> tuple[str, ...]:

@@ -91,6 +91,16 @@ def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> Non
 
 
 @pytest.mark.torch
+def test_nodes_lead_to_dynamo_also_where_torch_follows_them_itself() -> None:
+    """It then keeps from which node of the AOT graph a node of the backward is, under a name that Dynamo may not know,
+    or has given to another node."""
+    with torch._inductor.config.patch({"trace.provenance_tracking_level": 1}):
+        events = captured(Twice(), (torch.randn(16, 32),), __file__, train=True)
+    found = {(g.stage, g.phase, n.name): n.origins for g in events if isinstance(g, AtenGraph) for n in g.nodes}
+    assert found == {(g.stage, g.phase, n.name): n.origins for g in _of(AtenGraph) for n in g.nodes}
+
+
+@pytest.mark.torch
 def test_equal_code_is_one_kernel_that_keeps_what_each_call_is_for() -> None:
     shared = [k for k in _of(Kernel) if k.phase == "forward" and len(k.calls) == 2]
     assert len(shared) == 1

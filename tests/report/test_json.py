@@ -29,7 +29,8 @@ PROMISED = {
         "bytes_written", "bytes_saved", "flops", "fusion", "inlined", "fused_nodes", "calls", "resources", "stages",
     },
     "wrapper": {"graph", "phase", "source"},
-    "fusion": {"a", "b", "fused", "reason", "in_words"},
+    "fusion": {"a", "b", "fused", "reason", "refused_by", "in_words"},
+    "schedules": {"graph", "phase", "compared_with_next", "nodes"},
     "line_traffic": {"file", "line", "calls", "bytes", "share", "extern"},
     "aten_graphs": {"graph", "stage", "phase", "nodes"},
     "timing": {
@@ -42,10 +43,18 @@ PROMISED = {
 FUSION = ev.FusionDecision(run=9, graph="0/0", phase="forward", a="op0", b="op1", fused=False, reason="no shared data")
 
 
+SCHEDULE = ev.ScheduleMade(run=9, graph="0/0", phase="forward", nodes=(ev.SchedulerNode(name="op0"),), attempts=64)
+
+
 def everything() -> Snapshot:
     """A run in which each list has something in it."""
     timed = fakes.complete(9)
-    events = (FUSION, *fakes.recompiled(9).recompiles, ev.CacheUsed(run=9, graph="0/0", cache="fx", outcome="bypass"))
+    events = (
+        FUSION,
+        SCHEDULE,
+        *fakes.recompiled(9).recompiles,
+        ev.CacheUsed(run=9, graph="0/0", cache="fx", outcome="bypass"),
+    )
     for event in events:
         timed = timed.apply(event)
     return timed
@@ -65,6 +74,17 @@ def test_it_is_json_with_the_same_keys_for_every_run():
     keys = [list(report(run, MACHINE)) for run in (everything(), fakes.failed(), fakes.nothing_compiled())]
     assert keys[0] == keys[1] == keys[2]
     assert json.loads(json.dumps(report(everything(), MACHINE))) == report(everything(), MACHINE)
+
+
+def test_two_kernels_that_follow_each_other_say_why_they_are_two():
+    run = gate.run()
+    found = report(run, MACHINE)["neighbours"]
+    assert [(pair["phase"], pair["a"], pair["b"]) for pair in found] == [
+        ("backward", run.kernels[1].name, run.kernels[2].name)
+    ]
+    assert found[0]["compared"]
+    assert found[0]["reasons"] == ["numel/rnumel mismatch (reduce) (32768, 512), (1, 64)"]
+    assert (found[0]["shared_buffers"], found[0]["between"]) == (["buf1"], [])
 
 
 def test_sizes_are_numbers_and_symbols_text():

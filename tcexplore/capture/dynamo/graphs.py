@@ -9,7 +9,7 @@ from tcexplore.capture.called_from import note_caller
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.node import fx_node
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
+from tcexplore.capture.project import NodeNames, Project
 from tcexplore.capture.trace import StructuredTrace, TraceEvent
 from tcexplore.events import GraphCaptured, Location
 
@@ -38,7 +38,8 @@ class _Graphs:
         graph = current_compile_id() or ""
         note_caller(graph, self._project)
         nodes = tuple(fx_node(node, self._project) for node in gm.graph.nodes)
-        self._project.nodes[graph] = dict(_first_names(gm.graph.nodes))
+        names = frozenset(node.name for node in nodes)
+        self._project.nodes[graph] = NodeNames(names, dict(_first_names(gm.graph.nodes)))
         printed_for, code = self._printed
         self._hooks.emit(
             GraphCaptured(

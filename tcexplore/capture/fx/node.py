@@ -37,7 +37,7 @@ def fx_node(node: Node, project: Project) -> FxNode:
         location=stack[-1] if stack else None,
         stack=stack,
         module=_module(meta) if computes else None,
-        origins=_origins(meta),
+        origins=root_names(meta),
     )
 
 
@@ -55,7 +55,7 @@ def _module(meta: dict[str, Any]) -> str | None:
     return readable_source(next(reversed(modules.values()))[0]) if modules else None
 
 
-def _origins(meta: dict[str, Any]) -> tuple[str, ...]:
+def root_names(meta: dict[str, Any]) -> tuple[str, ...]:
     """Names of the nodes of the first graph that this one descends from, each once."""
     roots, pending = [], list(meta.get("from_node") or ())
     while pending:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore.capture.called_from import person_frames
 from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.fx.node import fx_node
+from tcexplore.capture.fx.node import fx_node, root_names
 from tcexplore.capture.inductor.replaced import as_made, sources
 from tcexplore.capture.project import Project
 from tcexplore.events import FxNode, Location
@@ -17,12 +17,12 @@ def aten_node(node: Any, project: Project) -> FxNode:
     """The record of a node below Dynamo's, with its `origins`. `location` is None for a node that replaced several of
     different lines."""
     record = fx_node(as_made(node), project)
-    if node.op == "placeholder" or (record.origins and record.location):
+    if node.op == "placeholder":
         return record
     found = (record.location,) if record.location else lines(node, project)
     return replace(
         record,
-        origins=record.origins or tuple(dict.fromkeys(name for s in sources(node) for name in _origins(s, project))),
+        origins=tuple(dict.fromkeys(name for source in sources(node) for name in _origins(source, project))),
         location=found[0] if len(found) == 1 else None,
     )
 
@@ -43,11 +43,12 @@ def _lines(node: Any, project: Project) -> tuple[Location, ...]:
 
 
 def _origins(node: Any, project: Project) -> tuple[str, ...]:
-    """A node of the backward descends from none of Dynamo's: torch keeps with it the source functions of the forward
-    node whose gradient it computes, under the name that its Dynamo node had at first."""
-    own = fx_node(node, project).origins
-    functions = node.meta.get("source_fn_stack") or node.meta.get("fwd_source_fn_stack")
-    if own or not functions:
-        return own
+    """The names of Dynamo's nodes. A node of the backward descends from none of them: torch keeps with it the source
+    functions of the forward node whose gradient it computes, under the name that its Dynamo node had at first."""
+    dynamo = project.nodes.get(current_compile_id() or "")
+    functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
+    roots = tuple(name for name in root_names(node.meta) if name and (dynamo is None or name in dynamo.all))
+    if not functions or (roots and "fwd_source_fn_stack" not in node.meta):
+        return roots
     name = str(functions[-1][0])
-    return (project.nodes.get(current_compile_id() or "", {}).get(name, name),)
+    return (dynamo.by_first.get(name, name) if dynamo else name,)

@@ -38,12 +38,8 @@ class DeviceShare:
         if self._time is None or len(self._eager) >= WANTED:
             return
         for _ in range(1 if sampler.eager.unit_ns > SLOW_NS else AT_ONCE):
-            self._eager.append(
-                self._per_call(self._time, self._workload.eager, sampler.eager.unit_ns)
-            )
-            self._compiled.append(
-                self._per_call(self._time, self._workload.compiled, sampler.compiled.unit_ns)
-            )
+            self._eager.append(self._per_call(self._time, self._workload.eager, sampler.eager.unit_ns))
+            self._compiled.append(self._per_call(self._time, self._workload.compiled, sampler.compiled.unit_ns))
 
     def _per_call(
         self, time: Callable[[Callable[[], object], float], float], run: Callable[[], object], wall_ns: float

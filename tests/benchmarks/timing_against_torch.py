@@ -5,8 +5,8 @@
 Each of the two has a process of its own for each model, with as many threads: `tcexplore check --json` for the one, a
 script with two `Timer`s for the other, eager and compiled in three turns, medians of their blocks. Both get memory from
 malloc in one way, set from outside: which of glibc's two a process slides into can triple the time of an op. Rounds
-are made in turn and the medians over the rounds compared. Must: the ratios differ by 5 % at the median model or less; exits with 1
-where they do not. Ten models take about five minutes on two quiet cores.
+are made in turn and the medians over the rounds compared. Must: the ratios differ by 5 % at the median model
+or less; exits with 1 where they do not. Ten models take about five minutes on two quiet cores.
 """
 
 from __future__ import annotations

@@ -22,6 +22,9 @@ FIRST_REPORT_S = 0.2
 DOUBLINGS = 2
 """Times that the time is doubled where it leaves the verdict undecided; more looks would find differences by chance."""
 
+HELD_NS = 100_000_000
+"""A pause that takes so much longer than asked for was held by something else."""
+
 PATIENCE_S = 10.0
 """After this many seconds a verdict may rest on few pairs."""
 
@@ -86,7 +89,7 @@ class _Measurement:
         due = self._elapsed() + FIRST_REPORT_S
         full_speed = True
         while full_speed and not self._over():
-            if self._pause(0.0):
+            if self._rest(0.0):
                 self._sampler.warm()
             self._sampler.pair()
             if self._elapsed() >= due:
@@ -97,7 +100,7 @@ class _Measurement:
 
     def _refine(self) -> None:
         """A rest, a burst of pairs, an estimate."""
-        self._pause(min(rest_after(self._worked, self._elapsed()), self._left()))
+        self._rest(min(rest_after(self._worked, self._elapsed()), self._left()))
         began = self._elapsed()
         self._sampler.warm()
         for _ in range(BURST_PAIRS):
@@ -106,6 +109,17 @@ class _Measurement:
                 break
         self._report()
         self._worked = self._elapsed() - began
+
+    def _rest(self, seconds: float) -> bool:
+        """Pause; what that takes longer than asked for, held by others, is no time of this measurement. Returns whether
+        something else may have run meanwhile."""
+        began = self._machine.clock.now_ns()
+        acted = self._pause(seconds)
+        longer_ns = self._machine.clock.now_ns() - began - round(seconds * 1e9)
+        if longer_ns < HELD_NS:
+            return acted
+        self._started += longer_ns
+        return True
 
     def _sleep(self, seconds: float) -> bool:
         if seconds:

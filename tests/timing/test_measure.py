@@ -231,3 +231,19 @@ def test_time_is_doubled_twice_and_no_more():
     measure_on(simulated_machine(clock), timed, recorder, 1.0)
     assert recorder.last.verdict == "undecided"
     assert 4.0 <= clock.now / 1e9 < 4.6
+
+
+def test_time_that_something_else_held_is_no_time_of_the_measurement():
+    def pairs(held_ns: float) -> int:
+        clock, recorder, asked = simulated_clock(), Recorder(), [0]
+
+        def pause(seconds: float) -> bool:
+            asked[0] += 1
+            clock.work(held_ns if asked[0] == 5 else seconds * 1e9)
+            return False
+
+        timed = workload(lambda: clock.work(4e6), lambda: clock.work(2e6))
+        measure_on(simulated_machine(clock), timed, recorder, 1.0, pause)
+        return recorder.last.pairs
+
+    assert abs(pairs(50e9) - pairs(0.0)) <= 2

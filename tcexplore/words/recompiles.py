@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.events import Recompiled
 from tcexplore.session.lineage import Entry, Frame
-from tcexplore.words.quantities import count, duration
+from tcexplore.words.quantities import duration
 
 _SOURCES = {
     "argument": "an argument",
@@ -50,13 +50,18 @@ def caused_by(entry: Entry) -> str:
     return "" if entry.call is None else f"call {entry.call}"
 
 
+def entries_of(number: int) -> str:
+    """`1 entry`, `8 entries`."""
+    return "1 entry" if number == 1 else f"{number} entries"
+
+
 def spent(frame: Frame) -> str:
     """`8 entries, 5.31 s of compiling, 4.67 s of it again`."""
-    entries = count(len(frame.entries), "entry").replace("entrys", "entries")
+    entries = entries_of(len(frame.entries))
     times = [(entry.seconds or 0.0) + (entry.backward or 0.0) for entry in frame.entries]
     if not any(times):
         return entries
-    again = f", {duration(sum(times[1:]))} of it again" if len(times) > 1 else ""
+    again = f", {duration(sum(times[1:]))} of it again" if any(times[1:]) else ""
     return f"{entries}, {duration(sum(times))} of compiling{again}"
 
 

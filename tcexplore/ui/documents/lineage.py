@@ -16,7 +16,7 @@ from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.words.quantities import count
-from tcexplore.words.recompiles import at_the_limit, caused_by, change, looked_at, origin, seconds, spent
+from tcexplore.words.recompiles import at_the_limit, caused_by, change, entries_of, looked_at, origin, seconds, spent
 
 TEACHES = (
     "Each frame that Dynamo compiles keeps its compiled code in entries: 0/0 is the first of frame 0. A call that fits "
@@ -37,11 +37,7 @@ def lineage_view(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), widt
     entries = sum(len(frame.entries) for frame in frames)
     again = sum(max(len(frame.entries) - 1, 0) for frame in frames)
     said = f", {count(again, 'recompile')}" if again else ""
-    return Parts(f"{count(len(frames), 'frame')}, {_entries(entries)}{said}", [fixed(rows)])
-
-
-def _entries(number: int) -> str:
-    return "1 entry" if number == 1 else f"{number} entries"
+    return Parts(f"{count(len(frames), 'frame')}, {entries_of(entries)}{said}", [fixed(rows)])
 
 
 def _frame(snapshot: Snapshot, frame: Frame, toggled: frozenset[str], width: int) -> Iterator[Row]:

@@ -110,6 +110,7 @@ async def test_a_line_that_has_no_cure_says_so(tmp_path: Path):
     library = replace(session.runs[-1].breaks[0], location=ev.Location("/lib/site-packages/a.py", 5, "f"), kind="other")
     session = session.apply(replace(library, run=1))
     async with stage(session) as staged:
+        staged.engine.story = proven
         screen = await healed(staged, file)
         assert "x.max().detach()" in shown(screen)
         await staged.pilot.press("escape", "3", "b", "h")

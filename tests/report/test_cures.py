@@ -1,0 +1,53 @@
+"""Cures as text and as JSON, and the command line that asks for them."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+from tcexplore import events as ev
+from tcexplore.cli.arguments import parse
+from tcexplore.cures.proof import Proof
+from tcexplore.cures.propose import proposals
+from tcexplore.cures.treated import Treated
+from tcexplore.report.json_cures import cures
+from tcexplore.report.text.cures import print_cures
+from tests.cures.test_proof import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, proof, run
+from tests.study.playing import MACHINE
+
+TIMED = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
+
+
+def treated() -> list[Treated]:
+    still = Proof(proposals(FILE, TEXT, 5, ITEM)[0], BEFORE.breaks[1], BEFORE, run(GRAPH, broken(5, ITEM), SAME))
+    return [
+        Treated(1, BEFORE.breaks[0], (proof(broken(6, ITEM), SAME, TIMED),)),
+        Treated(2, BEFORE.breaks[1], (still,)),
+        Treated(3, broken(9, "no such kind")),
+    ]
+
+
+def test_the_text_has_diff_and_proof_and_says_that_nothing_was_written():
+    page = StringIO()
+    print_cures(BEFORE, treated(), MACHINE, stream=page)
+    text = page.getvalue()
+    for said in (
+        "✔ proven: in eager calls alone", "+    if not torch.compiler.is_compiling():", "2 graph breaks before, 1 now",
+        "200 µs before, 100 µs now: 2.00× [1.90, 2.10], faster", "✖ tried: keep it a tensor: the break is still there",
+        "No change of these lines is known", "1 of 3 breaks with a proven cure", "nothing was written: --write does",
+    ):  # fmt: skip
+        assert said in " ".join(text.split()) or said in text, said
+
+
+def test_the_json_has_every_attempt():
+    fields = json.loads(json.dumps(cures(BEFORE, treated(), MACHINE, written=(), stopped=False)))
+    assert [one["cured"] for one in fields["breaks"]] == [True, False, False]
+    first = fields["breaks"][0]["tried"][0]
+    assert (first["proven"], first["why_not"], first["speed"]["speedup"]) == (True, None, 2.0)
+    assert fields["breaks"][1]["tried"][0]["why_not"] == "the break is still there"
+
+
+def test_the_command_line_asks_for_one_break_and_for_writing():
+    request = parse(["cure", "model.py", "--break", "2", "--write", "--train"])
+    assert (request.command, request.study.number, request.study.write, request.config.train) == ("cure", 2, True, True)
+    assert parse(["cure", "model.py"]).study.write is False

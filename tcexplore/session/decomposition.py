@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.links import Link
 from tcexplore.session.stages import lowest
 
 Line = tuple[str, int]
@@ -86,19 +85,6 @@ class Decomposition:
                 self._of.setdefault((graph.graph, origin), []).append(found)
             if not node.origins:
                 yield found
-
-    def selected(self, chain: frozenset[Link]) -> dict[Line | None, list[Op]]:
-        """The ops that a selection is about, with those of their ATen nodes that it lights."""
-        wanted = {(link.where, link.name) for link in chain if link.kind == "node"}
-        aten = {(link.where, link.name) for link in chain if link.kind == "aten"}
-        found = {line: [op for op in ops if _lit(op, wanted, aten)] for line, ops in self.lines.items()}
-        return {line: ops for line, ops in found.items() if ops}
-
-
-def _lit(op: Op, nodes: set[tuple[str, str]], aten: set[tuple[str, str]]) -> bool:
-    if op.node is not None:
-        return (op.graph, op.node.name) in nodes
-    return any((f"{low.graph}/{low.phase}", low.node.name) in aten for low in op.lowered)
 
 
 def _line(node: ev.FxNode) -> Line | None:

@@ -8,9 +8,8 @@ import pytest
 
 from tcexplore.events import FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
-from tcexplore.session.links import closure, line_link, node_link
+from tcexplore.session.links import closure, line_link
 from tcexplore.ui.document import Builder, Row
-from tcexplore.ui.documents.decomposition import decomposition_of
 from tcexplore.ui.documents.diff import diff
 from tcexplore.ui.documents.why_not import why_not
 from tcexplore.ui.palette import NAMES
@@ -95,19 +94,6 @@ def test_what_torch_never_compared_is_told_by_what_it_knew():
         replace(run, schedules=(by_way,), kernels=(*run.kernels, library)), replace(run, schedules=()),
     )  # fmt: skip
     golden.check("view-never_compared", "\n".join(golden.text(why_not(state, second, third)) for state in states))
-
-
-def test_a_selection_is_decomposed_alone():
-    run = gate.run()
-    gelu = decomposition_of(run, (node_link("0/0", "sigmoid"),), frozenset(), 78)
-    text = golden.text(gelu)
-    assert "std::exp" in text
-    assert "torch.sigmoid(h) + 1" in text
-    assert "x * self.weight" not in text
-    assert "tmp5 = tmp3 + tmp4" not in text, "the addition on the same line is another op"
-    assert golden.text(decomposition_of(run, (), frozenset(), 78)) == golden.text(
-        VIEWS["decomposition"](run, frozenset(), 78)
-    )
 
 
 def test_a_line_lights_its_ops_forward_and_backward():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tcexplore.events import Location
 from tcexplore.session import Snapshot
 from tcexplore.session.decomposition import Decomposition, Line, Op, counted
-from tcexplore.session.links import Link, closure, line_link
+from tcexplore.session.links import line_link
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.empty import nothing
 from tcexplore.ui.documents.highlight import highlighted
@@ -30,15 +30,7 @@ def decomposition(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
     """The document of the view: every line of the run, closed at first."""
     if not snapshot.graphs:
         return Parts("", [nothing(snapshot, width, TEACHES)])
-    return _document(snapshot, _index(snapshot).lines, toggled, opened=False)
-
-
-def decomposition_of(
-    snapshot: Snapshot, selected: Sequence[Link], toggled: frozenset[str] = frozenset(), width: int = 78
-) -> Parts:
-    """The same for the ops of a selection alone, open at first. With nothing of it in a graph it is the whole view."""
-    found = _index(snapshot).selected(closure(snapshot, selected)) if snapshot.graphs else {}
-    return _document(snapshot, found, toggled, opened=True) if found else decomposition(snapshot, toggled, width)
+    return _document(snapshot, _index(snapshot).lines, toggled)
 
 
 _made = by_identity(2)(Decomposition)
@@ -50,10 +42,8 @@ def _index(snapshot: Snapshot) -> Decomposition:
     return _made(snapshot.graphs, snapshot.aten_graphs, snapshot.kernels)
 
 
-def _document(
-    snapshot: Snapshot, lines: Mapping[Line | None, Sequence[Op]], toggled: frozenset[str], *, opened: bool
-) -> Parts:
-    rows = Lowering(labels(snapshot), places(snapshot.file), toggled, opened=opened)
+def _document(snapshot: Snapshot, lines: Mapping[Line | None, Sequence[Op]], toggled: frozenset[str]) -> Parts:
+    rows = Lowering(labels(snapshot), places(snapshot.file), toggled)
     ordered = sorted(lines.items(), key=lambda item: _order(snapshot, item[0]))
     parts = [part for line, ops in ordered for part in _line(snapshot, line, ops, rows)]
     return Parts(f"{count(sum(map(len, lines.values())), 'op')} on {count(len(lines), 'line')}", parts)

@@ -19,17 +19,16 @@ from tcexplore.words.quantities import count
 
 
 class Lowering:
-    """Builds rows; `opened` says whether folds are open before the person changed any."""
+    """Builds rows."""
 
-    def __init__(self, known: Labels, where: Places, toggled: frozenset[str], *, opened: bool) -> None:
+    def __init__(self, known: Labels, where: Places, toggled: frozenset[str]) -> None:
         self._known = known
         self._where = where
         self._toggled = toggled
-        self._opened = opened
 
-    def is_open(self, name: str, *, at_first: bool | None = None) -> bool:
+    def is_open(self, name: str, *, at_first: bool = False) -> bool:
         """Whether this fold is open."""
-        return (name in self._toggled) != (self._opened if at_first is None else at_first)
+        return (name in self._toggled) != at_first
 
     def op(self, found: Op) -> Iterator[Row]:
         """The op under its line, and below it what it became."""
@@ -71,7 +70,7 @@ class Lowering:
         if not low.statements:
             yield row(("      ", ""), *spans, **more)
             return
-        opened = self.is_open(name, at_first=self._opened)
+        opened = self.is_open(name)
         yield fold(name, opened, *spans, indent=4, **more)
         if opened:
             yield from (_statement(statement, self._known) for statement in low.statements)

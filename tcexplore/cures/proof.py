@@ -33,8 +33,14 @@ class Proof:
 
     @property
     def proven(self) -> bool:
-        """Whether the break is gone, none is new, and the results are the same; known when it is over."""
-        return self.over and not self.why
+        """Whether the break is gone, none is new, and the results are the same. Timing, the last thing that a run
+        does, is not waited for."""
+        return self.compared and not self.why
+
+    @property
+    def compared(self) -> bool:
+        """Whether all that a proof rests on is known."""
+        return self.over or self.after.change_judged is not None
 
     @property
     def traced(self) -> bool:
@@ -67,7 +73,7 @@ class Proof:
         yield failed(after.failed)
         yield "the break is still there" if self.remaining else ""
         yield f"it breaks somewhere else: {_place(self.new[0])}{self.new[0].reason}" if self.new else ""
-        if not self.over:
+        if not self.compared:
             return
         yield "nothing is compiled any more" if not after.graphs else ""
         if after.entry is not None and after.entry.kind == "script":

@@ -122,4 +122,4 @@ def _end(tried: Tried, best: Proof, width: int) -> Iterator[Row]:
     elif tried.running:
         yield from wrapped("Nothing is written before it is proven, and then only when you say so.", width, "muted")
     else:
-        yield row((" not proven ", "badge.error"), (f" {best.why}", "strong"))
+        yield row((" not proven ", "badge.break"), (f" {best.why}", "strong"))

@@ -86,8 +86,14 @@ class CureScreen(StudyScreen[Proof]):
 
     @property
     def proven(self) -> Proof | None:
-        """The proof that holds, once there is one."""
-        return next((proof for proof in self.study.found if proof.proven), None) if self.study else None
+        """The proof that holds, once there is one; both sides may still be timed."""
+        study, change = self.study, self._trying
+        if study is None:
+            return None
+        tried = list(study.found)
+        if study.run is not None and change is not None and not study.over:
+            tried.append(Proof(change, self._found, self._before, study.run))
+        return next((proof for proof in tried if proof.proven), None)
 
     def _moved(self) -> None:
         super()._moved()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from tcexplore.session.storm import AS_IT_IS, PASSES, Trial, lane, treatments
 from tcexplore.session.timeline import COMPILE, RECOMPILE
 from tcexplore.study.runs import Runs
 from tcexplore.study.storm import trials
+from tcexplore.supervisor import Supervisor
 from tcexplore.ui.documents.storm import storm as document
 from tcexplore.words.storm import suggested
 from tests.study.playing import JOB, MACHINE, Playback, failed
@@ -144,3 +147,34 @@ def test_the_first_tensor_is_what_is_offered_to_vary():
     assert suggested(entry(("x=f32[8, 4]",)), ()) == "x.0=1..16"
     assert suggested(entry(("f32[8]",), ("f32[9]",)), ()) == ""
     assert suggested(entry(("f32[8]",)), ("x.1=1,2",)) == "x.1=1,2"
+
+
+SCALED = """\
+import torch
+
+def model(x, rate=0.1):
+    return (x * rate).relu()
+
+inputs = (torch.randn(4, 8),)
+"""
+
+
+@pytest.mark.torch
+def test_real_recompiles_are_spared_by_what_is_said_to_spare_them(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(SCALED)
+    config = ev.Config(backend="eager", vary=("x.0=3,5,6", "rate=0.1,0.2"))
+    job = ev.Job(run=1, file=str(file), source=SCALED, config=config)
+
+    async def found() -> dict[str, Trial]:
+        async with Runs(Supervisor) as runs:
+            return {trial.treatment.name: trial async for trial in trials(job, runs, lambda _: None, 60)}
+
+    stormed = asyncio.run(found())
+    assert {name: trial.run.failed for name, trial in stormed.items()} == dict.fromkeys(stormed)
+    assert {trial.calls for trial in stormed.values()} == {6}
+    assert stormed["as it is"].recompiles >= 2
+    assert stormed["mark_dynamic"].recompiles < stormed["as it is"].recompiles
+    assert stormed["tensor for float"].recompiles < stormed["as it is"].recompiles
+    assert stormed["dynamic=True"].recompiles == 0
+    assert all((trial.steady_us or 0) > 0 for trial in stormed.values())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
 from tcexplore.targets.table import Target, TargetError, find, targets
-from tcexplore.ui.document import Row, Span
+from tcexplore.ui.document import Span
 from tcexplore.ui.documents.columns import Cell, columns
 from tcexplore.ui.documents.prose import BLANK, wrapped
 from tcexplore.ui.text_document import Text

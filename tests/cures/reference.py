@@ -13,10 +13,13 @@ import os
 import random
 import re
 import sys
+import sysconfig
 import tempfile
 import warnings
 
 _PLACE = re.compile(r"^\s*Graph break in user code at (.+):(\d+)$", re.M)
+
+_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.M)
 
 
 def breaks(traces: str) -> list[tuple[str, int]]:
@@ -24,8 +27,21 @@ def breaks(traces: str) -> list[tuple[str, int]]:
     found = []
     for path in glob.glob(os.path.join(traces, "*.log")):
         with open(path, encoding="utf-8", errors="replace") as file:
-            found += [(os.path.abspath(place), int(line)) for place, line in _PLACE.findall(file.read())]
+            text = file.read()
+        places = list(_PLACE.finditer(text))
+        for place, behind in zip(places, [*(p.start() for p in places[1:]), len(text)], strict=True):
+            found.append(_persons(place, text[place.end() : behind]))
     return found
+
+
+def _persons(place: re.Match[str], behind: str) -> tuple[str, int]:
+    """The place; where it is in Python's own library, the line that called into that."""
+    library = sysconfig.get_paths()["stdlib"] + os.sep
+    if not place[1].startswith(library):
+        return os.path.abspath(place[1]), int(place[2])
+    traceback = behind.partition("User code traceback:")[2].partition("\n\t\n")[0].partition("====")[0]
+    callers = [(file, int(line)) for file, line in _FRAME.findall(traceback) if not file.startswith(library)]
+    return callers[-1]
 
 
 def run(file: str) -> None:

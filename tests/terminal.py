@@ -57,7 +57,13 @@ class Terminal:
             self.process.wait(5)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        os.close(self._master)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a window that is closed or a line that is cut."""
+        with contextlib.suppress(OSError):
+            os.close(self._master)
+        self._master = -1
 
     def type(self, keys: str) -> None:
         """Send keys as a terminal would."""

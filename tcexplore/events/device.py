@@ -41,7 +41,8 @@ class KernelTimed(Event):
     `count` launches together, on the `device` (`cuda`: the device's own time; `cpu`: the host's).
 
     `functions` are the device's functions that it was, several for one call of a library. `replayed` tells that a
-    CUDA graph launched it. `us` is the median of a few calls. `graph`, `phase`, `kernel` and `target` are those of the `Kernel`.
+    CUDA graph launched it. `us` is the median of a few calls. `graph`, `phase`, `kernel` and `target` are those of the
+    `Kernel`.
     """
 
     graph: str

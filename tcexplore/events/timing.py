@@ -35,9 +35,9 @@ class TimingEstimate(Event):
     Times are medians in microseconds per call, already divided by `calls`, the calls that one timed unit contains.
     `speedup` is the median of the per-pair ratios eager/compiled, [`low`, `high`] its 95 % bootstrap interval;
     `noise_floor` the deviation from 1 that so many pairs of eager with eager show by chance (three standard errors of
-    their median, from the scatter of the `control_pairs`; 0.02 is 2 %). `verdict` is `faster`, `slower`, `no difference`, `undecided` or
-    `measuring`. Spread is the median absolute deviation. `notes` name drift, outliers, discarded blocks, changed
-    inputs.
+    their median, from the scatter of the `control_pairs`; 0.02 is 2 %). `verdict` is `faster`, `slower`,
+    `no difference`, `undecided` or `measuring`. Spread is the median absolute deviation. `notes` name drift, outliers,
+    discarded blocks, changed inputs.
     """
 
     eager_us: float

@@ -19,12 +19,12 @@ from tcexplore.events import Event, Job, Standby
 from tcexplore.session import Session
 from tcexplore.ui import theme
 from tcexplore.ui.actions import available, bindings
+from tcexplore.ui.driver import terminal_gone, thrifty_driver
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.inbox import Inbox
 from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.thrift import thrifty_driver
 from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class ExplorerApp(App[int]):
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        if not self.is_headless:
+            self.set_interval(1.0, self._leave_with_the_terminal)
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
@@ -92,6 +94,10 @@ class ExplorerApp(App[int]):
 
         gc.freeze()
         gc.enable()
+
+    def _leave_with_the_terminal(self) -> None:
+        if terminal_gone():
+            self.exit(return_code=128 + signal.SIGHUP)
 
     async def action_quit(self) -> None:
         self.exit(0)

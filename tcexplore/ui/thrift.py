@@ -6,10 +6,8 @@ Over a slow line that is more than half of what a page costs.
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
-
-from textual.driver import Driver
 
 _SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
 _RESET = "\x1b[0m"
@@ -78,14 +76,3 @@ def _change(now: _State, wanted: _State) -> str:
     codes += [wanted.ink] if wanted.ink and wanted.ink != base.ink else []
     codes += [wanted.paper] if wanted.paper and wanted.paper != base.paper else []
     return f"\x1b[{';'.join(codes)}m"
-
-
-@cache
-def thrifty_driver(driver: type[Driver]) -> type[Driver]:
-    """A driver that sends less."""
-
-    class ThriftyDriver(driver):  # type: ignore[misc, valid-type]
-        def write(self, data: str) -> None:
-            super().write(thrifty(data))
-
-    return ThriftyDriver

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 
 class DynamoSettings:
-    """Dynamo's settings as they are now, to be put back after the person's file may have changed them."""
+    """Dynamo's settings as they are now, to be put back after the person's file may have changed them.
+
+    On a torch that cannot copy its settings they stay as the file left them.
+    """
 
     def __init__(self) -> None:
         import torch._dynamo
 
         self._config: Any = torch._dynamo.config
-        self._copy = self._config.get_config_copy()
+        self._copy: Any = None
+        with contextlib.suppress(AttributeError):
+            self._copy = self._config.get_config_copy()
 
     def restore(self) -> None:
-        self._config.load_config(self._copy)
+        """Put them back."""
+        if self._copy is not None:
+            self._config.load_config(self._copy)

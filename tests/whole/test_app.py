@@ -110,6 +110,17 @@ def test_a_signal_amid_a_study_restores_the_terminal_and_leaves_nothing(
     assert list((model.parent / "scratch").glob("tcexplore-caches-*")) == []
 
 
+@pytest.mark.parametrize("continued", [False, True], ids=["silent", "continued"])
+def test_a_terminal_that_closes_takes_everything_with_it(terminal: Terminal, continued: bool) -> None:
+    terminal.wait_for("graph break", timeout=200)
+    workers = set(descendants(terminal.process.pid))
+    terminal.hang_up()
+    if continued:
+        terminal.process.send_signal(signal.SIGCONT)
+    assert terminal.process.wait(30) == 128 + signal.SIGHUP
+    assert gone(workers)
+
+
 def test_fifty_quick_saves_end_with_the_last_one_in_view(terminal: Terminal, model: Path) -> None:
     terminal.wait_for("graph break", timeout=200)
     terminal.type("2z")

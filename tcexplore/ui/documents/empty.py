@@ -27,8 +27,7 @@ def nothing(snapshot: Snapshot, width: int, teaches: str) -> Part:
 def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
     if snapshot.failed is not None:
         yield row((f" ✖ {snapshot.failed.type}", "error"), ("  the run ended before this was known", "muted"))
-        yield from wrapped(snapshot.failed.message, width, indent=3, location=snapshot.failed.location)
-        yield from wrapped("The output pane has the traceback.", width, "muted", indent=3)
+        yield from wrapped("7 shows the error, with its traceback.", width, "muted", indent=3)
     elif snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {phase(snapshot)}", "running"))
     elif snapshot.status == "superseded":

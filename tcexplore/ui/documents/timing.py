@@ -132,7 +132,7 @@ def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield _scale(on, indent)
         outside = sum(beyond(values, on) for _, values in sides)
         if outside:
-            yield row((" " * indent + f"{count(outside, 'sample')} beyond", "dim"))
+            yield row((" " * indent + f"{count(outside, 'sample')} off this axis", "dim"))
     yield BLANK
 
 

@@ -74,7 +74,7 @@ def _about_device(s: Snapshot) -> tuple[object, ...]:
 
 
 def _about_fusion(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.fusion, s.missing
+    return *_over(s), s.fusion, s.schedules, s.missing
 
 
 def _about_tuning(s: Snapshot) -> tuple[object, ...]:

@@ -26,8 +26,11 @@ class SearchView(LitView):
         self._all_read = True
 
     def search(self, text: str, start: int) -> None:
-        """Mark `text` wherever it stands and go to its first row from `start` on; empty text ends the search."""
+        """Mark `text` wherever it stands and go to its first row from `start` on; empty text ends the search, and
+        the view stands at the left again."""
         self.sought = Query(text) if text else None
+        if not text:
+            self.column = 0
         self._find(start, jump=True)
 
     def next_match(self, by: int) -> None:

@@ -37,7 +37,7 @@ from torch.utils.benchmark import Measurement, Timer
 
 file, threads, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 spec = importlib.util.spec_from_file_location("timed", file)
-timed = importlib.util.module_from_spec(spec)
+timed = sys.modules["timed"] = importlib.util.module_from_spec(spec)
 torch.manual_seed(0)
 torch.set_num_threads(threads)
 spec.loader.exec_module(timed)

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from tcexplore.events.vary import VaryError, parse_all
 from tcexplore.targets.table import NATIVE, TargetError, find
 
 Item = TypeVar("Item")
@@ -75,6 +74,8 @@ def target(text: str) -> str:
 
 def vary(text: str) -> str:
     """`x.0=1..64`, as it is."""
+    from tcexplore.events.vary import VaryError, parse_all
+
     try:
         parse_all((text,))
     except VaryError as error:

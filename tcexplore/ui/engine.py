@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tcexplore.events import Event, Job
-from tcexplore.study.runs import Emit, Runner
+
+if TYPE_CHECKING:
+    from tcexplore.study.runs import Emit, Runner  # not before the first frame
 
 Deliver = Callable[[Job | Event], None]
 

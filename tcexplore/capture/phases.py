@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tcexplore.capture.call_clock import SPAN, CallClock
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.trace import StructuredTrace, TraceEvent
 from tcexplore.events import PhaseTimed
@@ -37,10 +38,13 @@ class _Span(NamedTuple):
 class Phases:
     """Turns torch's spans into phases: one stack of open spans per thread."""
 
-    def __init__(self, hooks: Hooks, enter: Callable[[str, str | None], None], arrived: float | None) -> None:
+    def __init__(
+        self, hooks: Hooks, enter: Callable[[str, str | None], None], arrived: float | None, clock: CallClock
+    ) -> None:
         self._hooks = hooks
         self._enter = enter
         self._arrived = arrived
+        self._clock = clock
         self._open: dict[Any, list[_Span]] = defaultdict(list)
         self._shown: str | None = None
 
@@ -56,6 +60,8 @@ class Phases:
 
     def _begin(self, stack: list[_Span], span: _Span) -> None:
         around = stack[-1] if stack else None
+        if around is None:
+            self._clock.enter(SPAN)
         graph = span.graph or (around.graph if around else None)
         phase = span.phase or (around.phase if around else None)
         stack.append(span._replace(graph=graph, phase=phase))
@@ -73,6 +79,7 @@ class Phases:
             self._show(stack[-1].phase, stack[-1].graph)
         else:
             self._shown = None
+            self._clock.leave(SPAN)
 
     def _show(self, phase: str | None, graph: str | None) -> None:
         if phase is not None and phase != self._shown:
@@ -81,8 +88,12 @@ class Phases:
 
 
 def install(
-    hooks: Hooks, trace: StructuredTrace, enter: Callable[[str, str | None], None], arrived: float | None = None
+    hooks: Hooks,
+    trace: StructuredTrace,
+    enter: Callable[[str, str | None], None],
+    arrived: float | None = None,
+    clock: CallClock | None = None,
 ) -> None:
     """Report phases as they begin through `enter(phase, graph)`, and each finished span as a `PhaseTimed`. `arrived` is
-    when the job did, as `time.time()` says it: torch's spans go by that clock."""
-    trace.subscribe(FACT, "chromium_event", Phases(hooks, enter, arrived).take)
+    when the job did, as `time.time()` says it: torch's spans go by that clock. `clock` learns when torch is in one."""
+    trace.subscribe(FACT, "chromium_event", Phases(hooks, enter, arrived, clock or CallClock()).take)

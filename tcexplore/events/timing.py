@@ -10,13 +10,18 @@ from tcexplore.events.base import Event
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMade(Event):
     """One call apart from the steady state. `what` is `eager` or `compiled`; `compiles` counts the frames that
-    this call compiled (0 for a call that found everything cached), `graphs` are their compile ids."""
+    this call compiled (0 for a call that found everything cached), `graphs` are their compile ids.
+
+    `running` are the seconds of it in which compiled graphs ran, and `frames` those in which Dynamo looked at frames
+    outside the spans that torch logs; None where that was not measured."""
 
     index: int
     what: str
     seconds: float
     compiles: int = 0
     graphs: tuple[str, ...] = ()
+    running: float | None = None
+    frames: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,8 @@ def compile_time(snapshot: Snapshot) -> Fields:
     return {
         "seconds": found.seconds,
         "wall_s": found.wall,
+        "running_s": found.running,
+        "frames_s": found.frames,
         "coverage": found.coverage,
         "tree": [_span(root) for root in found.roots],
         "kernels": [{"graph": kernel.graph, "name": kernel.name, "seconds": kernel.seconds} for kernel in kernels],

@@ -35,23 +35,52 @@ class Span:
 @dataclass(frozen=True, slots=True)
 class CompileTime:
     """`roots` account for `seconds` of the `wall` seconds that the calls took which compiled; `wall` is None where no
-    call was timed."""
+    call was timed.
+
+    In those calls, `running` seconds went into running what was compiled, and `frames` into Dynamo looking at frames
+    outside its spans. Both are measured, beside the spans; None where they were not.
+    """
 
     roots: tuple[Span, ...]
     seconds: float
     wall: float | None
+    running: float | None = None
+    frames: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The share of the calls' time that the spans account for."""
+        return self.seconds / self.wall if self.wall else None
 
     @property
     def coverage(self) -> float | None:
-        """The share of the calls' time that the spans account for."""
-        return self.seconds / self.wall if self.wall else None
+        """The share of the calls' time that is accounted for, by a span or by what was measured beside them."""
+        return (self.seconds + (self.running or 0.0) + (self.frames or 0.0)) / self.wall if self.wall else None
+
+    @property
+    def rest(self) -> float | None:
+        """Seconds of the calls that nothing accounts for: the program's own code between graphs, and guards."""
+        if self.wall is None or self.running is None:
+            return None
+        return max(0.0, self.wall - self.seconds - self.running - (self.frames or 0.0))
 
 
 def compile_time(snapshot: Snapshot) -> CompileTime:
     """The tree of a run's compiles; without roots where nothing was compiled."""
     roots = tree(snapshot.phases)
-    calls = [call.seconds for call in snapshot.calls if call.what == "compiled" and call.compiles]
-    return CompileTime(roots, sum(root.seconds for root in roots), sum(calls) if calls else None)
+    calls = [call for call in snapshot.calls if call.what == "compiled" and call.compiles]
+    return CompileTime(
+        roots,
+        sum(root.seconds for root in roots),
+        sum(call.seconds for call in calls) if calls else None,
+        _sum(call.running for call in calls),
+        _sum(call.frames for call in calls),
+    )
+
+
+def _sum(measured: Iterable[float | None]) -> float | None:
+    known = [seconds for seconds in measured if seconds is not None]
+    return sum(known) if known else None
 
 
 def tree(phases: Iterable[PhaseTimed]) -> tuple[Span, ...]:

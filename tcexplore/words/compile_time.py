@@ -8,13 +8,15 @@ from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompileTime, Span, compile_time, files_compiled, shortened
 from tcexplore.words.quantities import count, duration
 
+BESIDE = "in the calls that compiled, with the share of their time:"
+
 SLOWEST = 5
 """So many kernels are named."""
 
 
 def headline(found: CompileTime) -> str:
     """`compiling took 7.20 s, 98 % of the calls that compiled`."""
-    share = "" if found.coverage is None else f", {100 * found.coverage:.0f} % of the calls that compiled"
+    share = "" if found.share is None else f", {100 * found.share:.0f} % of the calls that compiled"
     return f"compiling took {duration(found.seconds)}{share}"
 
 
@@ -22,6 +24,19 @@ def lines(found: CompileTime) -> Iterator[tuple[int, str, str, str]]:
     """Depth, name, time and share of each span that matters."""
     for root in found.roots:
         yield from _lines(shortened(root, found.seconds), found.seconds, 0)
+
+
+def beside(found: CompileTime) -> Iterator[tuple[str, str, str]]:
+    """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
+    was not measured."""
+    parts = (
+        ("running what was compiled", found.running),
+        ("Dynamo looking at frames, outside its spans", found.frames),
+        ("the rest: guards, and your own code between graphs", found.rest),
+    )
+    for name, seconds in parts:
+        if seconds is not None and found.wall:
+            yield name, duration(seconds), f"{100 * seconds / found.wall:.1f} %"
 
 
 def _lines(span: Span, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:

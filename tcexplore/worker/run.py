@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from tcexplore.capture import phases
+from tcexplore.capture.call_clock import FRAMES, RUNNING, CallClock
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frames import FrameCounter
 from tcexplore.capture.entry.entry import Entry
@@ -77,6 +79,7 @@ class Run:
         self._loaded = frozenset(sys.modules)
         self._hooks = Hooks(self.emit)
         self._asking = Asking(self._hooks, self.project, job)
+        self._clock = CallClock()
 
     def do(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, time it."""
@@ -85,7 +88,7 @@ class Run:
         self._beside.get_ready()
         settings.apply(self.job.config, self._threads, self.emit, self.job.caches)
         trace = self._trace = install_all(self._hooks, self.project)
-        phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now())
+        phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now(), self._clock)
         self._beside.install(self._hooks, self.project)
         if self.job.graph_scripts:
             graph_script.install(self._hooks, trace)
@@ -135,8 +138,9 @@ class Run:
         self.eager_done = True
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._heard)
-        for _ in range(self.job.passes):
-            self._calls(program, "compiled", program.compiled)
+        with self._clock.watching(self._hooks):
+            for _ in range(self.job.passes):
+                self._calls(program, "compiled", program.compiled)
         examination.compiled()
         artifacts.save(self.job, self._hooks)
         self._hooks.guarded("names in the state dict", "torch.nn:Module.state_dict", self._say_state, program)
@@ -162,13 +166,16 @@ class Run:
         mutates = False
         for index, call in enumerate(program.entry.calls):
             before, known = self._frames.compiled, len(self._frames.graphs)
+            self._clock.seconds.clear()
             started = time.perf_counter()
             program.call(function, call)
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - started
             compiles, graphs = self._frames.compiled - before, tuple(self._frames.graphs[known:])
-            self.emit(CallMade(index=index, what=what, seconds=seconds, compiles=compiles, graphs=graphs))
+            made = CallMade(index=index, what=what, seconds=seconds, compiles=compiles, graphs=graphs)
+            spent = self._clock.seconds
+            self.emit(replace(made, running=spent[RUNNING], frames=spent[FRAMES]) if compiles else made)
             mutates = mutates or bool(program.mutated())
             program.restore()
         return mutates

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tcexplore.events import PhaseTimed
+from tcexplore.events import CallMade, PhaseTimed
 from tcexplore.session.compile_time import Span, compile_time, files_compiled, shortened, tree
-from tcexplore.words.compile_time import headline, lines
+from tcexplore.words.compile_time import beside, headline, lines
 from tests import fakes
 
 
@@ -50,3 +52,20 @@ def test_coverage_is_of_the_calls_that_compiled():
         (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
     ]  # fmt: skip
     assert compile_time(fakes.running()).roots == ()
+
+
+def test_what_the_calls_did_beside_compiling_counts_as_covered_and_not_as_compiling():
+    made = CallMade(index=0, what="compiled", seconds=2.0, compiles=1, running=0.3, frames=0.1)
+    warm = CallMade(index=1, what="compiled", seconds=9.0)
+    found = compile_time(replace(fakes.complete(), phases=tuple(PHASES[-1:]), calls=(made, warm)))
+    assert (found.wall, found.seconds) == (2.0, 0.5)
+    assert found.share == pytest.approx(0.25)
+    assert found.coverage == pytest.approx(0.45)
+    assert found.rest == pytest.approx(1.1)
+    assert [(seconds, share) for _, seconds, share in beside(found)] == [
+        ("300 ms", "15.0 %"), ("100 ms", "5.0 %"), ("1.10 s", "55.0 %"),
+    ]  # fmt: skip
+    calls = (CallMade(index=0, what="compiled", seconds=2.0, compiles=1),)
+    unmeasured = compile_time(replace(fakes.complete(), calls=calls))
+    assert unmeasured.rest is None
+    assert not list(beside(unmeasured))

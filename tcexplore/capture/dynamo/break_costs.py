@@ -221,14 +221,14 @@ def _replaced(graphs: dict[str, Graph], make: Callable[[Graph, Function], Functi
     originals = {name: graph.scope[name] for name, graph in there.items()}
     try:
         for name, graph in there.items():
-            graph.scope[name] = _unseen(make(graph, originals[name]))
+            graph.scope[name] = unseen(make(graph, originals[name]))
         yield
     finally:
         for name, graph in there.items():
             graph.scope[name] = originals[name]
 
 
-def _unseen(function: Function) -> Function:
+def unseen(function: Function) -> Function:
     """Kept from Dynamo by its code where torch has that, which takes no time in a call; else by a wrapper."""
     import torch
 

@@ -19,5 +19,9 @@ def compile_time(snapshot: Snapshot) -> Iterable[RenderableType]:
     yield indented(words.headline(found))
     rows = [[seconds, share, f"{'  ' * depth}{name}"] for depth, name, seconds, share in words.lines(found)]
     yield from columns(rows, right=(0, 1), by=4)
+    beside = [[seconds, share, name] for name, seconds, share in words.beside(found)]
+    if beside:
+        yield indented(words.BESIDE, by=4)
+        yield from columns(beside, right=(0, 1), by=4)
     for line in words.kernels(snapshot):
         yield indented(line, by=4)

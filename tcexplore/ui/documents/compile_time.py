@@ -24,5 +24,10 @@ def compile_time(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iter
         return
     for depth, name, seconds, share in words.lines(found):
         yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
+    beside = list(words.beside(found))
+    if beside:
+        yield from wrapped(words.BESIDE, width, "muted")
+    for name, seconds, share in beside:
+        yield row((f" {seconds:>8} {share:>6} ", "muted"), name)
     for line in words.kernels(snapshot):
         yield from wrapped(line, width, "muted")

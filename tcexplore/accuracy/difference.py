@@ -33,7 +33,9 @@ def differences(eager: Observed, compiled: Observed) -> Iterator[Difference]:
 
 def comparable(eager: torch.Tensor, compiled: torch.Tensor | None) -> bool:
     """Whether two tensors have values that can be compared, one by one."""
-    same = compiled is not None and (eager.shape, eager.dtype) == (compiled.shape, compiled.dtype)
+    if compiled is None:
+        return False
+    same = all(getattr(eager, fact) == getattr(compiled, fact) for fact in ("shape", "dtype", "device", "layout"))
     return same and eager.layout == torch.strided
 
 

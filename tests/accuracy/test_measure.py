@@ -78,6 +78,13 @@ def test_layout_and_aliases_are_named_but_make_nothing_wrong(
     assert (found.verdict, found.differences) == ("identical", (said,))
 
 
+def test_an_output_on_another_device_is_told_and_wrong():
+    found = compared(lambda x: (x + 1, x), lambda x: ((x + 1).to("meta"), x), X)
+    assert found.verdict == "wrong"
+    assert "output[0] has device cpu eagerly, meta compiled" in found.differences
+    assert [value.name for value in found.values] == ["output[1]"]
+
+
 def test_an_input_that_only_one_side_changes():
     found = compared(lambda x: x.add_(1), lambda x: x + 1, X.clone())
     assert found.verdict == "wrong"

@@ -57,6 +57,10 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     seconds = [event.at for event in only(events, PhaseStarted)]
     assert seconds == sorted(seconds)
     assert [(call.what, call.compiles) for call in only(events, CallMade)] == [("eager", 0), ("compiled", 1)]
+    eager, compiled = only(events, CallMade)
+    assert (eager.running, eager.frames) == (None, None)
+    assert compiled.running is not None
+    assert 0 < compiled.running < compiled.seconds
     assert only(events, GraphCaptured)
     assert only(events, Kernel)
     assert only(events, TimingEstimate)

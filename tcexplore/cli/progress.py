@@ -52,7 +52,8 @@ class Line:
 
     def show(self, snapshot: Snapshot, before: str = "") -> None:
         """Say where a run is now, after what stands `before`."""
-        summary = summarise(snapshot)
-        graph = f" {snapshot.phase_graph}" if snapshot.phase_graph else ""
+        summary, running = summarise(snapshot), snapshot.status == "running"
+        graph = f" {snapshot.phase_graph}" if snapshot.phase_graph and running else ""
+        doing = PHASES.get(snapshot.phase, snapshot.phase) if running else "done"
         found = f"{summary.graphs} graphs, {summary.breaks} breaks, {summary.kernels} kernels"
-        self.write(f"{before + ' · ' if before else ''}{PHASES.get(snapshot.phase, snapshot.phase)}{graph} · {found}")
+        self.write(f"{before + ' · ' if before else ''}{doing}{graph} · {found}")

@@ -10,6 +10,7 @@ import pytest
 
 from tcexplore.cli.progress import Line
 from tcexplore.cli.terminal import why_no_screen
+from tcexplore.session.snapshot import ended
 from tests import fakes
 
 
@@ -52,6 +53,13 @@ def test_progress_is_one_line_written_when_it_changes_and_erased():
     assert written.count("Dynamo 0/0") == 1
     assert "\n" not in stream.getvalue()
     assert stream.getvalue().endswith("\r\x1b[2K")
+
+
+def test_a_run_that_is_over_is_not_said_to_be_starting():
+    stream = Terminal()
+    with Line(stream) as progress:
+        progress.show(ended(fakes.complete()), "2 of 2")
+        assert "2 of 2 · done · " in stream.getvalue()
 
 
 def test_progress_is_silent_in_a_pipe():

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from tcexplore import events as ev
+from tcexplore.events.compile_ids import frame_number
 from tcexplore.session.snapshot import Snapshot
 
 BACKWARD = "entire_backward_compile"
@@ -62,7 +63,7 @@ def lineage(snapshot: Snapshot) -> tuple[Frame, ...]:
     frames: dict[str, list[ev.FrameEntered]] = defaultdict(list)
     for entered in snapshot.frames:
         if entered.graph:
-            frames[entered.graph.partition("/")[0]].append(entered)
+            frames[frame_number(entered.graph)].append(entered)
     known = _Known(snapshot)
     return tuple(_frame(number, found, known) for number, found in frames.items() if known.any_compiled(found))
 

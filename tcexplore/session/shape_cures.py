@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcexplore import events as ev
+from tcexplore.events.compile_ids import backward_number
 from tcexplore.session.recompiles import once_each
 from tcexplore.session.snapshot import Snapshot
 
@@ -37,7 +38,7 @@ def shape_cures(snapshot: Snapshot) -> tuple[Cure, ...]:
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
     for found, _ in once_each(snapshot):
-        if found.graph in resumed or not _is_argument(found):
+        if found.graph in resumed or backward_number(found.graph) or not _is_argument(found):
             continue
         if found.kind == "size" and found.dim is not None:
             sizes[found.what, found.dim].append(found)
@@ -66,7 +67,8 @@ def _for_size(snapshot: Snapshot, what: str, dim: int, causes: list[ev.Recompile
 def _specialised(snapshot: Snapshot, known: set[tuple[str, int | None]]) -> Iterator[Cure]:
     """Symbols that became numbers without a recompile having told of it yet."""
     for found in snapshot.symbols:
-        for symbol in found.symbols:
+        # What a graph of compiled autograd takes is not the person's to change.
+        for symbol in () if backward_number(found.graph) else found.symbols:
             for source in symbol.sources[:1] if symbol.specialised else ():
                 if source.what == "size" and (source.name, source.dim) not in known:
                     known.add((source.name, source.dim))

@@ -57,6 +57,21 @@ def test_cures_are_offered_where_they_apply_only():
     assert {cure.name for cure in shape_cures(fixed)} == {BUCKETS, TENSOR}
 
 
+def test_frames_of_compiled_autograd_are_told_apart_and_its_inputs_are_not_the_persons_to_pad():
+    entered = [ev.FrameEntered(graph=graph) for graph in ("0/0", "!0/10/0", "!1/10/1", "10/2")]
+    source = ev.SymbolSource(name="sizes[0]", what="size", dim=0)
+    fixed = ev.Symbol(name="s0", sources=(source,), specialised=(ev.Specialised(value="3", reason=""),))
+    snapshot = storm.run()
+    snapshot = replace(snapshot, recompiles=(), frames=tuple(entered), guards=tuple(
+        ev.GuardsInstalled(graph=found.graph, guards=()) for found in entered),
+        symbols=(ev.SymbolsFound(graph="!0/10/0", symbols=(fixed,)),))  # fmt: skip
+    found = lineage(snapshot)
+    assert [(frame.number, [entry.graph for entry in frame.entries]) for frame in found] == [
+        ("0", ["0/0"]), ("10", ["!0/10/0", "!1/10/1", "10/2"]),
+    ]  # fmt: skip
+    assert shape_cures(snapshot) == ()
+
+
 def test_a_size_that_the_code_specialises_is_not_offered_as_dynamic():
     cures = [cure for cure in shape_cures(storm.run()) if cure.what == "y"]
     assert [(cure.name, cure.blocked.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]

@@ -7,6 +7,7 @@ import pytest
 from tcexplore.events import (
     Failed,
     Finished,
+    GraphCaptured,
     GraphOfRegion,
     Location,
     PhaseTimed,
@@ -15,6 +16,8 @@ from tcexplore.events import (
     RegionSeen,
     ScriptFollowed,
 )
+from tcexplore.events.compile_ids import frame_number
+from tcexplore.words.frames import described
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import only
 
@@ -83,6 +86,47 @@ async def test_every_region_has_its_own_graphs_calls_and_breaks(runs: Runs) -> N
     assert only(events, ScriptFollowed)[0].limit is None
     spans = [span for span in only(events, PhaseTimed) if span.name == "entire_frame_compile"]
     assert all(0 < (span.at or 0) < only(events, ScriptFollowed)[0].seconds + 1 for span in spans)
+
+
+BACKWARD = """\
+import torch
+
+net = torch.nn.Linear(4, 1)
+torch._dynamo.config.compiled_autograd = True
+
+@torch.compile(backend="aot_eager")
+def train(x):
+    net(x).sum().backward()
+
+for size in (3, 3, 5):
+    train(torch.ones(size, 4))
+    net.zero_grad()
+
+model = torch.compile(net, backend="eager")
+with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+    model(torch.ones(2, 4)).sum().backward()
+"""
+
+
+async def test_what_compiled_autograd_compiles_is_a_region_of_its_own(runs: Runs) -> None:
+    events = await runs.run(BACKWARD)
+    assert isinstance(events[-1], Finished), events[-1]
+    made = only(events, RegionMade)
+    names = [(region.name, region.kind, region.location and region.location.line) for region in made]
+    assert [name for name in names if name[1] != "compiled autograd"] == [
+        ("train", "function", 6), ("Linear", "module", 14),
+    ]  # fmt: skip
+    backward = [region for region in made if region.kind == "compiled autograd"]
+    assert [region.name for region in backward] == [f"backward {n}" for n in range(len(backward))]
+    assert {region.location and region.location.line for region in backward} == {8, 16}
+    for number, region in enumerate(backward):
+        (compiled,) = [again for again in only(events, RegionCompiled) if again.region == region.region]
+        assert all(graph.startswith(f"!{number}/") for graph in compiled.graphs)
+        (graph,) = [found for found in only(events, GraphCaptured) if found.graph == compiled.graphs[0]]
+        assert graph.frame is None
+        assert described(graph.graph, graph.frame, "") == f"backward {number} of compiled autograd"
+        assert frame_number(graph.graph) == graph.graph.split("/")[1]
+    assert {found.region: found.calls for found in only(events, RegionSeen)}[backward[0].region] == 2
 
 
 async def test_a_script_is_followed_so_long_and_no_longer(runs: Runs) -> None:

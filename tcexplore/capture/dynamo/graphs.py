@@ -12,9 +12,12 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import NodeNames, Project
 from tcexplore.capture.trace import StructuredTrace, TraceEvent
 from tcexplore.events import GraphCaptured, Location
+from tcexplore.events.compile_ids import backward_number
 
 _FACT = "FX graphs"
 _CALLS = ("call_function", "call_method", "call_module")
+_WRITTEN = "<eval_with_key>"
+"""The file that torch names for the code of a graph."""
 
 
 def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:
@@ -47,14 +50,17 @@ class _Graphs:
                 ops=sum(node.op in _CALLS for node in nodes),
                 nodes=nodes,
                 code=code if printed_for == graph else gm.print_readable(print_output=False),
-                frame=self._frame(output_graph),
+                frame=self._frame(graph, output_graph),
             )
         )
 
-    def _frame(self, output_graph: Any) -> Location | None:
-        """The frame that is compiled; for the rest of a function after a break, the line from which it goes on."""
+    def _frame(self, graph: str, output_graph: Any) -> Location | None:
+        """The frame that is compiled; for the rest of a function after a break, the line from which it goes on. None
+        for a graph that compiled autograd wrote."""
         code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
-        return self._project.location(code.co_filename, code.co_firstlineno, code.co_name) if code else None
+        if code is None or (backward_number(graph) and code.co_filename.startswith(_WRITTEN)):
+            return None
+        return self._project.location(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _first_names(nodes: Iterable[Any]) -> Iterator[tuple[str, str]]:

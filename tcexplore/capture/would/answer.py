@@ -17,6 +17,7 @@ from tcexplore.capture.would.dynamic import would_be_dynamic
 from tcexplore.capture.would.entries import asked, entries_of, limit_hit, stance
 from tcexplore.capture.would.typed import call_from_typed
 from tcexplore.events import FrameAsked, Location, WouldRecompile
+from tcexplore.events.compile_ids import frame_number
 from tcexplore.events.control import Question
 
 RESUMED = "its inputs come out of running what stands before it"
@@ -80,7 +81,7 @@ class Would:
             answers.append(asked(entry, frame, FailedGuards(self._project)))
             if answers[-1].matches:
                 break
-        number = answers[0].graph.partition("/")[0]
+        number = frame_number(answers[0].graph)
         where = self._place(frame.code)
         if answers[-1].matches:
             return FrameAsked(
@@ -115,7 +116,7 @@ class Would:
                 resumed = is_resumed(code.co_name)
                 why = note or (RESUMED if resumed else CALLED)
                 yield FrameAsked(
-                    number=own[0].partition("/")[0],
+                    number=frame_number(own[0]),
                     verdict="unknown",
                     frame=self._place(code),
                     resumed=resumed,

@@ -15,6 +15,7 @@ from torch._guards import CompileId
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.would.binding import Entered
 from tcexplore.events import EntryAsked
+from tcexplore.events.compile_ids import frame_number
 
 
 def entries_of(code: CodeType, backend: Any = None) -> list[Any]:
@@ -44,7 +45,7 @@ def limit_hit(frame: Entered, entries: Sequence[Any]) -> str:
     except (TypeError, AttributeError):  # before torch 2.12 the entries are a chain, and its head is asked for
         size = compute_cache_size(found, entries[0])
     newest = max(int(str(entry.compile_id).rpartition("/")[2]) for entry in entries)
-    frame_id = int(str(entries[0].compile_id).partition("/")[0].strip("![]"))
+    frame_id = int(frame_number(str(entries[0].compile_id)))
     hit, name = exceeds_recompile_limit(size, CompileId(frame_id=frame_id, frame_compile_id=newest + 1))
     return name if hit else ""
 

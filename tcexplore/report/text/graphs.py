@@ -11,6 +11,7 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
+from tcexplore.words.frames import described
 from tcexplore.words.paths import at
 from tcexplore.words.quantities import count
 
@@ -25,8 +26,8 @@ def graphs(snapshot: Snapshot) -> Iterable[RenderableType]:
 
 def _title(graph: ev.GraphCaptured, file: str) -> Text:
     title = Text.assemble((graph.graph, "bold"), f"  {count(graph.ops, 'op')}")
-    if graph.frame is not None:
-        title.append(f"  {graph.frame.function}, {at(graph.frame, file)}")
+    if said := described(graph.graph, graph.frame, at(graph.frame, file)):
+        title.append(f"  {said}")
     return title
 
 

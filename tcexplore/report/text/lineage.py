@@ -14,6 +14,7 @@ from tcexplore.session.lineage import Entry, Frame, lineage
 from tcexplore.session.shape_cures import shape_cures
 from tcexplore.words import symbols as words
 from tcexplore.words import would
+from tcexplore.words.frames import name as frame_name
 from tcexplore.words.paths import at
 from tcexplore.words.recompiles import at_the_limit, caused_by, change, looked_at, seconds, spent
 from tcexplore.words.shape_cures import said
@@ -24,7 +25,7 @@ def cache_entries(snapshot: Snapshot) -> Iterable[RenderableType]:
     for frame in lineage(snapshot):
         if len(frame.entries) < 2 and not frame.refused:
             continue
-        name = frame.place.function if frame.place else f"frame {frame.number}"
+        name = frame_name(frame.entries[0].graph if frame.entries else "", frame.place) or f"frame {frame.number}"
         rest = ", the rest behind a graph break" if frame.resumed else ""
         yield indented(Text.assemble((name, "bold"), f"  {at(frame.place, snapshot.file)}{rest}  {_used(frame)}"))
         limit = at_the_limit(frame)

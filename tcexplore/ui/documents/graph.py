@@ -18,6 +18,7 @@ from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import fold, row
+from tcexplore.words.frames import described
 from tcexplore.words.quantities import count
 
 TEACHES = (
@@ -72,7 +73,7 @@ def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
     facts = [count(captured.ops, "op"), count(len(taken), "input")]
     frame = captured.frame
-    facts += [f"{frame.function or 'frame'}, {places(snapshot.file).words(frame)}"] if frame else []
+    facts += filter(None, [described(captured.graph, frame, places(snapshot.file).words(frame))])
     again = next((found for found in snapshot.recompiles if found.graph == captured.graph), None)
     why = f"  ↻ recompiled: {again.failed_guard or again.reason}" if again else ""
     return fold(

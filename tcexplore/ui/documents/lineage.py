@@ -15,6 +15,7 @@ from tcexplore.ui.documents.guard_diff import differences
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.places import Places, places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.words.frames import name as frame_name
 from tcexplore.words.quantities import count
 from tcexplore.words.recompiles import at_the_limit, caused_by, change, entries_of, looked_at, origin, seconds, spent
 
@@ -42,7 +43,8 @@ def lineage_view(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), widt
 
 def _frame(snapshot: Snapshot, frame: Frame, toggled: frozenset[str], width: int) -> Iterator[Row]:
     where = places(snapshot.file)
-    name = frame.place.function if frame.place else "a frame of torch's"
+    first = next((entry.graph for entry in (*frame.entries, *frame.refused)), "")
+    name = frame_name(first, frame.place) or "a frame of torch's"
     rest = ", the rest behind a graph break" if frame.resumed else ""
     links = (line_link(frame.place),) if frame.place else ()
     yield row((f" {name}", "heading"), (f"  {where.words(frame.place)}{rest}", "muted"),

@@ -32,6 +32,21 @@ def facts(proof: Proof) -> Iterator[Fact]:
     yield from _output(proof)
 
 
+def brief(proof: Proof) -> Fact:
+    """All of it in one line: `proven: breaks 2 → 1, outputs identical, 1.20×`."""
+    if proof.why:
+        return Fact(BAD, f"not proven: {proof.why}")
+    known = [f"breaks {len(proof.before.breaks)} → {len(proof.after.breaks)}"] if proof.traced else []
+    judged, timed = proof.after.change_judged, proof.after.change_timed
+    if judged is not None:
+        known.append("outputs identical" if judged.verdict == "identical" else "outputs equal but for rounding")
+    if timed is not None:
+        known.append(f"{timed.speedup:.2f}×, {timed.verdict}")
+    next_ = "" if proof.over else next((fact.text for fact in facts(proof) if fact.state == WAIT and not timed), "")
+    said = ", ".join(filter(None, (*known, next_)))
+    return Fact(OK, f"proven: {said}") if proof.proven else Fact(WAIT, f"proving: {said}")
+
+
 def _breaks(proof: Proof) -> Iterator[Fact]:
     if not proof.traced:
         yield Fact(WAIT, "running the changed file")

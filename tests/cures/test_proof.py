@@ -9,7 +9,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.cures.proof import Proof
 from tcexplore.cures.propose import proposals
-from tcexplore.cures.said import BAD, OK, WAIT, facts
+from tcexplore.cures.said import BAD, OK, WAIT, brief, facts
 from tcexplore.session import Snapshot
 
 FILE = "/home/me/model.py"
@@ -69,6 +69,20 @@ def test_nothing_is_proven_before_the_run_is_over():
     found = proof(ev.PhaseStarted(phase="comparing", at=1.0), over=False)
     assert (found.why, found.proven) == ("", False)
     assert [fact.state for fact in facts(found)] == [OK, WAIT, WAIT]
+
+
+def test_the_whole_proof_in_one_line():
+    timed = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
+    rest = broken(6, ITEM)
+    assert brief(proof(over=False)) == (WAIT, "proving: running the changed file")
+    assert brief(proof(rest, ev.Accuracy(verdict="identical"), over=False)) == (
+        WAIT, "proving: breaks 2 → 1, comparing the results",
+    )  # fmt: skip
+    assert brief(proof(rest, SAME, over=False)) == (
+        OK, "proven: breaks 2 → 1, outputs identical, timing both",
+    )  # fmt: skip
+    assert brief(proof(rest, SAME, timed)) == (OK, "proven: breaks 2 → 1, outputs identical, 2.00×, faster")
+    assert brief(proof(broken(5), rest, SAME)) == (BAD, "not proven: the break is still there")
 
 
 def test_a_break_that_was_hidden_by_a_function_given_up_is_no_new_one():

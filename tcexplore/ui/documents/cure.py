@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tcexplore.cures.edit import lines_of
 from tcexplore.cures.proof import Proof
 from tcexplore.cures.propose import installed
-from tcexplore.cures.said import BAD, NOTE, OK, WAIT, facts
+from tcexplore.cures.said import BAD, NOTE, OK, WAIT, brief, facts
 from tcexplore.events import GraphBreak, Location
 from tcexplore.session.diff import aligned
 from tcexplore.ui.document import Row
@@ -74,6 +74,7 @@ def _body(tried: Tried, width: int) -> Iterator[Row]:
         why = LIBRARY if at is not None and installed(at.file) else NONE
         yield from wrapped("Waiting for a worker." if waits else why, width, "muted" if waits else "strong")
         return
+    yield from _brief(best, tried, width)
     yield from _change(best, width)
     yield BLANK
     yield heading("the proof", "tried in a worker: your file is not touched")
@@ -87,10 +88,19 @@ def _body(tried: Tried, width: int) -> Iterator[Row]:
     yield from _end(tried, best, width)
 
 
+def _brief(best: Proof, tried: Tried, width: int) -> Iterator[Row]:
+    """What it comes to, above the diff: the proof itself may stand below the fold."""
+    fact = brief(best)
+    mark, style = MARKS[fact.state]
+    key = "" if not best.proven else "  u takes it back" if tried.written else "  w writes it"
+    first, *rest = wrapped(fact.text + key, width, style, indent=3)
+    yield Row((*row((f" {mark} ", style)).spans, *first.spans[1:]))
+    yield from rest
+
+
 def _change(proof: Proof, width: int) -> Iterator[Row]:
     cure, change = proof.change.cure, proof.change
-    badge = (" proven ", "badge.ok") if proof.proven else ("", "")
-    yield row(" ", badge, (" " if proof.proven else "", ""), (cure.name, "heading"))
+    yield row(" ", (cure.name, "heading"))
     yield from wrapped(cure.said, width, "strong", indent=3)
     for other in cure.changes:
         yield from wrapped(other, width, "warn", indent=3, lead="otherwise: ")

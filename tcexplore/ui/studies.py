@@ -26,6 +26,8 @@ class Studies:
         two would disturb each other. Returns why it cannot be opened, empty where it can."""
         if engine.job is None or (own.entry is not None and own.entry.kind == "script"):
             return "This file compiles for itself: there is no model and inputs to run in another way."
+        if own.entry is None and own.status == "running":
+            return "What the file compiles, and with which inputs, is not known yet: ask again in a moment."
         screen = SCREENS[name](engine, engine.job, self._last, own)
         if isinstance(app.screen, StudyScreen):
             app.switch_screen(screen)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 from tcexplore.events import Finished, Job
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.ui.document import Document, Row, Span
 from tcexplore.ui.screens.study import StudyScreen
+from tcexplore.ui.studies import Studies
 from tcexplore.ui.study import Study
 from tcexplore.ui.text_document import Text
 from tests import fakes
@@ -121,3 +123,12 @@ async def test_no_key_waits_for_a_study():
         async with asyncio.timeout(5):
             await staged.press("slash", "z", "escape", "question_mark", "escape")
         assert staged.app.screen is screen
+
+
+async def test_what_a_file_compiles_must_be_known_before_it_is_run_in_other_ways():
+    session = fakes.session(fakes.complete(7))
+    unknown = replace(session.runs[-1], entry=None, status="running")
+    async with stage(replace(session, runs=(unknown,))) as staged:
+        assert staged.app.session.shown is not None
+        said = Studies().open(staged.app, "storm", staged.engine, unknown)
+        assert "not known yet" in said

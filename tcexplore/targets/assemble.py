@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -53,7 +56,7 @@ def spawned(said: IO[str]) -> Process:
 
 
 class Assembler:
-    """One assembling process, started when first needed and again after it died. Not for several threads at once.
+    """One assembling process, started when first needed and again after it died. Several threads take turns.
 
     `start` makes the first process; those after it are new Pythons.
     """
@@ -61,6 +64,7 @@ class Assembler:
     def __init__(self, start: Callable[[IO[str]], Process] = spawned) -> None:
         self._process: Process | None = None
         self._start = start
+        self._turn = threading.Lock()
         self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as this does
 
     def start(self) -> None:
@@ -75,7 +79,9 @@ class Assembler:
         `table.find` knows it by.
         """
         whole, before = _whole(kernel.source)
-        answer = self._ask({"source": whole, "name": name or _defined(kernel), "target": target.named, "first": first})
+        answer = self._answer(
+            {"source": whole, "name": name or _defined(kernel), "target": target.named, "first": first}
+        )
         of: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name, "target": target.key}
         if "error" in answer:
             yield KernelNotAssembled(reason=answer["error"], **of)
@@ -85,33 +91,37 @@ class Assembler:
             yield KernelAssembled(config=made["config"], stages=stages, resources=taken, **of)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, once it has answered."""
+        with self._turn:
+            self._end()
+
+    def _end(self) -> None:
         if self._process is not None:
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
-                    stream.close()
+                    with contextlib.suppress(OSError):  # what it did not read before it ended
+                        stream.close()
             self._process.terminate()
             self._process.wait()
             self._process = None
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        process = self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except OSError:
-            line = ""
-        if line:
-            answer: dict[str, Any] = json.loads(line)
-            return answer
-        self.close()
-        return {"error": f"the assembling process ended with code {process.returncode}: {self._last_words()}"}
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the process says of a kernel. One that ends before it answers may have been ended from outside; only
+        when a second one ends too the kernel is at fault."""
+        code = 0
+        for _ in range(2):
+            with self._turn:
+                process = self._started()
+                if line := _asked(process, json.dumps(request)):
+                    answer: dict[str, Any] = json.loads(line)
+                    return answer
+                self._end()
+                code = process.returncode or 0
+        return {"error": f"{_ended(code)} over this kernel, twice; {self._last_words()}"}
 
     def _started(self) -> Process:
         if self._process is None or self._process.poll() is not None:
+            self._end()
             self._process = self._start(self._said)
             self._start = spawned
         return self._process
@@ -119,7 +129,28 @@ class Assembler:
     def _last_words(self) -> str:
         self._said.seek(0)
         lines = self._said.read().strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return f"its last words: {lines[-1]}" if lines else "it said nothing"
+
+
+def _asked(process: Process, request: str) -> str:
+    """The process's answer, empty where it ended instead."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(request + "\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    except OSError:
+        return ""
+
+
+def _ended(code: int) -> str:
+    """What became of the process with exit status `code` (negative: a signal)."""
+    if code >= 0:
+        return f"the process that runs Triton's compiler ended with status {code}"
+    number = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    likely = ", most likely because memory ran out," if number == "SIGKILL" else ""
+    return f"the process that runs Triton's compiler was ended by {number}{likely}"
 
 
 def machine_code(

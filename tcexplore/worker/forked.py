@@ -38,7 +38,10 @@ class Forked:
 
     def _waited(self, options: int) -> int | None:
         if self.returncode is None:
-            pid, status = os.waitpid(self._pid, options)
+            try:
+                pid, status = os.waitpid(self._pid, options)
+            except ChildProcessError:  # the person's program waits for all children, or for none
+                pid, status = self._pid, 0
             self.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.returncode
 
@@ -60,6 +63,7 @@ def forked(said: IO[str]) -> Forked:
 
 def _assemble(parent: int, read: int, write: int, said: int) -> None:
     """The child's life; does not return."""
+    status = 1
     try:
         faulthandler.unregister(signal.SIGTERM)
         faulthandler.disable()
@@ -73,10 +77,11 @@ def _assemble(parent: int, read: int, write: int, said: int) -> None:
 
         with os.fdopen(read) as requests, os.fdopen(write, "w") as answers:
             serve(requests, answers)
+        status = 0
     except BaseException:
         os.write(2, traceback.format_exc().encode())
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def _close_all_but(kept: Iterable[int]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -82,9 +84,19 @@ def test_a_crash_is_told_and_the_next_kernel_assembled(assembler: Assembler, rec
     wrong = replace(recorded[0], source="import triton\nk = 1 / 0\n")
     (ended,), (failed,) = (list(assembler.assemble(k, find("h200"))) for k in (crash, wrong))
     assert type(ended) is KernelNotAssembled
-    assert "ended with code 7" in ended.reason
+    assert "ended with status 7 over this kernel, twice" in ended.reason
     assert "ZeroDivisionError" in failed.reason
     assert type(next(iter(assembler.assemble(recorded[0], find("h200"))))) is KernelAssembled
+
+
+def test_a_process_that_is_ended_from_outside_is_replaced_and_the_kernel_assembled(recorded: tuple[Kernel, Any]):
+    def ends_without_an_answer(said: IO[str]) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", "input()"]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True)
+
+    made = Assembler(ends_without_an_answer)
+    assert {type(event) for event in made.assemble(recorded[0], find("h200"), first=1)} == {KernelAssembled}
+    made.close()
 
 
 CPP = """typedef float four __attribute__((vector_size(16)));

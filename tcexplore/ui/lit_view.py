@@ -15,6 +15,8 @@ class LitView(LineView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._links = LinkIndex(self.document)
+        self._steps, self._stepping = 0, False
+        """Lit rows that are still to be gone on by, or back; whether that is under way."""
 
     def show(self, document: Document, cursor: int | None = None) -> None:
         self._links = LinkIndex(document)
@@ -43,6 +45,12 @@ class LitView(LineView):
         return found if found is not None else self._known(self.lit)
 
     @property
+    def lit_cursor(self) -> tuple[Link, ...]:
+        """What the row under the cursor stands for, where it is lit."""
+        row = self.cursor_row
+        return row.links if row is not None and self._is_lit(row) else ()
+
+    @property
     def _exact(self) -> frozenset[Link]:
         """What is lit but for whole kernels."""
         return frozenset(link for link in self.lit if link.kind != "kernel")
@@ -59,9 +67,31 @@ class LitView(LineView):
         if found is not None and links is self._links:
             self.centre_on(found)
 
-    @work(group="reveal", exclusive=True, exit_on_error=False)
-    async def next_lit(self, by: int) -> None:
-        """Put the cursor on the next lit row (`by` -1: the one before), round the end; the selection stays."""
+    def next_lit(self, by: int) -> None:
+        """Put the cursor on the next lit row (`by` -1: the one before), round the end; the selection stays.
+
+        A key that is held down waits for the row that is being looked for.
+        """
+        self._steps += by
+        if not self._stepping:
+            self._stepping = True
+            self._step()
+
+    @work(group="steps", exit_on_error=False)
+    async def _step(self) -> None:
+        try:
+            while self._steps:
+                by = 1 if self._steps > 0 else -1
+                found = await self._beside(by)
+                if found is None:
+                    return
+                self.centre_on(found)
+                self._steps -= by
+        finally:
+            self._steps, self._stepping = 0, False
+
+    async def _beside(self, by: int) -> int | None:
+        """The lit row next to the cursor in one direction."""
         length, here = len(self.document), self.cursor
         found: list[int] = []
 
@@ -72,5 +102,4 @@ class LitView(LineView):
 
         round_the_end = range(here + by, here + by * length, by) if self.lit else ()
         await scan(self.document, (index % length for index in round_the_end), visit)
-        if found:
-            self.centre_on(found[0])
+        return found[0] if found else None

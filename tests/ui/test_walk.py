@@ -87,6 +87,13 @@ async def test_lit_rows_are_gone_through_where_nothing_is_searched_for():
         assert second > first
         await staged.press("N")
         assert staged.view("code").cursor == first
+        view = staged.view("code")
+        for _ in range(3):
+            view.next_lit(1)
+        view.next_lit(-1)
+        view.next_lit(-1)
+        await staged.settle()
+        assert view.cursor == second, "a key that is held down is not lost to the one behind it"
 
 
 async def test_the_source_opens_at_the_break():

@@ -118,6 +118,7 @@ class Pane(Container):
             return
         self._cursors[self.form.name] = self.view.cursor
         self._back_at = self._cursors.get(view.name, 0)
+        selected = (*selected, *self.view.lit_cursor)
         self.form = view
         snapshot = self._session.view(view.has)
         if snapshot is not None and (folds := view.opens(snapshot, selected)):

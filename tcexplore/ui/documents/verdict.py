@@ -86,5 +86,5 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
         return
     base = "base, " if before.run == session.base else ""
     changed = changes(summarise(before), summarise(shown))
-    said = "  ".join(changed) if changed else "no change"
+    said = "  ".join(changed) if changed else "same figures"
     yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(said, "changed" if changed else "muted")), 4)

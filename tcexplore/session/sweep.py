@@ -50,14 +50,19 @@ class Sweep:
         return walk is not None and any(again.limit_hit for again in walk.run.recompiles)
 
     def helps_from(self, form: str) -> int | None:
-        """The smallest size from which on compiling is faster at every measured size; None where there is none."""
-        return _from((size, self.at(form, size)) for size in sorted(self.sizes, reverse=True))
+        """The smallest size from which on compiling is faster at every size that was run; None where there is none."""
+        cells = ((size, self.at(form, size)) for size in sorted(self.sizes, reverse=True))
+        return _from((size, cell) for size, cell in cells if cell is not None)
+
+    def run_at(self, form: str) -> int:
+        """At how many of the sizes that form was run."""
+        return sum(self.at(form, size) is not None for size in self.sizes)
 
 
-def _from(cells: Iterable[tuple[int, Cell | None]]) -> int | None:
+def _from(cells: Iterable[tuple[int, Cell]]) -> int | None:
     helps = None
     for size, cell in cells:
-        if cell is None or cell.run.timing is None or cell.run.timing.verdict != "faster":
+        if cell.run.timing is None or cell.run.timing.verdict != "faster":
             break
         helps = size
     return helps

@@ -15,9 +15,10 @@ def conclusions(swept: Sweep) -> Iterator[str]:
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.cell.run.timing for step in swept.steps):
             size = swept.helps_from(form)
-            yield f"{form}: " + (
-                f"compiling helps from size {size} on" if size else "no size from which on compiling helps"
-            )
+            done, of = swept.run_at(form), len(swept.sizes)
+            far = "" if done == of else f", as far as is known at {done} of {of} sizes"
+            said = f"compiling helps from size {size} on" if size else "no size from which on compiling helps"
+            yield f"{form}: {said}{far}"
     for form in WALKS:
         if swept.walk(form) is not None:
             yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"

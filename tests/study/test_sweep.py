@@ -10,6 +10,7 @@ from tcexplore.report.text.sweep import print_sweep
 from tcexplore.session.sweep import Sweep
 from tcexplore.study.runs import Runs
 from tcexplore.study.sweep import plan, steps
+from tcexplore.words.sweep import conclusions
 from tests.study.playing import JOB, MACHINE, Playback, failed, timed
 
 SIZES = (1, 8, 64)
@@ -62,6 +63,12 @@ async def test_the_sweep_as_text_and_as_json():
     assert [size["size"] for size in whole["sizes"]] == [1, 8, 64]
     assert whole["walks"]["dynamic"]["recompiled_at"] == [8]
     assert whole["helps_from"] == {"static": 8, "dynamic": None}
+
+
+async def test_what_is_said_of_some_of_the_sizes_says_so():
+    whole = await swept()
+    some = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size != 64))
+    assert next(conclusions(some)) == "static: compiling helps from size 8 on, as far as is known at 2 of 3 sizes"
 
 
 def test_a_sweep_that_was_stopped_says_what_it_has():

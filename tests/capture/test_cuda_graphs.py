@@ -76,11 +76,11 @@ def test_each_reason_is_said_once_with_what_it_keeps_out(monkeypatch: pytest.Mon
     )
     graphs._compiled([], compiled)
     monkeypatch.setattr(room, "compilation", lambda _: Compilation("3/0", "forward"))
-    monkeypatch.setattr(torch._inductor.config.triton, "cudagraphs", True)
     node = SimpleNamespace(get_name=lambda: "op1")
-    graphs._parted("cpu ops", None, node)
-    graphs._parted(None, None, node)
-    graphs._parted("cpu ops", None, SimpleNamespace(snodes=[node], get_name=lambda: "op1_op2"))
+    with torch._inductor.config.patch({"triton.cudagraphs": True}):
+        graphs._parted("cpu ops", None, node)
+        graphs._parted(None, None, node)
+        graphs._parted("cpu ops", None, SimpleNamespace(snodes=[node], get_name=lambda: "op1_op2"))
     skipped = [event for event in events if isinstance(event, CudaGraphSkipped)]
     assert [(one.graph, one.phase, one.nodes) for one in skipped] == [
         ("2/0", "", ()),

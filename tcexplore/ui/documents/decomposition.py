@@ -30,7 +30,7 @@ def decomposition(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wid
     """The document of the view: every line of the run, closed at first."""
     if not snapshot.graphs:
         return Parts("", [nothing(snapshot, width, TEACHES)])
-    return _document(snapshot, _index(snapshot).lines, toggled)
+    return _document(snapshot, index(snapshot).lines, toggled)
 
 
 _made = by_identity(2)(Decomposition)
@@ -38,7 +38,8 @@ _texts = by_identity(8)(texts)
 _counted = by_identity(1024)(counted)
 
 
-def _index(snapshot: Snapshot) -> Decomposition:
+def index(snapshot: Snapshot) -> Decomposition:
+    """What each op of the run became; kept for the newest runs."""
     return _made(snapshot.graphs, snapshot.aten_graphs, snapshot.kernels)
 
 

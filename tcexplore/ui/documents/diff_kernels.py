@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from tcexplore.events import Kernel
 from tcexplore.session import Snapshot
-from tcexplore.session.diff import Change, RunDiff, aligned
+from tcexplore.session.diff import Change, RunDiff, aligned, matched_kernels
 from tcexplore.session.links import kernel_link
+from tcexplore.session.program import same_program
 from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.diff_text import text_rows
 from tcexplore.ui.documents.diff_things import MARKS
@@ -42,6 +43,14 @@ def _kernel(found: RunDiff, change: Change[Kernel], name: str, toggled: frozense
     yield fold(name, opened, *spans, indent=1, links=made.links, location=made.location, copy=made.copy)
     if opened:
         yield from text_rows(_code(change), width)
+
+
+def compare_code(before: Snapshot, after: Snapshot) -> None:
+    """Have the code of both runs compared before it is to be shown."""
+    same_program(before, after)
+    for change in matched_kernels(before.kernels, after.kernels):
+        if change.kind == "changed":
+            _code(change)
 
 
 def _code(change: Change[Kernel]) -> tuple[Change[str], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar, TypeVarTuple
 
 Made = TypeVar("Made")
@@ -24,12 +25,14 @@ def by_identity(kept: int) -> Callable[[Callable[[*From], Made]], Callable[[*Fro
 
         def remembered(*given: *From) -> Made:
             key = tuple(value if isinstance(value, _SMALL) else id(value) for value in given)
-            if key not in known:
-                known[key] = (given, make(*given))
-            known.move_to_end(key)
-            while len(known) > kept:
-                known.popitem(last=False)
-            return known[key][1]
+            found = known.get(key)
+            if found is None:
+                found = known[key] = (given, make(*given))
+            with suppress(KeyError):  # another thread may have let it, or the oldest, go
+                known.move_to_end(key)
+                while len(known) > kept:
+                    known.popitem(last=False)
+            return found[1]
 
         return remembered
 

@@ -12,6 +12,7 @@ from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import kernel_link
 from tcexplore.ui import layout
 from tcexplore.ui.actions import bindings
+from tcexplore.ui.ahead import prepare
 from tcexplore.ui.entry_mark import compare_entries, mark_entry
 from tcexplore.ui.footer import footer
 from tcexplore.ui.header import history_line, title_line, verdict_line
@@ -80,7 +81,16 @@ class MainScreen(ReadingScreen):
         if self.selection.follow(session):
             self._light(everywhere=False)
         if self.selection.ready(session):
-            self.call_after_refresh(self.selection.prepare, session)
+            self.call_after_refresh(self._prepare, session)
+
+    def _prepare(self, session: Session) -> None:
+        if self.selection.ready(session):
+            self.selection.prepare(session)
+            self._look_ahead(session)
+
+    @work(thread=True, group="ahead", exit_on_error=False)
+    def _look_ahead(self, session: Session) -> None:
+        prepare(session)
 
     def tick(self, standby: Standby | None, now: float) -> None:
         """Show how long the run has been going on."""

@@ -132,6 +132,7 @@ def configuration(snapshot: Snapshot) -> Fields:
         "fuse": config.fuse,
         "dim": config.dim if config.sizes else None,
         "sizes": list(config.sizes),
+        "vary": list(config.vary),
     }
 
 

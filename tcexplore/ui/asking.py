@@ -17,7 +17,10 @@ NOTE = (
     "Nothing is run: torch's own guards answer."
 )
 OVER = "The run has ended, and its compiled code with it: press r to run again, then ask."
-SCRIPT = "A script calls what it compiled itself: there is no call to ask about. See its recompiles in the guards pane."
+SCRIPT = (
+    "A script calls what it compiled itself: there is no call to ask about. Its recompiles stand in the guards pane. "
+    "To ask, name a module or function of the file: tcexplore FILE:NAME --input 'f32[64, 512]'."
+)
 EARLIER = "This is an earlier run, and its process has ended: press } for the newest one, then ask."
 
 

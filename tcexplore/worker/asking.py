@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 _FACT = "would it recompile?"
 _SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
-SCRIPT = "A script calls what it compiled itself, with inputs of its own: there is no call to ask about."
+SCRIPT = (
+    "A script calls what it compiled itself, with inputs of its own: there is no call to ask about. Name a module or "
+    "function of the file instead: tcexplore check FILE:NAME --input 'f32[64, 512]'."
+)
 NOTHING = "torch did not answer: see what is not known of this run."
 
 

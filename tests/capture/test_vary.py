@@ -51,3 +51,10 @@ def test_an_argument_that_is_not_there_is_the_persons_mistake(vary: str):
     with pytest.raises(EntryError) as raised:
         varied(entry(), Config(vary=(vary,)))
     assert raised.value.stage == "arguments"
+
+
+@pytest.mark.parametrize(("vary", "known"), [("y=1", "x, mask, scale, shift"), ("y.0=1", "x, mask, shift")])
+def test_a_name_that_is_mistaken_is_answered_with_those_that_there_are(vary: str, known: str):
+    with pytest.raises(EntryError) as raised:
+        varied(entry(), Config(vary=(vary,)))
+    assert raised.value.message.endswith(f": it has {known}.")

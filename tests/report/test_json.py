@@ -17,7 +17,7 @@ MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=
 
 PROMISED = {
     "entry": {"name", "kind", "rule", "calls"},
-    "config": {"mode", "backend", "dynamic", "fullgraph", "grad", "target", "device", "threads"},
+    "config": {"mode", "backend", "dynamic", "fullgraph", "grad", "target", "device", "threads", "vary"},
     "graphs": {"id", "ops", "nodes", "code"},
     "breaks": {
         "id", "kind", "reason", "explanation", "hints", "file", "line", "function", "stack", "count",

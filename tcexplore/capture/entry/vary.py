@@ -108,7 +108,8 @@ class _Arguments:
             return self._names.index(argument)
         if missing and argument in self._names:
             return argument
-        known = ", ".join((*self._names[: len(call.args)], *call.kwargs)) or f"{len(call.args)} without names"
+        names = self._names if missing else self._names[: len(call.args)]
+        known = ", ".join(dict.fromkeys((*names, *call.kwargs))) or f"{len(call.args)} without names"
         raise EntryError(f"`{self._name}` is called without an argument {argument!r}: it has {known}.", _HINT,
                          "arguments")  # fmt: skip
 

@@ -23,6 +23,8 @@ class Summary:
     speedup: float | None
     verdict: str
     error: str
+    wrong: bool
+    """Whether the compiled program gave a wrong result."""
 
 
 def summarise(snapshot: Snapshot) -> Summary:
@@ -41,6 +43,7 @@ def summarise(snapshot: Snapshot) -> Summary:
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failed.type if snapshot.failed else "",
+        wrong=snapshot.accuracy is not None and snapshot.accuracy.verdict == "wrong",
     )
 
 

@@ -50,7 +50,8 @@ def verdict(snapshot: Snapshot) -> Iterable[Text]:
     elif not snapshot.compiled:
         yield Text("✖ NOTHING WAS COMPILED: torch.compile captured no graph", "bold red")
     if snapshot.compiled or snapshot.breaks:
-        yield Text(GAP).join([_breaks(snapshot), *_counts(snapshot), *_speed(snapshot)])
+        wrong = [Text("✖ WRONG RESULT", "bold red")] if summarise(snapshot).wrong else []
+        yield Text(GAP).join([*wrong, _breaks(snapshot), *_counts(snapshot), *_speed(snapshot)])
 
 
 def _breaks(snapshot: Snapshot) -> Text:

@@ -60,4 +60,4 @@ def _figures(save: Summary) -> tuple[Span, ...]:
         if save.speedup and save.verdict != "measuring"
         else Span("")
     )
-    return broken, graphs, kernels, speed
+    return broken, graphs, kernels, Span(" wrong", "error") if save.wrong else speed

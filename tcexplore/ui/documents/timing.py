@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.events import TimingEstimate
-from tcexplore.session import Snapshot
+from tcexplore.session import Snapshot, summarise
 from tcexplore.session.economics import economics
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.call_profile import call_profile
@@ -75,6 +75,8 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
+        if summarise(snapshot).wrong:
+            yield row((" ✖ WRONG RESULT", "error"), ("  how fast it comes says nothing; L finds the layer", "muted"))
         yield from _verdict(estimate, width)
     elif snapshot.regions:
         yield row((" CALLS AS THEY HAPPENED", "heading"), ("  v has the time line", "muted"))

@@ -49,8 +49,11 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
         elif shown.failed is None:
             yield piece(" … compiling", "running")
         return
-    yield _breaks(shown)
     figures = summarise(shown)
+    if figures.wrong:
+        yield piece(" ✖ WRONG RESULT ", "badge.break")
+        yield piece("L finds the layer", "muted", 2)
+    yield _breaks(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
     yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.kernels else "", "", 3)

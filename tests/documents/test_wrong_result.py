@@ -1,0 +1,31 @@
+"""A wrong result is said wherever a speed-up would be."""
+
+from __future__ import annotations
+
+from tcexplore import events as ev
+from tcexplore.report.text.verdict import verdict as reported
+from tcexplore.session import Session, summarise
+from tcexplore.ui.documents.history import history
+from tcexplore.ui.documents.timing import timing
+from tcexplore.ui.documents.verdict import verdict
+from tests import fakes
+
+RIGHT = fakes.complete(1)
+WRONG = RIGHT.apply(ev.Accuracy(run=1, verdict="wrong"))
+
+
+def test_a_wrong_result_stands_before_the_speed_and_in_the_place_of_it() -> None:
+    session = Session(runs=(WRONG,))
+    speed = f"{summarise(WRONG).speedup:.2f}×"
+    line = verdict(session).text
+    assert line.index("WRONG RESULT") < line.index(speed)
+    strip = history(session, 160).text
+    assert "wrong" in strip
+    assert speed not in strip
+    assert "WRONG RESULT" in timing(WRONG).row(0).text
+    assert "WRONG RESULT" in " ".join(part.plain for part in reported(WRONG))
+
+
+def test_a_right_one_is_not_called_wrong() -> None:
+    assert "WRONG" not in verdict(Session(runs=(RIGHT,))).text
+    assert "WRONG" not in timing(RIGHT).row(0).text

@@ -24,7 +24,11 @@ class Summary:
     verdict: str
     error: str
     wrong: bool
+
+
+def wrong_result(snapshot: Snapshot) -> bool:
     """Whether the compiled program gave a wrong result."""
+    return snapshot.accuracy is not None and snapshot.accuracy.verdict == "wrong"
 
 
 def summarise(snapshot: Snapshot) -> Summary:
@@ -43,7 +47,7 @@ def summarise(snapshot: Snapshot) -> Summary:
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failed.type if snapshot.failed else "",
-        wrong=snapshot.accuracy is not None and snapshot.accuracy.verdict == "wrong",
+        wrong=wrong_result(snapshot),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import getpass
 import os
+import select
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,8 +70,20 @@ def descendants(root: int) -> Iterator[int]:
         yield from descendants(child)
 
 
-def gone(pids: set[int]) -> bool:
-    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+def gone(pids: set[int], within: float = 5.0) -> bool:
+    """Whether all have ended; who adopted them may need a moment to notice."""
+    end = time.monotonic() + within
+    while any(alive(pid) for pid in pids) and time.monotonic() < end:
+        select.select([], [], [], 0.05)
+    return not any(alive(pid) for pid in pids)
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state != "Z"
 
 
 def test_an_edit_removes_the_break_and_leaving_leaves_nothing(terminal: Terminal, model: Path) -> None:
@@ -98,7 +112,7 @@ def test_an_edit_removes_the_break_and_leaving_leaves_nothing(terminal: Terminal
 def test_a_signal_amid_a_study_restores_the_terminal_and_leaves_nothing(
     terminal: Terminal, model: Path, number: signal.Signals, study: str, sign: str
 ) -> None:
-    terminal.wait_for("graph break", timeout=200)
+    terminal.wait_for("1 graph break", timeout=200)
     terminal.type(study)
     terminal.wait_for(sign, timeout=100)
     workers = set(descendants(terminal.process.pid))
@@ -112,7 +126,7 @@ def test_a_signal_amid_a_study_restores_the_terminal_and_leaves_nothing(
 
 @pytest.mark.parametrize("continued", [False, True], ids=["silent", "continued"])
 def test_a_terminal_that_closes_takes_everything_with_it(terminal: Terminal, continued: bool) -> None:
-    terminal.wait_for("graph break", timeout=200)
+    terminal.wait_for("1 graph break", timeout=200)
     workers = set(descendants(terminal.process.pid))
     terminal.hang_up()
     if continued:
@@ -122,7 +136,7 @@ def test_a_terminal_that_closes_takes_everything_with_it(terminal: Terminal, con
 
 
 def test_fifty_quick_saves_end_with_the_last_one_in_view(terminal: Terminal, model: Path) -> None:
-    terminal.wait_for("graph break", timeout=200)
+    terminal.wait_for("1 graph break", timeout=200)
     terminal.type("2z")
     for number in range(50):
         save(model, REPAIRED.replace("1.5", f"2.{number:02d}625"))

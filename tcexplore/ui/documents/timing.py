@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.events import TimingEstimate
-from tcexplore.session import Snapshot, summarise
+from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
+from tcexplore.session.summary import wrong_result
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.call_profile import call_profile
 from tcexplore.ui.documents.compile_time import compile_time
@@ -75,7 +76,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
-        if summarise(snapshot).wrong:
+        if wrong_result(snapshot):
             yield row((" ✖ WRONG RESULT", "error"), ("  how fast it comes says nothing; L finds the layer", "muted"))
         yield from _verdict(estimate, width)
     elif snapshot.regions:

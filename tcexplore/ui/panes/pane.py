@@ -39,6 +39,8 @@ class Pane(Container):
         self._cursors: dict[str, int] = {}
         self._back_at: int | None = None
         """Where the cursor goes in the next document, as it was in that view before."""
+        self._passing: tuple[Link, ...] = ()
+        """What was selected when the person began to go through the views, for those that it is not in."""
         self._age = ""
         self._session = Session()
         self._made_of: tuple[object, ...] = ()
@@ -118,13 +120,16 @@ class Pane(Container):
             return
         self._cursors[self.form.name] = self.view.cursor
         self._back_at = self._cursors.get(view.name, 0)
-        selected = (*selected, *self.view.lit_cursor)
+        self._passing = selected = (*selected, *self.view.lit_cursor, *self._passing)
         self.form = view
         snapshot = self._session.view(view.has)
         if snapshot is not None and (folds := view.opens(snapshot, selected)):
             self.toggled |= folds
         self.follow(self._session)
         self.view.reveal()
+
+    def on_cursor_moved(self) -> None:
+        self._passing = ()
 
     # ---- the frame
 

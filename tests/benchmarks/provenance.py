@@ -4,7 +4,7 @@
 
 One row for each model, phase and language: kernels with their source lines, statements with an op and a line. Then the
 links of the statements whose lines were found by hand. Then, for each model, whether wrapper and kernels are the same
-text with and without the hooks, and the ratio of compile times.
+text with and without the hooks, whether outputs and gradients are the same to the bit, and the ratio of compile times.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch._dynamo
+from torch.utils._pytree import tree_leaves
 
 from tcexplore.events import Event, FactMissing, Kernel
 from tests.benchmarks.provenance_models import Model, models
@@ -130,30 +131,51 @@ def cost(chosen: Iterable[Model], *, gpu: bool, repeats: int = 5) -> None:
 
     `traced` is with torch's structured trace as well, whose cost is that of the texts that torch writes for it.
     """
-    print(f"\n{'model':24} {'same code':10} {'without':>9} {'hooks':>9} {'ratio':>6} {'traced':>9} {'ratio':>6}")
+    heading = ("model", "same code", "results", "without", "hooks", "ratio", "traced", "ratio")
+    print("\n{:24} {:10} {:8} {:>9} {:>9} {:>6} {:>9} {:>6}".format(*heading))
     for model in chosen:
         module, inputs = model.make()
         rounds = [_round(model, module, inputs) for _ in range(repeats + 1)]
-        columns = zip(*(seconds for seconds, _ in rounds[1:]), strict=True)
+        columns = zip(*(seconds for seconds, _, _ in rounds[1:]), strict=True)
         without, hooks, traced = map(statistics.median, columns)
-        equal = [equal for _, equal in rounds] + [_same_for_gpu(model, module, inputs)] * gpu
+        equal = [equal for _, equal, _ in rounds] + [_same_for_gpu(model, module, inputs)] * gpu
         same = "yes" if all(equal) else "NO"
+        results = "same" if all(kept for _, _, kept in rounds) else "DIFFER"
         ratios = f"{hooks:8.2f}s {hooks / without:6.2f} {traced:8.2f}s {traced / without:6.2f}"
-        print(f"{model.name:24} {same:10} {without:8.2f}s {ratios}")
+        print(f"{model.name:24} {same:10} {results:8} {without:8.2f}s {ratios}")
 
 
-def _round(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[list[float], bool]:
-    """Processor seconds of a compile without hooks, with them, and traced; whether the code was the same."""
+def _round(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[list[float], bool, bool]:
+    """Processor seconds of a compile without hooks, with them, and traced; whether the code was the same, and whether
+    the results were."""
     seconds: list[float] = []
+    results: list[list[torch.Tensor]] = []
 
     def compile_once() -> None:
-        seconds.append(_timed(compiled, module, inputs))
+        if isinstance(module, torch.nn.Module):
+            module.zero_grad(set_to_none=True)
+        taken, output = _timed(compiled, module, inputs)
+        seconds.append(taken)
+        results.append(_results(module, output))
 
     texts = [generated(compile_once)]
     for listening in (False, True):
         with watching(model.file, listening=listening):
             texts.append(generated(compile_once))
-    return seconds, texts.count(texts[0]) == len(texts)
+    kept = all(_equal(results[0], others) for others in results[1:])
+    return seconds, texts.count(texts[0]) == len(texts), kept
+
+
+def _results(module: Any, output: Any) -> list[torch.Tensor]:
+    """The outputs, then the gradients."""
+    parameters = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
+    gradients = [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
+    outputs = [leaf.detach().clone() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+    return [*outputs, *gradients]
+
+
+def _equal(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> bool:
+    return len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
 
 
 def _same_for_gpu(model: Model, module: Any, inputs: tuple[Any, ...]) -> bool:
@@ -161,12 +183,12 @@ def _same_for_gpu(model: Model, module: Any, inputs: tuple[Any, ...]) -> bool:
     return plain == hooked
 
 
-def _timed(compile_: Callable[..., None], module: Any, inputs: tuple[Any, ...]) -> float:
+def _timed(compile_: Callable[..., Any], module: Any, inputs: tuple[Any, ...]) -> tuple[float, Any]:
     torch.manual_seed(0)
     gc.collect()
     start = time.process_time()
-    compile_(module, inputs, train=True)
-    return time.process_time() - start
+    output = compile_(module, inputs, train=True)
+    return time.process_time() - start, output
 
 
 if __name__ == "__main__":

@@ -53,8 +53,9 @@ def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
         hooks.remove()
 
 
-def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: bool = False) -> None:
-    """Compile and run a model, forward and, to `train`, backward; for a `gpu` nothing but generate the code."""
+def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: bool = False) -> Any:
+    """Compile and run a model, forward and, to `train`, backward; for a `gpu` nothing but generate the code. Returns
+    what the model returns."""
     torch._dynamo.reset()
     with torch._inductor.config.patch(fx_graph_cache=False), torch._functorch.config.patch(enable_autograd_cache=False):
         program = torch.compile(model, backend=no_gpu.backend if gpu else "inductor")
@@ -63,6 +64,7 @@ def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: b
             total = loss(output) if train else None
             if isinstance(total, torch.Tensor):
                 total.backward()
+            return output
 
 
 def generated(action: Callable[[], Any]) -> list[str]:

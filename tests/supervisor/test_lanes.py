@@ -31,7 +31,7 @@ def pairs(events: list[Event]) -> int:
 
 
 async def test_the_timing_of_the_files_run_waits_for_a_run_beside_it(runs: Runs) -> None:
-    runs.submit(GOOD, time_for=None)
+    number = runs.submit(GOOD, time_for=None)
     await runs.wait_for(PairsMeasured)
     held: list[int] = []
 
@@ -47,7 +47,7 @@ async def test_the_timing_of_the_files_run_waits_for_a_run_beside_it(runs: Runs)
     runs.supervisor.hold(False)
     async with asyncio.timeout(PATIENCE_S):
         await until(lambda: pairs(runs.events) > held[-1])
-    assert not any(isinstance(event, Failed | Finished) for event in runs.events if event.run == first.run.run)
+    assert [e for e in runs.events if isinstance(e, Failed | Finished) and e.run == number] == []
 
 
 async def test_what_runs_beside_ends_with_its_lane_and_nothing_else_does(runs: Runs) -> None:

@@ -91,3 +91,8 @@ def test_asking_for_the_version_loads_next_to_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"torch", "textual", "rich", "asyncio", "watchfiles"}
+
+
+def test_the_first_frame_waits_for_no_event_and_no_device():
+    loaded = loaded_by(["tcexplore.cli.arguments", "tcexplore.cli.app", "tcexplore.ui.app"])
+    assert not loaded & {"tcexplore.events.run", "tcexplore.events.vocabulary", "tcexplore.targets.table", "tomllib"}

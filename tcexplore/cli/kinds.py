@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from tcexplore.targets.table import NATIVE, TargetError, find
+from tcexplore.targets.names import NATIVE
 
 Item = TypeVar("Item")
 
@@ -66,6 +66,8 @@ def target(text: str) -> str:
     """A name of the device table as it is, a file by its whole path: the worker stands in another folder."""
     if text == NATIVE:
         return text
+    from tcexplore.targets.table import TargetError, find
+
     try:
         return find(os.path.abspath(text) if text.endswith(".toml") else text).named
     except TargetError as error:

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from tcexplore.cli import kinds
 from tcexplore.cli.request import TIMEOUT
-from tcexplore.events.run import FOLLOW_S, Config
-from tcexplore.targets.table import NATIVE, targets
+from tcexplore.events.job import FOLLOW_S, Config
+from tcexplore.targets.names import NATIVE, names
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,7 +64,7 @@ def target_options(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("code for a GPU")
     options.add_argument(
         "--target", type=kinds.target, default=NATIVE, metavar="NAME",
-        help=f"a GPU that this machine need not have, to show the code for: {', '.join(targets())}, or a TARGET.toml "
+        help=f"a GPU that this machine need not have, to show the code for: {', '.join(names())}, or a TARGET.toml "
         f"of one's own (default: {NATIVE}, the device in the machine)",
     )  # fmt: skip
     options.add_argument(

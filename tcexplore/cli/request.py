@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tcexplore.events.run import Config
+from tcexplore.events.job import Config
 
 TIMEOUT = 600.0
 """Seconds that one run may take when `--timeout` says nothing: a hanging program must not hang a CI job."""

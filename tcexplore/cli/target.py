@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
-from tcexplore.events.run import Failed
-
 
 class BadFileError(Exception):
     """The person's file cannot be run. `failure` says why, as a report does; `sentence` in one line."""
 
     def __init__(self, message: str, hint: str = "") -> None:
+        # Read only now: the first frame does not wait for the events.
+        from tcexplore.events import Failed
+
         super().__init__(message)
         self.failure = Failed(run=1, stage="file", blame="person", type="file", message=message, hint=hint)
 

@@ -6,21 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tcexplore.events.base import PROTOCOL, Event, Location
-from tcexplore.events.run import (
-    PHASES,
-    Config,
-    EntryFound,
-    FactMissing,
-    Failed,
-    Finished,
-    Job,
-    ModulesImported,
-    Output,
-    PhaseStarted,
-    PhaseTimed,
-    SourceRead,
-    Standby,
-)
+from tcexplore.events.job import Config, Job, Standby
 from tcexplore.events.text import clean
 
 if TYPE_CHECKING:
@@ -76,6 +62,18 @@ if TYPE_CHECKING:
         KernelCompiled,
         Memory,
     )
+    from tcexplore.events.run import (
+        PHASES,
+        EntryFound,
+        FactMissing,
+        Failed,
+        Finished,
+        ModulesImported,
+        Output,
+        PhaseStarted,
+        PhaseTimed,
+        SourceRead,
+    )
     from tcexplore.events.ship import ArtifactsLoaded, ArtifactsSaved, StateKeys
     from tcexplore.events.targets import (
         DeviceAsked,
@@ -96,6 +94,7 @@ else:
     # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
     # a run needs.
     _LATER = (
+        "run",
         "timing",
         "cures",
         "dynamo",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcexplore.events.codec import decode
-from tcexplore.events.run import Failed, Standby
+from tcexplore.events.job import Standby
+from tcexplore.events.run import Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

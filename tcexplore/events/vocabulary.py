@@ -36,6 +36,7 @@ from tcexplore.events.inductor import (
     ScheduleMade,
     Wrapper,
 )
+from tcexplore.events.job import Job
 from tcexplore.events.passes import (
     PassRun,
 )
@@ -62,13 +63,11 @@ from tcexplore.events.run import (
     FactMissing,
     Failed,
     Finished,
-    Job,
     ModulesImported,
     Output,
     PhaseStarted,
     PhaseTimed,
     SourceRead,
-    Standby,
 )
 from tcexplore.events.ship import (
     ArtifactsLoaded,
@@ -145,7 +144,6 @@ VOCABULARY: dict[str, type] = {
         ScheduleMade,
         ScriptFollowed,
         SourceRead,
-        Standby,
         StateKeys,
         SymbolsFound,
         TargetLowered,

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from tcexplore.events import Job
 from tcexplore.session.cell import Cell
 from tcexplore.study.runs import Runs, Say
+from tcexplore.study.scratch import scratch
 
 NAMES = ("cold", "warm")
 
 
 async def cold_and_warm(job: Job, runs: Runs, say: Say, within: float) -> AsyncGenerator[Cell, None]:
     """The cold run, then the warm one, neither timed. Their caches are a folder of their own, gone afterwards."""
-    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="tcexplore-caches-")
-    try:
+    async with scratch(runs, "caches") as folder:
         for name in NAMES:
             say(f"{name} compile")
             yield Cell((await runs.run(replace(job, caches=folder, time_for=0.0, examine=False), within)).snapshot)
-    finally:
-        # A run that was cut off still writes there.
-        await runs.end()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from tcexplore.events import Job
 from tcexplore.session import Snapshot
 from tcexplore.study.runs import Runs, Say
+from tcexplore.study.scratch import scratch
 
 
 async def save_and_load(job: Job, runs: Runs, say: Say, within: float) -> AsyncGenerator[Snapshot, None]:
     """The run that saves, then the one that loads; the second is left out where nothing was saved. Everything lies in a
     folder of its own, gone afterwards."""
-    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="tcexplore-artifacts-")
-    file = os.path.join(folder, "artifacts")
     plain = replace(job, time_for=0.0, examine=False)
-    try:
+    async with scratch(runs, "artifacts") as folder:
+        file = os.path.join(folder, "artifacts")
         say("compiling with empty caches, and saving")
         first = replace(plain, caches=os.path.join(folder, "made"), save_artifacts=file)
         made = (await runs.run(first, within)).snapshot
@@ -29,6 +26,3 @@ async def save_and_load(job: Job, runs: Runs, say: Say, within: float) -> AsyncG
             say("loading in another worker with empty caches")
             second = replace(plain, caches=os.path.join(folder, "loaded"), load_artifacts=file)
             yield (await runs.run(second, within)).snapshot
-    finally:
-        await runs.end()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

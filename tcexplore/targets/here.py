@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 
 import torch
 
-from tcexplore.targets.table import NATIVE, Properties, Target, targets
+from tcexplore.targets.names import NATIVE
+from tcexplore.targets.table import Properties, Target, targets
 
 
 def here() -> tuple[Target, bool] | None:

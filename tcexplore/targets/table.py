@@ -1,4 +1,9 @@
-"""The device table: what torch and Triton ask a GPU about itself, for GPUs that are not in this machine."""
+"""The device table: what torch and Triton ask a GPU about itself, for GPUs that are not in this machine.
+
+A file of `devices` holds one: `read_from_hardware` says that torch printed the properties on that device, for this
+table. Peaks are never read off a device; they are its vendor's figures without sparsity. A register unit of 256 per
+warp is the CUDA Occupancy Calculator's for every architecture here.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-NATIVE = "native"
-"""The device that is in the machine; never a target of this table."""
+from tcexplore.targets.names import DEVICES, NATIVE, names
 
 
 class TargetError(ValueError):
@@ -97,21 +101,24 @@ class Target:
         return self.properties.major, self.properties.minor
 
 
-@cache
 def targets() -> dict[str, Target]:
     """Every target that ships, by the name that `--target` takes."""
-    text = (Path(__file__).parent / "devices.toml").read_text(encoding="utf-8")
-    return {key: _target(key, entry, "devices.toml") for key, entry in tomllib.loads(text).items()}
+    return {name: find(name) for name in names()}
 
 
 def find(name: str) -> Target:
     """The target called `name`, or the one that a TOML file of that path describes. Raises `TargetError`."""
-    known = targets()
-    if name in known:
-        return known[name]
+    if name in names():
+        return _shipped(name)
     if name.endswith(".toml"):
         return _read(Path(name))
-    raise TargetError(f"no target called {name!r}: use one of {', '.join(known)}, or the path of a .toml file")
+    raise TargetError(f"no target called {name!r}: use one of {', '.join(names())}, or the path of a .toml file")
+
+
+@cache
+def _shipped(name: str) -> Target:
+    file = DEVICES / f"{name}.toml"
+    return _target(name, tomllib.loads(file.read_text(encoding="utf-8")), file.name)
 
 
 def _read(path: Path) -> Target:

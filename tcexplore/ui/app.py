@@ -21,7 +21,6 @@ from tcexplore.ui import theme
 from tcexplore.ui.actions import available, bindings
 from tcexplore.ui.driver import terminal_gone, thrifty_driver
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.inbox import Inbox
 from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.reading import ReadingScreen
@@ -55,7 +54,6 @@ class ExplorerApp(App[int]):
         self.main = MainScreen()
         self._studies: Studies | None = None
         self.undo = Undo()
-        self._inbox = Inbox(self._post)
         self._began = now()
         self._own_targets: tuple[str, ...] = ()
         """The files that targets were read from."""
@@ -84,8 +82,10 @@ class ExplorerApp(App[int]):
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
+        from tcexplore.ui.inbox import Inbox  # not before the first frame: it knows the events
+
         self.engine = self._make_engine()
-        await self.engine.start(self._inbox.put)
+        await self.engine.start(Inbox(self._post).put)
         self.call_after_refresh(self._settle)
 
     def _settle(self) -> None:

@@ -12,7 +12,8 @@ import torch._inductor.config as inductor_config
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.project import Project
 from tcexplore.events import AtenGraph, Event, Job, Kernel, TargetSkipped, Wrapper
-from tcexplore.targets.table import NATIVE, TargetError, find
+from tcexplore.targets.names import NATIVE
+from tcexplore.targets.table import TargetError, find
 from tcexplore.targets.tag import tagged
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import CudaGraphRecorded, Event, Kernel, Wrapper
-from tcexplore.targets.table import NATIVE
+from tcexplore.targets.names import NATIVE
 
 
 class Heard:

@@ -6,15 +6,22 @@ from dataclasses import replace
 
 from tcexplore.events import Config, Failed, Job, Output, PhaseStarted
 from tcexplore.session import Session
+from tcexplore.ui.inbox import Inbox
 from tests import fakes
 from tests.ui.stage import Stage, stage
+
+
+def _inbox(staged: Stage) -> Inbox:
+    inbox = staged.engine.deliver.__self__  # type: ignore[attr-defined]
+    assert isinstance(inbox, Inbox)
+    return inbox
 
 
 async def tell(staged: Stage, *news: object) -> None:
     """Hand news to the app as the engine does, and wait for it."""
     for one in news:
         staged.engine.deliver(one)
-    while staged.app._inbox._due is not None:
+    while _inbox(staged)._due is not None:
         await staged.pilot.pause(0.03)
     await staged.settle()
 
@@ -49,7 +56,7 @@ async def test_a_flood_of_output_is_one_update_and_leaves_keys_alone():
         await tell(staged, job(1))
         for number in range(100_000):
             staged.engine.deliver(Output(run=1, stream="stdout", text=f"line {number}\n"))
-        assert len(staged.app._inbox._news) < 100
+        assert len(_inbox(staged)._news) < 100
         await tell(staged)
         await staged.press("7", "end")
         assert "line 99999" in staged.row("output")

@@ -110,7 +110,7 @@ def test_a_target_is_checked_before_anything_is_started(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as left:
         parse(["m.py", "--target", "v100"])
     assert left.value.code == 2
-    assert "use one of h100, h200, a100" in capsys.readouterr().err
+    assert "use one of a100, b200, h100" in capsys.readouterr().err
 
 
 def test_a_mistyped_command_is_named(capsys: pytest.CaptureFixture[str]):

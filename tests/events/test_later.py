@@ -19,5 +19,6 @@ def test_every_name_is_there_and_no_other():
 def test_the_first_frame_makes_no_record_that_only_a_run_needs():
     seen = "import sys, tcexplore.ui.app; print([m for m in sys.modules if m.startswith('tcexplore.events.')])"
     found = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout
-    assert "events.run" in found
+    assert "events.job" in found
+    assert "events.run" not in found
     assert "events.inductor" not in found

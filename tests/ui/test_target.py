@@ -41,7 +41,7 @@ async def test_the_list_of_devices(size: tuple[int, int]):
 
 async def test_a_device_that_was_lowered_for_is_shown_at_once():
     async with stage(fakes.session(on_two())) as staged:
-        await staged.press("T", "down", "down", "down", "enter")
+        await staged.press("T", "down", "enter")
         assert staged.app.screen is staged.app.main
         assert staged.engine.asked == ["retarget mi300x known"]
         assert "for mi300x" in str(staged.pane("code").border_title)
@@ -55,9 +55,9 @@ async def test_another_device_is_asked_for_and_awaited():
     running = replace(on_two(), status="running", phase="timing")
     async with stage(fakes.session(running)) as staged:
         await staged.press("T", "up", "enter")
-        assert staged.engine.asked == ["retarget a100"]
-        assert "◐ a100: lowering, 0 of 1 graph" in staged.screen
-        assert "lowering for another target: a100" in "".join(
+        assert staged.engine.asked == ["retarget h200"]
+        assert "◐ h200: lowering, 0 of 1 graph" in staged.screen
+        assert "lowering for another target: h200" in "".join(
             staged.view("code").document.row(i).text for i in range(len(staged.view("code").document))
         )
         assert staged.app.session.shown is not None

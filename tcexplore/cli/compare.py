@@ -12,6 +12,7 @@ from tcexplore.cli.target import BadFileError
 from tcexplore.session.cell import Cell
 from tcexplore.study.matrix import UNKNOWN, cells, plan
 from tcexplore.study.runs import Runs
+from tcexplore.study.scratch import scratch
 from tcexplore.words.configuration import said
 
 
@@ -24,10 +25,11 @@ def compare(request: Request) -> int:
         jobs = plan(job, machine, wanted.modes, wanted.backends, wanted.dynamic)
         number = 0
         say(_at(0, jobs))
-        async for cell in cells(jobs, runs, request.timeout):
-            number += 1
-            say(_at(number, jobs))
-            yield cell
+        async with scratch(runs, "compare") as folder:
+            async for cell in cells(jobs, runs, request.timeout, folder):
+                number += 1
+                say(_at(number, jobs))
+                yield cell
 
     try:
         found = study(request, going)

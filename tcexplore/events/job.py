@@ -73,6 +73,8 @@ class Job:
     caches: str = ""
     """A folder for torch's compile caches, all of which are used then. Empty leaves them where torch has them, those
     that would hide the compile switched off."""
+    cache_dir: str = ""
+    """A folder for compiled kernels in the place of torch's own; the caches that would hide the compile stay off."""
     save_artifacts: str = ""
     """A file to write torch's portable compile artifacts to, once everything is compiled; empty for none."""
     load_artifacts: str = ""

@@ -43,3 +43,13 @@ class Cell:
     def peak(self) -> int | None:
         """Bytes that compiled takes at the peak of a call."""
         return self.run.memory.compiled_peak if self.run.memory else None
+
+
+def faster(cell: Cell) -> bool:
+    """Whether compiled is faster than eager, and gives its result."""
+    return cell.run.timing is not None and cell.run.timing.verdict == "faster" and not cell.summary.wrong
+
+
+def undecided(cell: Cell) -> bool:
+    """Whether it is not known if compiled is faster."""
+    return cell.run.timing is not None and cell.run.timing.verdict in ("undecided", "measuring")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tcexplore.session.cell import Cell
+from tcexplore.session.cell import Cell, faster
 
 STATIC, DYNAMIC = "static", "dynamic"
 WALKS = {"auto": None, "dynamic": True}
@@ -50,19 +50,20 @@ class Sweep:
         return walk is not None and any(again.limit_hit for again in walk.run.recompiles)
 
     def helps_from(self, form: str) -> int | None:
-        """The smallest size from which on compiling is faster at every size that was run; None where there is none."""
-        cells = ((size, self.at(form, size)) for size in sorted(self.sizes, reverse=True))
-        return _from((size, cell) for size, cell in cells if cell is not None)
+        """The smallest size from which on compiling is faster, and right, at every size that was run; None where there
+        is none."""
+        helps = None
+        for size in sorted(self.sizes, reverse=True):
+            cell = self.at(form, size)
+            if cell is not None and not faster(cell):
+                break
+            helps = size if cell is not None else helps
+        return helps
+
+    def sizes_where(self, form: str, holds: Callable[[Cell], bool]) -> tuple[int, ...]:
+        """The sizes whose run in that form is one of which `holds` is true."""
+        return tuple(size for size in self.sizes if (cell := self.at(form, size)) is not None and holds(cell))
 
     def run_at(self, form: str) -> int:
         """At how many of the sizes that form was run."""
         return sum(self.at(form, size) is not None for size in self.sizes)
-
-
-def _from(cells: Iterable[tuple[int, Cell]]) -> int | None:
-    helps = None
-    for size, cell in cells:
-        if cell.run.timing is None or cell.run.timing.verdict != "faster":
-            break
-        helps = size
-    return helps

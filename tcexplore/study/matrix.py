@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -43,7 +44,12 @@ UNKNOWN = Standby(torch="", python="", device="cpu", seconds=0.0, modes=("defaul
 """Where no worker got ready: one cell is tried, and says why."""
 
 
-async def cells(jobs: Iterable[Job], runs: Runs, within: float) -> AsyncIterator[Cell]:
-    """Each cell as it is finished; one that fails or takes more than `within` seconds says so, the rest goes on."""
+async def cells(jobs: Iterable[Job], runs: Runs, within: float, folder: str) -> AsyncIterator[Cell]:
+    """Each cell as it is finished; one that fails or takes more than `within` seconds says so, the rest goes on.
+
+    None finds the kernels that another one compiled: each has a folder of its own for them in `folder`.
+    """
     for job in jobs:
-        yield Cell((await runs.run(job, within)).snapshot)
+        config = job.config
+        own = os.path.join(folder, f"{config.backend}-{config.mode}-{config.dynamic}")
+        yield Cell((await runs.run(replace(job, cache_dir=own), within)).snapshot)

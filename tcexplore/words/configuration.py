@@ -11,3 +11,13 @@ def said(config: Config) -> str:
     """`inductor, max-autotune, dynamic false`."""
     fusion = "" if config.fuse else ", no fusion"
     return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}"
+
+
+def as_call(config: Config) -> str:
+    """`torch.compile(…, mode="max-autotune", dynamic=False)`: what one writes to get it."""
+    given = [
+        f'backend="{config.backend}"' if config.backend != "inductor" else "",
+        f'mode="{config.mode}"' if config.mode != "default" else "",
+        f"dynamic={config.dynamic}" if config.dynamic is not None else "",
+    ]
+    return f"torch.compile({', '.join(['…', *filter(None, given)])})"

@@ -29,3 +29,8 @@ def duration(seconds: float) -> str:
     value = seconds / scale
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:.{decimals}f} {unit}"
+
+
+def rounded(number: int) -> str:
+    """Three figures of a number that has no more to it: `12,300`."""
+    return f"{round(number, -max(0, len(str(number)) - 3)):,}"

@@ -6,7 +6,7 @@ from tcexplore.events import TimingEstimate
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 from tcexplore.session.payback import Payback, payback
-from tcexplore.words.quantities import duration
+from tcexplore.words.quantities import duration, rounded
 
 
 def advice(snapshot: Snapshot, calls: int | None = None) -> str:
@@ -36,7 +36,7 @@ def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None
 def _at_any_number(found: Payback, calls: int) -> str:
     saved = f"saves {duration(found.saved_us.value / 1e6)} a call{_mean(calls)}"
     why = f"that costs {duration(found.compile_s)} and {saved}"
-    return f"Compile it if it is called more than about {_rounded(found.break_even or 0)} times: {why}."
+    return f"Compile it if it is called more than about {rounded(found.break_even or 0)} times: {why}."
 
 
 def _mean(calls: int) -> str:
@@ -46,15 +46,9 @@ def _mean(calls: int) -> str:
 
 def _at(found: Payback, calls: int) -> str:
     net = found.net_seconds(calls)
-    pays = f"compiling pays for itself after about {_rounded(found.break_even or 0)}"
+    pays = f"compiling pays for itself after about {rounded(found.break_even or 0)}"
     if net.low > 0:
         return f"Compile it: over {calls:,} calls that wins {duration(net.value)}; {pays}."
     if net.high < 0:
         return f"Leave it eager for {calls:,} calls: that would lose {duration(-net.value)}; {pays}."
     return f"For {calls:,} calls it makes no difference that can be told; {pays}."
-
-
-def _rounded(count: int) -> str:
-    """Three figures of a number that has no more to it."""
-    digits = max(0, len(str(count)) - 3)
-    return f"{round(count, -digits):,}"

@@ -4,38 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore.events import TimingEstimate
+from tcexplore.session.cell import faster, undecided
 from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
+from tcexplore.words.accuracy import sentence
+from tcexplore.words.busy import uneven
 
 BAR = 40
 """Columns of the longest bar."""
+
+
+FAILED = "✖ "
+"""What a sentence about something wrong begins with."""
 
 
 def conclusions(swept: Sweep) -> Iterator[str]:
     """From which size on compiling helps, which sizes were compiled again, what failed."""
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.cell.run.timing for step in swept.steps):
-            size = swept.helps_from(form)
-            done, of = swept.run_at(form), len(swept.sizes)
-            far = "" if done == of else f", as far as is known at {done} of {of} sizes"
-            said = f"compiling helps from size {size} on" if size else "no size from which on compiling helps"
-            yield f"{form}: {said}{far}"
+            yield f"{form}: {_helps(swept, form)}"
     for form in WALKS:
         if swept.walk(form) is not None:
             yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"
     for step in swept.steps:
+        at = f"{step.form}, {f'size {step.size}' if step.size else 'all sizes in turn'}"
         if step.cell.why:
-            at = f"size {step.size}" if step.size else "all sizes in turn"
-            yield f"✖ {step.form}, {at}: {step.cell.why}"
+            yield f"{FAILED}{at}: {step.cell.why}"
+        elif step.cell.run.accuracy is not None and step.cell.summary.wrong:
+            yield f"{FAILED}{at}: {sentence(step.cell.run.accuracy)}"
+    for size in swept.sizes:
+        if warning := uneven(filter(None, (swept.at(STATIC, size), swept.at(DYNAMIC, size))), f" at size {size}"):
+            yield warning
+            return
+
+
+def _helps(swept: Sweep, form: str) -> str:
+    """From which size on compiling helps, or at which; what is not known is said to be so."""
+    size, some, unknown = swept.helps_from(form), swept.sizes_where(form, faster), swept.sizes_where(form, undecided)
+    if size is not None:
+        said = f"compiling helps from size {size} on"
+    elif some:
+        said = f"compiling helps at size {_listed(some)}, and not at every larger one"
+    else:
+        said = "compiling helps at no size" + (" as far as is known" if unknown else "")
+    open_at = f"; too noisy to tell at size {_listed(unknown)}" if unknown else ""
+    done, of = swept.run_at(form), len(swept.sizes)
+    return said + open_at + ("" if done == of else f", as far as is known at {done} of {of} sizes")
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sizes))
 
 
 def _walked(swept: Sweep, form: str) -> str:
     again = swept.compiled_at(form)[1:]
     limit = "; the recompile limit was reached, the rest ran eagerly" if swept.limit_hit(form) else ""
-    return (f"compiled again at size {', '.join(map(str, again))}" if again else "never compiled again") + limit
+    return (f"compiled again at size {_listed(again)}" if again else "never compiled again") + limit
 
 
-def bar(speedup: float, longest: float, columns: int = BAR) -> str:
-    """A speed-up as a bar of so many columns for the `longest`, with a line at 1×."""
-    filled, one = round(columns * speedup / longest), round(columns / longest)
-    cells = ["█" if column < filled else " " for column in range(columns)]
+def bar(timing: TimingEstimate, longest: float, columns: int = BAR) -> str:
+    """A speed-up as a bar of so many columns for the `longest`, with a line at 1×; shaded where it is undecided."""
+    filled, one = round(columns * timing.speedup / longest), round(columns / longest)
+    full = "█" if timing.verdict in ("faster", "slower", "no difference") else "░"
+    cells = [full if column < filled else " " for column in range(columns)]
     return "".join([*cells[:one], "│", *cells[one:]])

@@ -86,7 +86,7 @@ class Run:
         # A local module may change twice within the one second that a .pyc file can tell apart.
         sys.dont_write_bytecode = True
         self._beside.get_ready()
-        settings.apply(self.job.config, self._threads, self.emit, self.job.caches)
+        settings.apply(self.job, self._threads, self.emit)
         trace = self._trace = install_all(self._hooks, self.project)
         phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now(), self._clock)
         self._beside.install(self._hooks, self.project)

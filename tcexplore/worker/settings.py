@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import Config, FactMissing
+from tcexplore.events import FactMissing, Job
 from tcexplore.worker import torch_log
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
@@ -25,23 +25,21 @@ CACHES = tuple((module, option, True, fact) for module, option, value, fact in O
 """The same for a run that is to use torch's caches."""
 
 
-def apply(config: Config, threads: int, emit: Emit, caches: str = "") -> None:
-    """Set what `config` asks for; `threads` is the machine's own number of threads, `caches` as in `Job`."""
+def apply(job: Job, threads: int, emit: Emit) -> None:
+    """Set what `job` asks for; `threads` is the machine's own number of threads."""
+    config = job.config
     torch.set_num_threads(config.threads or threads)
     seed(config.seed)
     torch_log.indent_continued_lines()
     set_options(emit)
-    if caches:
-        _use_caches(caches, emit)
+    if job.caches:
+        for option in CACHES:
+            _set(*option, emit)
+    if folder := job.caches or job.cache_dir:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
     if not config.fuse:
         _set("torch._inductor.config", "max_fusion_size", 1, "Inductor without fusion", emit)
-
-
-def _use_caches(folder: str, emit: Emit) -> None:
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-    for option in CACHES:
-        _set(*option, emit)
 
 
 def seed(value: int) -> None:

@@ -41,7 +41,8 @@ def good(_: ev.Job) -> list[ev.Event]:
 def test_compare_prints_a_row_for_each_cell(study: Study, capsys: pytest.CaptureFixture[str]):
     assert study(good, "compare", "model.py", "--modes", "default", "--dynamic", "false") == 0
     out, err = capsys.readouterr()
-    assert out.count("1.50×") == 3
+    assert out.count("1.50× ▲") == 3
+    assert "Use torch.compile(…" in out
     assert err == ""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 from tcexplore import events as ev
 from tcexplore.report.json_sweep import sweep as fields
 from tcexplore.report.text.sweep import print_sweep
-from tcexplore.session.sweep import Sweep
+from tcexplore.session.cell import Cell
+from tcexplore.session.sweep import Step, Sweep
 from tcexplore.study.runs import Runs
 from tcexplore.study.sweep import plan, steps
 from tcexplore.words.sweep import conclusions
@@ -56,7 +58,7 @@ async def test_the_sweep_as_text_and_as_json():
         "all sizes in turn, dynamic auto: compiled again at size 8, 64",
         "all sizes in turn, dynamic true: compiled again at size 8",
         "✖ dynamic, size 64: InductorError: lowering failed",
-        "64  static   ████████████████████│████████████████████  2.00×",
+        "64  static   ████████████████████│████████████████████  2.00× ▲",
     ):
         assert said in text, text
     whole = fields(found, MACHINE, stopped=False)
@@ -75,3 +77,32 @@ def test_a_sweep_that_was_stopped_says_what_it_has():
     page = StringIO()
     print_sweep(Sweep(0, SIZES, ()), MACHINE, stopped=True, stream=page)
     assert page.getvalue() == "stopped before the first run was done\n"
+
+
+async def test_a_size_where_nothing_is_known_or_the_result_is_wrong_is_no_size_that_helps():
+    whole = await swept()
+    noisy = timed(1.19, verdict="undecided")
+    wrong = ev.Accuracy(verdict="wrong", worst="output 0", calls=1, of=1)
+
+    def again(step: Step) -> Step:
+        if (step.form, step.size) == ("static", 64):
+            return replace(step, cell=Cell(step.cell.run.apply(replace(noisy, run=step.cell.run.run))))
+        if (step.form, step.size) == ("static", 8):
+            return replace(step, cell=Cell(step.cell.run.apply(replace(wrong, run=step.cell.run.run))))
+        return step
+
+    found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
+    assert found[0] == "static: compiling helps at no size as far as is known; too noisy to tell at size 64"
+    assert "✖ static, size 8: compiled gives something else than eager, most of all in output 0" in found
+
+
+async def test_a_size_that_helps_below_one_that_does_not_is_named():
+    whole = await swept()
+
+    def again(step: Step) -> Step:
+        slow = (step.form, step.size) == ("static", 64)
+        worse = replace(timed(0.9, eager_us=900.0), run=step.cell.run.run)
+        return replace(step, cell=Cell(step.cell.run.apply(worse))) if slow else step
+
+    found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
+    assert found[0] == "static: compiling helps at size 8, and not at every larger one"

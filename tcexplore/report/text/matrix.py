@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console, RenderableType
@@ -16,8 +16,10 @@ from tcexplore.report.text.verdict import VERDICTS
 from tcexplore.session.cell import Cell
 from tcexplore.words.accuracy import error
 from tcexplore.words.configuration import DYNAMIC, said
+from tcexplore.words.matrix import FAILED, conclusions, eager_peak
 from tcexplore.words.paths import shown
 from tcexplore.words.quantities import count, duration, size
+from tcexplore.words.verdicts import LEGEND, marked
 
 HEAD = (
     "backend", "mode", "dynamic", "compile", "first call", "eager", "compiled", "speed-up", "95 % interval", "peak",
@@ -28,7 +30,7 @@ HEAD = (
 def print_matrix(
     cells: Sequence[Cell], machine: ev.Standby | None, *, stopped: bool = False, stream: TextIO | None = None
 ) -> None:
-    """Print a row for each cell, what could not be run below."""
+    """Print a row for each cell, below them what follows and what could not be run."""
     good = [cell for cell in cells if not cell.why]
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     if cells:
@@ -36,7 +38,9 @@ def print_matrix(
         console.print(Text(f"{shown(cells[0].run.file)}{on}", "bold"), soft_wrap=True)
     if good:
         print_table(console, HEAD, [_row(cell) for cell in good], left=3)
-    console.print(*_below(cells, good, stopped), sep="\n")
+    below = [*_below(cells, good), *([_stopped(cells)] if stopped else [])]
+    if below:
+        console.print(*below, sep="\n")
 
 
 def _row(cell: Cell) -> list[str | Text]:
@@ -48,7 +52,7 @@ def _row(cell: Cell) -> list[str | Text]:
         _seconds(cell.compile_s), _seconds(cell.first_call_s),
         _seconds(timing.eager_us / 1e6 if timing else None),
         _seconds(timing.compiled_us / 1e6 if timing else None),
-        Text(f"{timing.speedup:.2f}×", VERDICTS.get(timing.verdict, "")) if timing else "",
+        Text(marked(timing), VERDICTS.get(timing.verdict, "")) if timing else "",
         f"[{timing.low:.2f}, {timing.high:.2f}]" if timing else "",
         "" if cell.peak is None else size(cell.peak),
         Text(off, STYLES.get(accuracy.verdict, "yellow")) if accuracy else "",
@@ -64,14 +68,16 @@ def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _below(cells: Sequence[Cell], good: Sequence[Cell], stopped: bool) -> Iterable[RenderableType]:
+def _below(cells: Sequence[Cell], good: Sequence[Cell]) -> Iterator[RenderableType]:
+    if good:
+        yield indented(" · ".join(filter(None, [LEGEND, "kernels: own+extern", eager_peak(good)])), "dim", by=0)
+        yield Text()
+    for line in conclusions(cells):
+        yield indented(line, "bold red" if line.startswith(FAILED) else "bold", by=0)
     for cell in cells:
         if cell.why:
-            yield indented(Text.assemble(("✖ ", "red"), (said(cell.run.config), "bold"), f": {cell.why}"), by=0)
-    if good:
-        yield indented("speed-up in green or red where it stands out from the noise; kernels: own+extern", "dim", by=0)
-        wrong = [said(cell.run.config) for cell in good if cell.run.accuracy and cell.run.accuracy.verdict == "wrong"]
-        if wrong:
-            yield indented(f"another result than eager: {'; '.join(wrong)}", "bold red", by=0)
-    if stopped:
-        yield indented(f"stopped after {count(len(cells), 'run')}", "yellow", by=0)
+            yield indented(Text.assemble((FAILED, "red"), (said(cell.run.config), "bold"), f": {cell.why}"), by=0)
+
+
+def _stopped(cells: Sequence[Cell]) -> RenderableType:
+    return indented(f"stopped after {count(len(cells), 'run')}", "yellow", by=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
@@ -16,7 +16,8 @@ from tcexplore.session.cell import Cell
 from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
 from tcexplore.words.paths import shown
 from tcexplore.words.quantities import count, duration
-from tcexplore.words.sweep import bar, conclusions
+from tcexplore.words.sweep import FAILED, bar, conclusions
+from tcexplore.words.verdicts import LEGEND, marked
 
 HEAD = (
     "size", "eager", "static", "speed-up", "95 % interval", "dynamic", "speed-up", "95 % interval", "compiled anew",
@@ -36,10 +37,14 @@ def print_sweep(
     console.print(Text(title, "bold"), soft_wrap=True)
     print_table(console, HEAD, [_row(swept, size) for size in swept.sizes])
     if bars := list(_bars(swept)):
-        console.print(Text(), Text("speed-up over eager; the line is 1×", "dim"), *bars, sep="\n")
-    console.print(Text(), *(indented(line, by=0) for line in conclusions(swept)), sep="\n")
+        console.print(Text(), Text(f"speed-up over eager; the line is 1×; {LEGEND}", "dim"), *bars, sep="\n")
+    console.print(Text(), *(_conclusion(line) for line in conclusions(swept)), sep="\n")
     if stopped:
         console.print(Text(f"stopped after {count(len(swept.steps), 'run')}", "yellow"))
+
+
+def _conclusion(line: str) -> RenderableType:
+    return indented(line, "bold red" if line.startswith(FAILED) else "bold", by=0)
 
 
 def _row(swept: Sweep, size: int) -> list[str | Text]:
@@ -56,19 +61,20 @@ def _figures(cell: Cell | None) -> tuple[str | Text, str | Text, str]:
     timing = cell.run.timing
     if timing is None:
         return Text("failed" if cell.why else "not timed", "red" if cell.why else "dim"), "", ""
-    speedup = Text(f"{timing.speedup:.2f}×", VERDICTS.get(timing.verdict, ""))
+    speedup = Text(marked(timing), VERDICTS.get(timing.verdict, ""))
     return duration(timing.compiled_us / 1e6), speedup, f"[{timing.low:.2f}, {timing.high:.2f}]"
 
 
 def _bars(swept: Sweep) -> Iterator[Text]:
     found = {
-        (size, form): cell.run.timing.speedup
+        (size, form): cell.run.timing
         for size in swept.sizes
         for form in (STATIC, DYNAMIC)
         if (cell := swept.at(form, size)) and cell.run.timing
     }
-    longest = max([1.0, *found.values()])
+    longest = max([1.0, *(timing.speedup for timing in found.values())])
     wide = max(len(str(size)) for size in swept.sizes)
-    for (size, form), speedup in found.items():
+    for (size, form), timing in found.items():
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
-        yield Text(f"{name:>{wide}}  {form:<7}  {bar(speedup, longest)}  {speedup:.2f}×")
+        drawn = f"{bar(timing, longest)}  {marked(timing)}"
+        yield Text.assemble(f"{name:>{wide}}  {form:<7}  ", (drawn, VERDICTS.get(timing.verdict, "")))

@@ -17,7 +17,9 @@ from tcexplore.ui.documents.results import STYLES
 from tcexplore.ui.text_document import Text
 from tcexplore.words.accuracy import error
 from tcexplore.words.configuration import DYNAMIC, said
+from tcexplore.words.matrix import FAILED, conclusions, eager_peak
 from tcexplore.words.quantities import count, duration, size
+from tcexplore.words.verdicts import LEGEND, marked
 
 HEAD = (
     "backend", "mode", "dynamic", "speed-up", "95 % interval", "compiled", "compile", "first call", "peak", "off by",
@@ -62,7 +64,7 @@ def matrix(
         *_conclusions(found, bool(waiting), width),
         *_reasons(found, width),
         *_others(others, width),
-        *_keys(order, width),
+        *_keys(found, order, width),
     ]
     return Text("", (*table, *below))
 
@@ -80,7 +82,7 @@ def _row(cell: Cell) -> list[Shown]:
     off = "" if cell.max_abs is None else error(cell.max_abs)
     return [
         *_named(config),
-        (Span(f"{timing.speedup:.2f}×", _verdict(timing.verdict)),) if timing else (Span("not timed", "muted"),),
+        (Span(marked(timing), _verdict(timing.verdict)),) if timing else (Span("not timed", "muted"),),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(cell.compile_s),
@@ -111,35 +113,16 @@ def _to_come(config: Config, *, running: bool) -> list[Shown]:
 
 
 def _conclusions(found: Sequence[Cell], more: bool, width: int) -> Iterator[Row]:
-    timed = [cell for cell in found if cell.run.timing is not None and cell.run.timing.verdict == "faster"]
-    wrong = [said(cell.run.config) for cell in found if cell.run.accuracy and cell.run.accuracy.verdict == "wrong"]
-    if timed:
-        yield BLANK
-        yield from wrapped(_best(timed), width, "strong")
-    elif found and not more:
-        yield BLANK
-        yield from wrapped("None is faster than eager beyond the noise.", width, "strong")
-    if wrong:
-        yield from wrapped(f"another result than eager: {'; '.join(wrong)}", width, "slower")
-
-
-def _best(timed: Sequence[Cell]) -> str:
-    """The fastest, and which others its interval does not tell it apart from."""
-    ordered = sorted(timed, key=lambda cell: -_speedup(cell))
-    low = ordered[0].run.timing.low if ordered[0].run.timing else 0.0
-    level = [said(c.run.config) for c in ordered[1:] if c.run.timing and c.run.timing.high > low]
-    text = f"Fastest against plain eager: backend {said(ordered[0].run.config)}, {_speedup(ordered[0]):.2f}×."
-    return text + (f" Not to be told apart from it: {'; '.join(level)}." if level else "")
-
-
-def _speedup(cell: Cell) -> float:
-    return cell.run.timing.speedup if cell.run.timing else 0.0
+    for index, line in enumerate(conclusions(found, more=more)):
+        if not index:
+            yield BLANK
+        yield from wrapped(line, width, "error" if line.startswith(FAILED) else "strong" if not index else "")
 
 
 def _reasons(found: Sequence[Cell], width: int) -> Iterator[Row]:
     for cell in found:
         if cell.why:
-            yield from wrapped(f"{said(cell.run.config)}: {cell.why}", width, "error", lead="✖ ")
+            yield from wrapped(f"{said(cell.run.config)}: {cell.why}", width, "error", lead=FAILED)
 
 
 def _others(others: Sequence[str], width: int) -> Iterator[Row]:
@@ -150,8 +133,9 @@ def _others(others: Sequence[str], width: int) -> Iterator[Row]:
             yield row(("   + ", "key"), name, links=(Link("backend", "", name),))
 
 
-def _keys(order: Order, width: int) -> Iterator[Row]:
+def _keys(found: Sequence[Cell], order: Order, width: int) -> Iterator[Row]:
     yield BLANK
     told = "in the order of the runs" if order is ORDERS[0] else f"sorted by {order.name}"
-    yield from wrapped(f"{told} · speed-up in green or red where it stands out from the noise", width, "muted")
-    yield from wrapped("kernels: own+extern · enter on a row runs your file that way", width, "muted")
+    legend = [LEGEND, "kernels: own+extern", eager_peak(found), told]
+    yield from wrapped(" · ".join(filter(None, legend)), width, "muted")
+    yield from wrapped("enter on a row runs your file that way", width, "muted")

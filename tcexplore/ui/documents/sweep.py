@@ -13,7 +13,8 @@ from tcexplore.ui.documents.columns import columns
 from tcexplore.ui.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.ui.text_document import Text
 from tcexplore.words.quantities import duration
-from tcexplore.words.sweep import BAR, bar, conclusions
+from tcexplore.words.sweep import BAR, FAILED, bar, conclusions
+from tcexplore.words.verdicts import LEGEND, marked
 
 HEAD = (
     "size", "eager", "static", "speed-up", "95 % interval", "dynamic", "speed-up", "95 % interval", "compiled anew",
@@ -55,7 +56,7 @@ def _figures(cell: Cell | None, *, running: bool) -> tuple[Shown, Shown, Shown]:
     timing = cell.run.timing
     if timing is None:
         return (Span("✖ failed", "error") if cell.why else Span("not timed", "muted"),), (), ()
-    speedup = Span(f"{timing.speedup:.2f}×", STYLES.get(timing.verdict, "muted"))
+    speedup = Span(marked(timing), STYLES.get(timing.verdict, "muted"))
     return (
         (Span(duration(timing.compiled_us / 1e6)),),
         (speedup,),
@@ -74,20 +75,19 @@ def _plot(swept: Sweep, width: int) -> Iterator[Row]:
         return
     longest = max(1.0, *(timing.speedup for timing in found.values()))
     wide = max(len(str(size)) for size in swept.sizes)
-    room = max(10, min(BAR, width - wide - 22))
+    room = max(10, min(BAR, width - wide - 24))
     yield BLANK
     yield heading("Speed-up over eager", "the line is 1×")
+    yield from wrapped(LEGEND, width, "muted")
     for (size, form), timing in found.items():
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
         style = STYLES.get(timing.verdict, "muted")
-        drawn = (bar(timing.speedup, longest, room), style)
-        yield row(
-            (f" {name:>{wide}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, (f"  {timing.speedup:.2f}×", style)
-        )
+        drawn = (bar(timing, longest, room), style)
+        yield row((f" {name:>{wide}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, (f"  {marked(timing)}", style))
 
 
 def _follows(swept: Sweep, width: int) -> Iterator[Row]:
     for index, said in enumerate(conclusions(swept)):
         if not index:
             yield BLANK
-        yield from wrapped(said, width, "error" if said.startswith("✖") else "strong")
+        yield from wrapped(said, width, "error" if said.startswith(FAILED) else "strong")

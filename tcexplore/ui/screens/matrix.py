@@ -10,6 +10,7 @@ from tcexplore.session.cell import Cell
 from tcexplore.study.job import EACH_TIMEOUT
 from tcexplore.study.matrix import UNKNOWN, cells, plan
 from tcexplore.study.runs import Going, Runs, Say
+from tcexplore.study.scratch import scratch
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.document import Document
 from tcexplore.ui.messages import RowEntered
@@ -36,13 +37,14 @@ class MatrixScreen(StudyScreen[Cell]):
             if not study.planned:
                 study.planned = list(plan(job, await runs.machine(EACH_TIMEOUT) or UNKNOWN))
             number = len(study.found)
-            # The plan may grow meanwhile.
-            while number < len(study.planned):
-                planned = study.planned[number]
-                number += 1
-                say(f"{number} of {len(study.planned)}: {said(planned.config)}")
-                async for cell in cells([planned], runs, EACH_TIMEOUT):
-                    yield cell
+            async with scratch(runs, "compare") as folder:
+                # The plan may grow meanwhile.
+                while number < len(study.planned):
+                    planned = study.planned[number]
+                    number += 1
+                    say(f"{number} of {len(study.planned)}: {said(planned.config)}")
+                    async for cell in cells([planned], runs, EACH_TIMEOUT, folder):
+                        yield cell
 
         return going
 

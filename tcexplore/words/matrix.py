@@ -1,0 +1,76 @@
+"""What follows from a matrix, in sentences: which mode to use, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tcexplore.session.cell import Cell, undecided
+from tcexplore.session.choice import Choice, choice, wrong
+from tcexplore.session.economics import economics
+from tcexplore.words.busy import uneven
+from tcexplore.words.configuration import as_call, said
+from tcexplore.words.quantities import count, duration, rounded, size
+
+FAILED = "✖ "
+"""What a sentence about something wrong begins with."""
+
+
+def conclusions(cells: Sequence[Cell], *, more: bool = False) -> Iterator[str]:
+    """The answer first; `more` tells that cells are still to come."""
+    good = [cell for cell in cells if not cell.why]
+    found = choice(good)
+    if found is not None:
+        yield _take(found, more=more)
+        yield from _beside(found)
+    elif good and not more:
+        yield _leave(good)
+    if bad := wrong(good):
+        yield f"{FAILED}another result than eager, however fast: {_named(bad)}"
+    if warning := uneven(good):
+        yield warning
+
+
+def eager_peak(cells: Sequence[Cell]) -> str:
+    """`peak: eager's is 1.0 MiB`; empty where it was not measured."""
+    peaks = [cell.run.memory.eager_peak for cell in cells if cell.run.memory]
+    known = [peak for peak in peaks if peak is not None]
+    return f"peak: eager's is {size(max(known))}" if known else ""
+
+
+def _take(found: Choice, *, more: bool) -> str:
+    timing, costs = found.take.run.timing, economics(found.take.run)
+    assert timing is not None
+    so_far = "So far: use" if more else "Use"
+    figures = f"{timing.speedup:.2f}× eager's speed [{timing.low:.2f}, {timing.high:.2f}]"
+    after = costs.break_even_calls
+    pays = "" if after is None else f"; its compile pays for itself after about {rounded(after)} calls"
+    return f"{so_far} {as_call(found.take.run.config)}: {figures}{pays}."
+
+
+def _beside(found: Choice) -> Iterator[str]:
+    if found.level:
+        soonest = found.take.compile_s
+        why = "" if soonest is None else f" Of these it compiles soonest, in {duration(soonest)}."
+        yield f"Not to be told apart from it: {_named(found.level)}.{why}"
+    if found.varying is not None and found.varying.run.timing is not None:
+        faster = f"{found.varying.run.timing.speedup:.2f}×"
+        yield f"It compiles again for each new size; one program for many: {said(found.varying.run.config)}, {faster}."
+
+
+def _leave(good: Sequence[Cell]) -> str:
+    timed = [cell for cell in good if cell.run.timing]
+    unknown = [cell for cell in timed if undecided(cell)]
+    if not timed:
+        return "Nothing was timed, so none can be recommended."
+    if not unknown:
+        return "Leave it eager: none is faster beyond the noise."
+    rest = len(timed) - len(unknown)
+    others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
+    return (
+        f"None can be recommended: of {count(len(timed), 'run')} {len(unknown)} could not be told from the noise"
+        f"{others}. A quieter machine tells more."
+    )
+
+
+def _named(cells: Sequence[Cell]) -> str:
+    return "; ".join(said(cell.run.config) for cell in cells)

@@ -60,10 +60,10 @@ DARK = {
     "badge.break": "bold #240808 on #ff7a76",
     "badge.warn": "bold #241a04 on #f2c14e",
     "badge.muted": "bold #e6e9ef on #343b47",
-    "lit": "bold on #22304a",
+    "lit": "bold on #1f2c4a",
     "match": "underline on #4b4014",
     "match.current": "bold #14110a on #f2c14e",
-    "cursor": "on #2c3442",
+    "cursor": "on #3a3f47",
     **_kernels(
         ("#87bafd", "#eea65b", "#5cd1a3", "#db9de9", "#cab952", "#39cbe9",
          "#d57db0", "#84ae57", "#9792e9", "#08b6af", "#c29733", "#b189dd"), "#0d1014 on"
@@ -117,7 +117,7 @@ LIGHT = {
     "lit": "bold on #d8e6fa",
     "match": "underline on #f6e7ae",
     "match.current": "bold #ffffff on #8a5a00",
-    "cursor": "on #d3d8e1",
+    "cursor": "on #c9cdd4",
     **_kernels(
         ("#2863ab", "#8d5406", "#007654", "#834791", "#716400", "#0e6f81",
          "#7b285d", "#375800", "#483e90", "#085955", "#624902", "#5e3685"), "#ffffff on"

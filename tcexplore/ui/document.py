@@ -5,6 +5,7 @@ Documents are pure: built from a `Snapshot`, without textual, and cheap to make;
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -12,7 +13,7 @@ from tcexplore.events import Location
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
 
-__all__ = ["Builder", "Document", "Link", "Row", "Span", "start"]
+__all__ = ["Builder", "Chapter", "Document", "Link", "Row", "Span", "chapters", "start"]
 
 
 class Span(NamedTuple):
@@ -29,7 +30,8 @@ class Row:
     `links` say what the row stands for: the first one's kind is what the row is (a row of the graph is a `node`), more
     of that kind may follow, and then links to other things, which enter follows. A row is lit when one of its own kind
     is on the chain through the selection (`session/links.py`). `location` is where `e` opens the editor; `fold` names
-    the group that enter opens or closes on this row; `copy` is what `y` copies where that differs from the text.
+    the group that enter opens or closes on this row; `copy` is what `y` copies where that differs from the text;
+    `leads` names the group of the same document that enter goes to.
     """
 
     spans: tuple[Span, ...]
@@ -37,6 +39,7 @@ class Row:
     location: Location | None = None
     fold: str | None = None
     copy: str | None = None
+    leads: str | None = None
 
     @property
     def text(self) -> str:
@@ -54,6 +57,19 @@ class Document(Protocol):
     def row(self, index: int) -> Row:
         """The row at `index`; must be fast (a page is built on each key) and always give the same answer."""
         ...
+
+
+class Chapter(NamedTuple):
+    """A kernel's or a graph's part of a document: its first row, and what to call it."""
+
+    row: int
+    title: str
+
+
+def chapters(document: Document) -> Sequence[Chapter]:
+    """The chapters of a document, where it has any, in the order of their rows."""
+    found: Sequence[Chapter] = getattr(document, "chapters", ())
+    return found
 
 
 def start(document: Document) -> int:

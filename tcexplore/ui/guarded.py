@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcexplore.ui.document import Document, Row, Span, start
+from tcexplore.ui.document import Document, Row, Span, chapters, start
 from tcexplore.ui.text_document import message
 
 
@@ -15,6 +15,7 @@ class Guarded:
         self._document = document
         self.title = document.title
         self.start = start(document)
+        self.chapters = chapters(document)
         self._length = len(document)
 
     def __len__(self) -> int:

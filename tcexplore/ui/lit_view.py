@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from textual import work
 
-from tcexplore.ui.document import Document, Link, Row
+from tcexplore.ui.document import Document, Link, chapters
+from tcexplore.ui.hits import Hits, hits
 from tcexplore.ui.line_view import LineView
-from tcexplore.ui.scan import LinkIndex, own_links, scan
+from tcexplore.ui.messages import HitReached
+from tcexplore.ui.scan import LinkIndex, own_links
 
 
 class LitView(LineView):
@@ -15,8 +19,9 @@ class LitView(LineView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._links = LinkIndex(self.document)
-        self._steps, self._stepping = 0, False
-        """Lit rows that are still to be gone on by, or back; whether that is under way."""
+        self._steps: deque[tuple[int, bool]] = deque()
+        """Hits still to be gone on by, or back, each by itself or to another chapter; the first one is under way."""
+        self._hits: tuple[LinkIndex, frozenset[Link], Hits] | None = None
 
     def show(self, document: Document, cursor: int | None = None) -> None:
         self._links = LinkIndex(document)
@@ -67,39 +72,35 @@ class LitView(LineView):
         if found is not None and links is self._links:
             self.centre_on(found)
 
-    def next_lit(self, by: int) -> None:
-        """Put the cursor on the next lit row (`by` -1: the one before), round the end; the selection stays.
+    def next_hit(self, by: int, *, chapter: bool = False) -> None:
+        """Put the cursor on the next hit (`by` -1: the one before), or the first one of the next kernel or graph, round
+        the end; the selection stays.
 
-        A key that is held down waits for the row that is being looked for.
+        A key that is held down waits until the document has been read.
         """
-        self._steps += by
-        if not self._stepping:
-            self._stepping = True
+        self._steps.append((by, chapter))
+        if len(self._steps) == 1:
             self._step()
 
     @work(group="steps", exit_on_error=False)
     async def _step(self) -> None:
         try:
             while self._steps:
-                by = 1 if self._steps > 0 else -1
-                found = await self._beside(by)
-                if found is None:
-                    return
-                self.centre_on(found)
-                self._steps -= by
+                by, chapter = self._steps[0]
+                found = await self._found()
+                row = found.beside(self.cursor, by, chapter=chapter)
+                if row is not None:
+                    self.centre_on(row)
+                self.post_message(HitReached("" if row is None else found.words(row)))
+                self._steps.popleft()
         finally:
-            self._steps, self._stepping = 0, False
+            self._steps.clear()
 
-    async def _beside(self, by: int) -> int | None:
-        """The lit row next to the cursor in one direction."""
-        length, here = len(self.document), self.cursor
-        found: list[int] = []
-
-        def visit(index: int, row: Row) -> bool:
-            if self._is_lit(row):
-                found.append(index)
-            return bool(found)
-
-        round_the_end = range(here + by, here + by * length, by) if self.lit else ()
-        await scan(self.document, (index % length for index in round_the_end), visit)
-        return found[0] if found else None
+    async def _found(self) -> Hits:
+        """The hits of what is lit; kept until something else is lit, or another document shown."""
+        links, lit = self._links, self.lit
+        if self._hits is None or self._hits[:2] != (links, lit):
+            exact = await links.all(self._exact)
+            found = hits(await links.all(lit), exact, chapters(self.document))
+            self._hits = links, lit, found
+        return self._hits[2]

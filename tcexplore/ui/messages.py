@@ -32,6 +32,13 @@ class RowEntered(Message):
 
 
 @dataclass
+class HitReached(Message):
+    """The cursor of a pane was put on a hit of what is selected: `hit 3 of 12`; empty where the pane has none."""
+
+    words: str
+
+
+@dataclass
 class SearchCounted(Message):
     """A search in a pane got further: match `at` (1-based, 0 for none yet) of `count`; `done` when all is read."""
 

@@ -24,11 +24,11 @@ async def scan(document: Document, order: Iterable[int], visit: Callable[[int, R
 
 
 class LinkIndex:
-    """The first row of each link of a document, as far as it has been read."""
+    """The rows of each link of a document, as far as it has been read."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._first: dict[Link, int] = {}
+        self._rows: dict[Link, list[int]] = {}
         self._read = 0
 
     @property
@@ -38,7 +38,7 @@ class LinkIndex:
 
     def first(self, links: Iterable[Link]) -> int | None:
         """The first row read so far that stands for one of the links."""
-        return min((self._first[link] for link in links if link in self._first), default=None)
+        return min((self._rows[link][0] for link in links if link in self._rows), default=None)
 
     async def find(self, links: frozenset[Link]) -> int | None:
         """The first row that stands for one of the links, reading on until there is one."""
@@ -48,11 +48,18 @@ class LinkIndex:
             found = self.first(links)
         return found
 
+    async def all(self, links: Iterable[Link]) -> set[int]:
+        """Every row that stands for one of the links."""
+        await scan(
+            self._document, range(self._read, len(self._document)), lambda i, row: self._add(i, row, frozenset())
+        )
+        return {row for link in links for row in self._rows.get(link, ())}
+
     def _add(self, index: int, row: Row, wanted: frozenset[Link]) -> bool:
         self._read = index + 1
         own = own_links(row)
         for link in own:
-            self._first.setdefault(link, index)
+            self._rows.setdefault(link, []).append(index)
         return not wanted.isdisjoint(own)
 
 

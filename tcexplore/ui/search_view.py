@@ -35,9 +35,9 @@ class SearchView(LitView):
 
     def next_match(self, by: int) -> None:
         """Put the cursor on the next row with a match (`by` -1: the one before), round the end; where nothing is
-        searched for, on the next lit row."""
+        searched for, on the next hit of what is selected."""
         if self.sought is None:
-            self.next_lit(by)
+            self.next_hit(by)
         elif self.matches:
             at = bisect_right(self.matches, self.cursor) if by > 0 else bisect_left(self.matches, self.cursor) - 1
             self._go(self.matches[at % len(self.matches)])

@@ -46,7 +46,7 @@ class Selection:
     def light(self, panes: Iterable[Pane]) -> None:
         """Show the chain in these panes."""
         for pane in panes:
-            pane.view.lit = self.chain
+            pane.light(self.chain)
 
     def next_break(self, by: int, session: Session) -> bool:
         """Select the next graph break, round the end; returns whether there is one."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from tcexplore.session.trail import Position, Trail
+from tcexplore.ui.document import chapters
 from tcexplore.ui.panes.board import Board
 from tcexplore.ui.panes.pane import Pane
 from tcexplore.ui.selection import Selection
+
+_CHAIN = ("source", "graph", "code")
+"""The panes from a line of the person's to the machine's code."""
 
 
 class Walk:
@@ -28,6 +32,15 @@ class Walk:
                 return True
         return False
 
+    def into(self, name: str) -> None:
+        """Go to the chapter of the pane in view whose first row has the fold of this name."""
+        view = self._board.pane.view
+        document = view.document
+        row = next((c.row for c in chapters(document) if document.row(c.row).fold == name), None)
+        if row is not None:
+            self._trail = self._trail.leave(self._here)
+            view.centre_on(row)
+
     def back(self) -> Position | None:
         """Go to where the person followed from last; its links are to be selected again."""
         self._trail, found = self._trail.back(self._here)
@@ -44,10 +57,12 @@ class Walk:
         return Position(pane.spec.id, pane.view.cursor, pane.form.name, self._selection.links)
 
     def _others(self) -> list[Pane]:
-        """The panes behind the current one, round the end, whose rows are of a kind that is selected."""
+        """The panes behind the current one, round the end, whose rows are of a kind that is selected: first those that
+        show what became of a line, then those with what else there is to it."""
         names = list(self._board.panes)
         at = names.index(self._board.current)
-        panes = [self._board.panes[name] for name in (*names[at + 1 :], *names[:at])]
+        behind = sorted((*names[at + 1 :], *names[:at]), key=lambda name: name not in _CHAIN)
+        panes = [self._board.panes[name] for name in behind]
         kinds = {link.kind for link in self._selection.chain}
         return [pane for pane in panes if not kinds.isdisjoint(pane.form.kinds)]
 

@@ -68,3 +68,14 @@ def test_sixteen_colours_stay_readable():
                 assert downgraded[0] != downgraded[1], style_name
     assert theme.first_theme("standard") == "ansi-dark"
     assert theme.first_theme("truecolor") == "tcexplore-dark"
+
+
+@pytest.mark.parametrize("table", [DARK, LIGHT, ANSI], ids=["dark", "light", "ansi"])
+@pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
+def test_the_cursor_is_told_from_a_lit_row_in_few_colours_too(table: dict[str, str], system: ColorSystem):
+    lit, cursor = (Style.parse(table[name]) for name in ("lit", "cursor"))
+    assert _shown(lit, system) != _shown(cursor, system)
+
+
+def _shown(style: Style, system: ColorSystem) -> tuple[bool | None, object]:
+    return style.reverse, style.bgcolor.downgrade(system) if style.bgcolor else None

@@ -47,7 +47,7 @@ async def test_the_way_back_and_forward_again():
 
 async def test_going_back_brings_view_and_selection_back():
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("5", "home", "down", "enter")
+        await staged.press("5", "home", "down", "f")
         assert staged.current == "source"
         before = staged.app.main.selection.links
         await staged.press("5", "v", "1", "end", "backspace")
@@ -77,23 +77,68 @@ async def test_nowhere_to_go_is_said():
         assert "leads nowhere" in staged.said[-1]
 
 
-async def test_lit_rows_are_gone_through_where_nothing_is_searched_for():
+async def test_hits_are_gone_through_where_nothing_is_searched_for():
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        await select(staged, "F.gelu")
-        await staged.press("5", "n")
-        first = staged.view("code").cursor
-        await staged.press("n")
-        second = staged.view("code").cursor
-        assert second > first
-        await staged.press("N")
-        assert staged.view("code").cursor == first
+        await staged.press("1", "home")
+        await select(staged, "h.mean()")
         view = staged.view("code")
-        for _ in range(3):
-            view.next_lit(1)
-        view.next_lit(-1)
-        view.next_lit(-1)
+        await staged.press("5")
+        first = view.cursor
+        assert "mul+mean" in staged.row("code")
+        await staged.press("n")
+        second = view.cursor
+        assert "in_out_ptr0[" in staged.row("code")
+        assert "hit 2 of 2 in kernel 1 forward" in str(staged.pane("code").border_title)
+        await staged.press("N")
+        assert view.cursor == first
+        for by in (1, 1, 1, -1, -1):
+            view.next_hit(by)
         await staged.settle()
         assert view.cursor == second, "a key that is held down is not lost to the one behind it"
+        await staged.press("down")
+        assert "hit" not in str(staged.pane("code").border_title)
+
+
+async def test_parentheses_go_from_kernel_to_kernel():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await select(staged, ".relu()")
+        lines = staged.app.main.selection.links
+        await staged.press("5", "right_parenthesis")
+        there = staged.row("code")
+        await staged.press("right_parenthesis")
+        assert {"extern_kernels.addmm", "tmp0"} == {
+            word for word in ("extern_kernels.addmm", "tmp0") for row in (there, staged.row("code")) if word in row
+        }
+        await staged.press("left_parenthesis")
+        assert staged.row("code") == there
+        assert staged.app.main.selection.links == lines
+
+
+async def test_no_hit_to_go_to_is_said():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await select(staged, ".relu()")
+        await staged.press("3", "n")
+        assert "nothing here belongs to what is selected" in staged.said[-1]
+
+
+async def test_enter_in_the_list_of_kernels_opens_the_kernel_and_backspace_goes_back():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("5", "home", "down", "down")
+        chosen = staged.view("code").cursor
+        await staged.press("enter")
+        assert staged.row("code").startswith("▾ ▐1▌")
+        await staged.press("backspace")
+        assert staged.view("code").cursor == chosen
+
+
+async def test_what_became_of_a_line_is_followed_before_what_else_there_is_to_it():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await select(staged, "h.mean()")
+        seen = []
+        for _ in range(3):
+            await staged.press("f")
+            seen.append(staged.current)
+        assert seen == ["graph", "code", "source"], "the line has a break, too"
 
 
 async def test_the_source_opens_at_the_break():

@@ -61,16 +61,19 @@ def _compile(
 def _stage(snapshot: Snapshot, graph: AtenGraph, toggled: frozenset[str], width: int) -> Iterable[Part]:
     name = f"stage {graph.graph} {graph.stage} {graph.phase}"
     opened = name in toggled
-    yield fixed([_heading(graph, name, opened)])
+    yield fixed([_heading(graph, name, opened)], f"{graph.graph} {_called(graph)}")
     if opened:
         yield from rows(_of(snapshot, graph), toggled, places(snapshot.file), width)
 
 
 def _heading(graph: AtenGraph, name: str, opened: bool) -> Row:
-    called = graph.stage if graph.stage != "post_grad" else f"post-grad {graph.phase}"
     ops = count(sum(node.op.startswith("call_") for node in graph.nodes), "op")
     said = f"  {ops}  {STAGES.get(graph.stage, '')}"
-    return fold(name, opened, (f"{graph.graph} ", "title"), (called, "heading"), (said, "muted"), indent=0)
+    return fold(name, opened, (f"{graph.graph} ", "title"), (_called(graph), "heading"), (said, "muted"), indent=0)
+
+
+def _called(graph: AtenGraph) -> str:
+    return graph.stage if graph.stage != "post_grad" else f"post-grad {graph.phase}"
 
 
 def _of(snapshot: Snapshot, graph: AtenGraph) -> GraphOf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from tcexplore.events import Kernel, Wrapper
@@ -65,14 +66,16 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
 
     def build(index: int) -> Row:
         entry = entries[index]
-        return entry if isinstance(entry, Row) else summary(entry, known, where, number, width)
+        if isinstance(entry, Row):
+            return entry
+        return replace(summary(entry, known, where, number, width), leads=_fold(entry))
 
     return Part(len(entries), build)
 
 
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:
     """One kernel; an extern one, which has no source but its call, is folded at first."""
-    name = f"kernel {kernel.graph} {kernel.phase} {kernel.name}"
+    name = _fold(kernel)
     opened = (name in toggled) == (kernel.language == "extern")
     yield _heading(kernel, known, snapshot.file, name, opened, width)
     if opened:
@@ -101,9 +104,13 @@ def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
         yield from wrapped(f"not assembled: {failed.reason}", width, "warn", indent=3, links=own)
 
 
+def _fold(kernel: Kernel) -> str:
+    return f"kernel {kernel.graph} {kernel.phase} {kernel.name}"
+
+
 @by_identity(1024)
 def _heading(kernel: Kernel, known: Labels, file: str, name: str, opened: bool, width: int) -> Part:
-    return fixed(heading(kernel, known, places(file), name, opened, width))
+    return fixed(heading(kernel, known, places(file), name, opened, width), known.title(kernel))
 
 
 @by_identity(512)

@@ -58,7 +58,8 @@ def _order(snapshot: Snapshot, line: Line | None) -> tuple[bool, bool, str, int]
 def _line(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], rows: Lowering) -> Iterable[Part]:
     name = f"line {line[0]} {line[1]}" if line else "no line"
     opened = rows.is_open(name)
-    yield Part(1, lambda _: _heading(snapshot, line, ops, name, opened))
+    title = places(snapshot.file).words(Location(*line)) if line else "no line known"
+    yield Part(1, lambda _: _heading(snapshot, line, ops, name, opened), title)
     if opened:
         yield fixed(_ops(ops, rows))
 

@@ -40,7 +40,8 @@ def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
-            parts.append(fixed(_kernel(kernel, found.fused(kernel), known, toggled, width)))
+            fused = found.fused(kernel)
+            parts.append(fixed(_kernel(kernel, fused, known, toggled, width), known.title(kernel)))
             parts.append(fixed(_next(snapshot, apart.get(id(kernel)), known, toggled, width)))
     return Parts(_title(snapshot), parts)
 

@@ -49,7 +49,7 @@ def title(snapshot: Snapshot) -> str:
 
 def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str], width: int) -> Iterable[Part]:
     opened = f"graph {captured.graph}" not in toggled
-    yield fixed([heading(snapshot, captured, opened)])
+    yield fixed([heading(snapshot, captured, opened)], f"graph {captured.graph}")
     if opened:
         yield from rows(_of(captured, labels(snapshot)), toggled, places(snapshot.file), width)
 

@@ -114,6 +114,10 @@ class Labels:
         known = self.ops(kernel.graph, kernel.phase, kernel.nodes)
         return known or tuple(self._op(op_name(op)) for op in dict.fromkeys(kernel.ops))
 
+    def title(self, kernel: ev.Kernel) -> str:
+        """`kernel 2 backward`."""
+        return f"{self.kernel[kernel_link(kernel)].words} {kernel.phase}"
+
     def _texts(self, graph: str, phase: str, name: str) -> list[str]:
         node = self._aten.get((graph, phase, name))
         if node is None:

@@ -7,21 +7,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tcexplore.ui.document import Row
+from tcexplore.ui.document import Chapter, Row
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`count` rows that `build` makes when they are asked for, by their index in the part."""
+    """`count` rows that `build` makes when they are asked for, by their index in the part.
+
+    `chapter` is the title of the chapter that begins with this part, empty where none does.
+    """
 
     count: int
     build: Callable[[int], Row]
+    chapter: str = ""
 
 
-def fixed(rows: Iterable[Row]) -> Part:
+def fixed(rows: Iterable[Row], chapter: str = "") -> Part:
     """Rows that are few enough to be there from the start."""
     kept: Sequence[Row] = tuple(rows)
-    return Part(len(kept), kept.__getitem__)
+    return Part(len(kept), kept.__getitem__, chapter)
 
 
 class Parts:
@@ -32,6 +36,8 @@ class Parts:
         self.start = start
         self._parts = [part for part in parts if part.count]
         self._ends = list(accumulate(part.count for part in self._parts))
+        begins = zip(self._parts, (0, *self._ends), strict=False)
+        self.chapters = tuple(Chapter(row, part.chapter) for part, row in begins if part.chapter)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

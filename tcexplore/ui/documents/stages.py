@@ -77,7 +77,7 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
     config = f"  {made.config}" if made and made.config else ""
     yield fixed([fold(name, opened, *label, (f" {kernel.name}", "heading"), (config, "muted"), indent=0,
-                      links=links(kernel))])  # fmt: skip
+                      links=links(kernel))], known.title(kernel))  # fmt: skip
     if not opened:
         return
     if failed is not None:
@@ -96,7 +96,7 @@ def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[
     language = "Triton" if kernel.language == "triton" else "C++"
     lines = _source_lines(kernel, known)
     yield fixed([fold(name, name in toggled, (language, "strong"), (f"  {count(len(lines), 'line')}", "muted"),
-                      indent=2)])  # fmt: skip
+                      indent=2)], f"{known.title(kernel)}, {language}")  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)
 
@@ -107,8 +107,9 @@ def _stage(
     name = _stage_fold(kernel, made, stage)
     lines = _stage_lines(kernel, stage, known)
     said = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
-    yield fixed([fold(name, name in toggled, (NAMES.get(stage.name, stage.name), "strong"), (said, "muted"),
-                      indent=2)])  # fmt: skip
+    called = NAMES.get(stage.name, stage.name)
+    yield fixed([fold(name, name in toggled, (called, "strong"), (said, "muted"), indent=2)],
+                f"{known.title(kernel)}, {called}")  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)
 

@@ -13,6 +13,7 @@ from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.document import Document, start
 from tcexplore.ui.guarded import guarded
+from tcexplore.ui.messages import HitReached
 from tcexplore.ui.panes.heading import heading
 from tcexplore.ui.panes.spec import PaneSpec, View
 from tcexplore.ui.search_view import SearchView
@@ -29,6 +30,9 @@ class Pane(Container):
     """Whether it is the only pane in view, with a line above it instead of a frame."""
     note: var[str] = var("")
     """A word of the screen's in the title."""
+
+    hit: var[str] = var("")
+    """Which hit of the selection the cursor was put on."""
 
     def __init__(self, spec: PaneSpec) -> None:
         super().__init__(id=spec.id)
@@ -78,6 +82,7 @@ class Pane(Container):
         if _same(made_of, self._made_of):
             return
         self._made_of = made_of
+        self.hit = ""
         before, document = self._documents.get(form.name, ((), None))
         if document is None or not _same(made_of, before):
             document = guarded(partial(form.build, snapshot, self.toggled, width))
@@ -130,6 +135,16 @@ class Pane(Container):
 
     def on_cursor_moved(self) -> None:
         self._passing = ()
+        self.hit = ""
+
+    def light(self, chain: frozenset[Link]) -> None:
+        """Light the rows that stand for one of the links."""
+        if chain != self.view.lit:
+            self.view.lit = chain
+            self.hit = ""
+
+    def on_hit_reached(self, message: HitReached) -> None:
+        self.hit = message.words
 
     # ---- the frame
 
@@ -139,11 +154,14 @@ class Pane(Container):
     def watch_note(self) -> None:
         self._entitle()
 
+    def watch_hit(self) -> None:
+        self._entitle()
+
     def _entitle(self) -> None:
         edge = " " if self.alone else ""
         told = self.view.document.title
         room = self.size.width - _CORNERS
-        made = heading(self.spec, self.form, told, (self.note, self._age), room)
+        made = heading(self.spec, self.form, told, (self.hit, self.note, self._age), room)
         title = edge + made + edge
         if title.markup != self.border_title:
             self.border_title = title

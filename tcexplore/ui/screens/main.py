@@ -147,6 +147,8 @@ class MainScreen(ReadingScreen):
     def on_row_entered(self, message: RowEntered) -> None:
         if message.row.fold is not None:
             self.board.pane.toggle(message.row.fold)
+        elif message.row.leads is not None:
+            self.walk.into(message.row.leads)
         else:
             self.action_follow()
 
@@ -164,6 +166,9 @@ class MainScreen(ReadingScreen):
     async def _follow(self) -> None:
         if not await self.walk.on():
             self.say("No other pane has anything of this row.")
+
+    def action_next_chapter(self, by: int) -> None:
+        self.reader.next_hit(by, chapter=True)
 
     def action_trail(self, by: int) -> None:
         found = self.walk.back() if by < 0 else self.walk.forward()

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from tcexplore.ui import clipboard, editor
 from tcexplore.ui.actions import Scope, bindings
-from tcexplore.ui.messages import SearchCounted
+from tcexplore.ui.messages import HitReached, SearchCounted
 from tcexplore.ui.places import place_of, text_of, whole_text
 from tcexplore.ui.search_view import SearchView
 
@@ -72,6 +72,10 @@ class ReadingScreen(Screen[None]):
     def on_search_counted(self, message: SearchCounted) -> None:
         if self.search_bar is not None:
             self.search_bar.count(f"{message.at} of {message.count}{'' if message.done else '…'}")
+
+    def on_hit_reached(self, message: HitReached) -> None:
+        if not message.words:
+            self.say("No search to go on with, and nothing here belongs to what is selected.")
 
     def action_next_match(self, by: int) -> None:
         self.reader.next_match(by)

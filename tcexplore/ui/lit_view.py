@@ -28,26 +28,48 @@ class LitView(LineView):
         super().show(document, cursor)
 
     def reveal(self) -> None:
-        """Bring what is lit into view, unless the cursor is on it: the statements of a kernel rather than its heading.
+        """Bring the first hit into view, unless one is there: statements of a kernel rather than its heading.
 
         In a long document that is not read yet that happens later.
         """
         if not self.lit:
             return
-        row = self.cursor_row
-        here = row is not None and not self._exact.isdisjoint(own_links(row))
-        known = self.cursor if here else self._known(self._exact)
-        if known is None and not self._links.complete:
+        known = self._in_view()
+        if known is None and self._links.complete:
+            known = next(iter(self._all().starts), None)
+        if known is not None:
+            self.centre_on(known)
+        elif not self._links.complete:
             self._reveal_later()
-        found = known if known is not None else self._known(self.lit)
-        if found is not None:
+
+    @work(group="reveal", exclusive=True, exit_on_error=False)
+    async def _reveal_later(self) -> None:
+        links = self._links
+        found = await self.lit_row()
+        if found is not None and links is self._links:
             self.centre_on(found)
 
     async def lit_row(self) -> int | None:
         """The row that `reveal` goes to, as soon as it is found; None where no row is lit."""
-        known = self._known(self._exact)
-        found = known if known is not None else await self._links.find(self._exact)
-        return found if found is not None else self._known(self.lit)
+        known = self._in_view()
+        return known if known is not None else await self._first()
+
+    def _in_view(self) -> int | None:
+        """The row under the cursor, else the first in view, that stands for what is lit."""
+        exact = self._exact
+        rows = (self.cursor, *self._inside) if len(self.document) else ()
+        return next((row for row in rows if not exact.isdisjoint(own_links(self.document.row(row)))), None)
+
+    async def _first(self) -> int | None:
+        """The first hit, reading no further than the chapter that it is in."""
+        links, lit, exact = self._links, self.lit, self._exact
+        begins = chapters(self.document)
+        for end in (*(chapter.row for chapter in begins[1:]), len(self.document)):
+            await links.read(end)
+            starts = hits(links.rows(lit), links.rows(exact), begins).starts
+            if starts and (links.complete or starts[0] >= begins[0].row):
+                return starts[0]
+        return None
 
     @property
     def lit_cursor(self) -> tuple[Link, ...]:
@@ -59,18 +81,6 @@ class LitView(LineView):
     def _exact(self) -> frozenset[Link]:
         """What is lit but for whole kernels."""
         return frozenset(link for link in self.lit if link.kind != "kernel")
-
-    def _known(self, links: frozenset[Link]) -> int | None:
-        """A row that stands for one of the links: in view, or read already."""
-        rows = (i for i in self._inside if not links.isdisjoint(own_links(self.document.row(i))))
-        return next(rows, self._links.first(links))
-
-    @work(group="reveal", exclusive=True, exit_on_error=False)
-    async def _reveal_later(self) -> None:
-        links = self._links
-        found = await self.lit_row()
-        if found is not None and links is self._links:
-            self.centre_on(found)
 
     def next_hit(self, by: int, *, chapter: bool = False) -> None:
         """Put the cursor on the next hit (`by` -1: the one before), or the first one of the next kernel or graph, round
@@ -87,7 +97,8 @@ class LitView(LineView):
         try:
             while self._steps:
                 by, chapter = self._steps[0]
-                found = await self._found()
+                await self._links.read()
+                found = self._all()
                 row = found.beside(self.cursor, by, chapter=chapter)
                 if row is not None:
                     self.centre_on(row)
@@ -96,11 +107,10 @@ class LitView(LineView):
         finally:
             self._steps.clear()
 
-    async def _found(self) -> Hits:
-        """The hits of what is lit; kept until something else is lit, or another document shown."""
+    def _all(self) -> Hits:
+        """The hits of what is lit in a document that is read; kept until that, or the document, is another."""
         links, lit = self._links, self.lit
         if self._hits is None or self._hits[:2] != (links, lit):
-            exact = await links.all(self._exact)
-            found = hits(await links.all(lit), exact, chapters(self.document))
+            found = hits(links.rows(lit), links.rows(self._exact), chapters(self.document))
             self._hits = links, lit, found
         return self._hits[2]

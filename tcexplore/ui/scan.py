@@ -36,31 +36,20 @@ class LinkIndex:
         """Whether all rows have been read."""
         return self._read >= len(self._document)
 
-    def first(self, links: Iterable[Link]) -> int | None:
-        """The first row read so far that stands for one of the links."""
-        return min((self._rows[link][0] for link in links if link in self._rows), default=None)
-
-    async def find(self, links: frozenset[Link]) -> int | None:
-        """The first row that stands for one of the links, reading on until there is one."""
-        found = self.first(links)
-        if found is None and not self.complete:
-            await scan(self._document, range(self._read, len(self._document)), lambda i, row: self._add(i, row, links))
-            found = self.first(links)
-        return found
-
-    async def all(self, links: Iterable[Link]) -> set[int]:
-        """Every row that stands for one of the links."""
-        await scan(
-            self._document, range(self._read, len(self._document)), lambda i, row: self._add(i, row, frozenset())
-        )
+    def rows(self, links: Iterable[Link]) -> set[int]:
+        """Every row read so far that stands for one of the links."""
         return {row for link in links for row in self._rows.get(link, ())}
 
-    def _add(self, index: int, row: Row, wanted: frozenset[Link]) -> bool:
-        self._read = index + 1
-        own = own_links(row)
-        for link in own:
-            self._rows.setdefault(link, []).append(index)
-        return not wanted.isdisjoint(own)
+    async def read(self, end: int | None = None) -> None:
+        """Read on to the row `end`, or all rows."""
+        await scan(self._document, range(self._read, len(self._document) if end is None else end), self._add)
+
+    def _add(self, index: int, row: Row) -> bool:
+        if index == self._read:  # another reader may have been there meanwhile
+            self._read += 1
+            for link in own_links(row):
+                self._rows.setdefault(link, []).append(index)
+        return False
 
 
 def own_links(row: Row) -> tuple[Link, ...]:

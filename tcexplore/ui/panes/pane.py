@@ -159,7 +159,7 @@ class Pane(Container):
 
     def _entitle(self) -> None:
         edge = " " if self.alone else ""
-        told = self.view.document.title
+        told = "" if self.hit else self.view.document.title
         room = self.size.width - _CORNERS
         made = heading(self.spec, self.form, told, (self.hit, self.note, self._age), room)
         title = edge + made + edge

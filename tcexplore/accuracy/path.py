@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,18 +22,32 @@ class Path(TorchDispatchMode):  # type: ignore[misc]
 
     With `widen`, casts to a smaller floating-point dtype go to float64 instead, as those of a norm that computes in
     float32 whatever it is given: a float64 run would round there.
+    Nothing is compiled inside: `torch.cond` in eager code compiles what it is given, and what is compiled under a mode
+    would stay for later calls, and fail there.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, *, widen: bool = False) -> None:
         super().__init__()
         self.ops: list[str] = []
         self._widen = widen
+        self._around = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._around.enter_context(torch.compiler.set_stance("force_eager"))
+        entered: Self = super().__enter__()
+        return entered
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        self._around.close()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given = kwargs or {}
-        name = str(func.overloadpacket)
+        name = str(getattr(func, "overloadpacket", func))
         if name not in SILENT:
             self.ops.append(name)
         if self._widen and name == CAST and given.get("dtype") in FLOATS:

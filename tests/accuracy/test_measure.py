@@ -220,3 +220,23 @@ def test_a_norm_that_casts_to_float32_is_exact_in_float64_all_the_same():
     assert found.verdict == "less accurate than eager"
     assert 0 < (found.eager_vs_fp64 or 0) < 2e-7
     assert found.compiled_vs_fp64 == pytest.approx(1e-5, rel=1e-2)
+
+
+class Chosen(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(256, 4), nn.Linear(256, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen: torch.Tensor = torch.cond(x.sum() > 0, lambda: self.left(x), lambda: self.right(x))
+        return chosen
+
+
+def test_eager_code_that_compiles_what_it_is_given_goes_on_working():
+    model = Chosen()
+    with torch.no_grad():
+        own = model(X)
+        found = compared(model, lambda _: own, X, module=model)
+        assert (found.verdict, found.reason) == ("identical", "")
+        assert found.eager_vs_fp64 is not None
+        assert torch.equal(model(X), own)

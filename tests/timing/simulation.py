@@ -72,6 +72,20 @@ def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
 
 
 @dataclass
+class Wandering:
+    """A speed that wanders by 6 % and remembers for 40 ms where it was, so that neighbouring pairs are alike."""
+
+    at: float = 0.0
+    known: float = 0.0
+
+    def __call__(self, clock: SimulatedClock, nanoseconds: float) -> float:
+        kept = math.exp(-(clock.now - self.known) / 40e6)
+        self.at = kept * self.at + math.sqrt(1 - kept * kept) * clock.rng.gauss(0, 0.06)
+        self.known = clock.now
+        return heavy_tails(clock, nanoseconds * math.exp(self.at))
+
+
+@dataclass
 class BusyNeighbour:
     """Another process that comes and goes: while it runs, caches are worse and slices of 1 to 4 ms are lost to it."""
 

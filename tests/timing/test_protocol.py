@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.timing.simulation import BusyNeighbour, Noise, drifting, heavy_tails, quiet, simulate
+from tests.timing.simulation import BusyNeighbour, Noise, Wandering, drifting, heavy_tails, quiet, simulate
 
 RUNS = 200
 
 NOISES: dict[str, Callable[[], Noise]] = {
     "heavy tails": lambda: heavy_tails,
     "drift": lambda: drifting,
+    "wandering": Wandering,
     "busy neighbour": BusyNeighbour,
 }
 
@@ -22,6 +23,13 @@ def test_the_same_function_twice_is_called_different_in_5_of_100_runs_at_most(no
     called = [simulate(1.0, noise(), seed=seed).last.verdict for seed in range(RUNS)]
     assert sum(verdict in ("faster", "slower") for verdict in called) <= 0.05 * RUNS
     assert "measuring" not in called
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_nor_is_it_called_different_at_any_look_on_the_way(noise: Callable[[], Noise]):
+    """The person sees each estimate, the first ones of a few pairs."""
+    seen = [simulate(1.0, noise(), seed=seed, seconds=1.0).estimates for seed in range(RUNS)]
+    assert sum(any(e.verdict in ("faster", "slower") for e in estimates) for estimates in seen) <= 0.05 * RUNS
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
@@ -36,6 +44,12 @@ def test_the_interval_holds_the_true_ratio_in_93_of_100_runs(noise: Callable[[],
 def test_a_difference_of_a_fifth_or_more_is_found_in_95_of_100_runs(noise: Noise, ratio: float):
     found = [simulate(ratio, noise, seed=seed).last.verdict for seed in range(RUNS)]
     assert found.count("faster") >= 0.95 * RUNS
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_a_difference_of_a_twentieth_is_mostly_found_within_a_second(noise: Callable[[], Noise]):
+    found = [simulate(1.05, noise(), seed=seed, seconds=1.0).last.verdict for seed in range(RUNS)]
+    assert found.count("faster") >= 0.8 * RUNS
 
 
 def test_slower_is_found_as_well():

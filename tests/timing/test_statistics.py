@@ -114,9 +114,7 @@ def test_samples_that_depend_on_each_other_count_for_fewer():
     assert 60 <= counted <= 120, "an autocorrelation of the side of 1/3 at lag 1 and half as much at each next: 86"
 
 
-@pytest.mark.parametrize(
-    ("share", "count"), [(0.5, 15), (0.5, 60), (0.5, 150), (0.8, 60), (0.8, 150), (0.9, 150)]
-)
+@pytest.mark.parametrize(("share", "count"), [(0.5, 15), (0.5, 60), (0.5, 150), (0.8, 60), (0.8, 150), (0.9, 150)])
 def test_the_interval_allows_for_samples_that_depend_on_each_other(share: float, count: int):
     rng = random.Random(7)
     series = (autoregressive(rng, 40 + count, share)[40:] for _ in range(400))

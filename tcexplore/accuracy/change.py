@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch.utils import _pytree as pytree
@@ -11,12 +12,16 @@ from tcexplore.accuracy.difference import differences
 from tcexplore.accuracy.judge import WRONG, judge
 from tcexplore.accuracy.measure import badness, values_of
 from tcexplore.accuracy.observe import Observed, observe
+from tcexplore.accuracy.patience import TooLongError, within
 from tcexplore.accuracy.subject import Subject
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import ChangeJudged, Deviation
 
 VARIATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.neg, torch.zeros_like, lambda t: t + 1)
 """Other values for the floating-point inputs: the ways through the program that its own inputs do not take."""
+
+PATIENCE_S = 3.0
+"""Seconds that a call with other values may take: a loop may never end with them."""
 
 WORDS = ((" eagerly", " before"), (" compiled", " now"))
 """What `differences` calls the two sides, and what they are here."""
@@ -47,17 +52,20 @@ class _Judging:
         self._varied = 0
 
     def compare(self, call: Call, where: str, *, varied: bool = False) -> None:
-        """One call of both; a call with varied inputs may fail, if it fails on both sides."""
-        one = _tried(self._before, call)
+        """One call of both; a call with varied inputs may fail, if it fails on both sides, and need not end."""
+        one = _tried(self._before, call, varied=varied)
         if isinstance(one, Exception) and not varied:
             raise one
-        other = _tried(self._now, call)
-        if isinstance(one, Observed) and isinstance(other, Observed):
+        if isinstance(one, TooLongError):
+            return
+        other = _tried(self._now, call, varied=varied)
+        if isinstance(other, TooLongError):
+            self._differ(f"{where}it does not end now", breaks=True)
+        elif isinstance(one, Observed) and isinstance(other, Observed):
             self._varied += varied
             self._take(one, other, where)
         elif isinstance(one, Observed) or isinstance(other, Observed):
-            raised = one if isinstance(one, Exception) else other
-            when = "before" if isinstance(one, Exception) else "now"
+            raised, when = (other, "now") if isinstance(one, Observed) else (one, "before")
             self._differ(f"{where}{type(raised).__name__} is raised {when} alone", breaks=True)
 
     def judged(self) -> ChangeJudged:
@@ -88,10 +96,11 @@ class _Judging:
         self._broken = self._broken or breaks
 
 
-def _tried(subject: Subject, call: Call) -> Observed | Exception:
+def _tried(subject: Subject, call: Call, *, varied: bool) -> Observed | Exception | TooLongError:
     try:
-        return observe(subject, subject.eager, call, subject.module)
-    except Exception as error:
+        with within(PATIENCE_S) if varied else nullcontext():
+            return observe(subject, subject.eager, call, subject.module)
+    except (Exception, TooLongError) as error:
         subject.restore()
         return error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import reduce
 
 from tcexplore.cures.pure import pure
 from tcexplore.cures.source import Source
@@ -15,6 +16,10 @@ def condition(source: Source, test: ast.expr) -> str | None:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             inner = condition(source, operand)
             return inner and f"{source.torch}.logical_not({inner})"
+        case ast.BoolOp(op=op, values=values):
+            parts = [condition(source, value) for value in values]
+            name = "logical_and" if isinstance(op, ast.And) else "logical_or"
+            return reduce(lambda one, other: f"{source.torch}.{name}({one}, {other})", parts) if all(parts) else None
         case ast.Compare(left=left, ops=[op], comparators=[right]) if isinstance(op, ast.Gt | ast.GtE | ast.Lt | ast.LtE | ast.Eq | ast.NotEq):  # fmt: skip # noqa: E501
             sides = [_bare(side) for side in (left, right)]
             if not all(pure(source, side) for side in sides):

@@ -10,10 +10,13 @@ from tcexplore.cures.kinds import (
     checks,
     clocks,
     constants,
+    contexts,
     copies,
     data_writes,
+    draws,
     effects,
     lists,
+    loops,
     numpy_calls,
     own_breaks,
     scalars,
@@ -23,23 +26,29 @@ from tcexplore.cures.source import Source
 
 Proposer = Callable[[Site], Iterator[Cure]]
 
-_FOREIGN = (effects.propose, clocks.propose, constants.propose, numpy_calls.propose)
+_FOREIGN = (effects.propose, clocks.propose, draws.propose, constants.propose, numpy_calls.propose)
+_BRANCH = (branches.propose, checks.propose, loops.propose)
 
 CURES: dict[str, tuple[Proposer, ...]] = {
-    "Failed to trace builtin operator": (effects.propose, constants.propose),
+    "Failed to trace builtin operator": (effects.propose, constants.propose, contexts.propose),
     "logging.Logger method not supported for non-export cases": (effects.propose,),
     "Attempted to call function marked as skipped": _FOREIGN,
     "Attempted to inline function marked as skipped": _FOREIGN,
+    "Unsupported method call": (constants.propose, contexts.propose),
+    "Unsupported context manager": (contexts.propose, constants.propose),
+    "unsupported contextlib.* API": (contexts.propose,),
+    "using `torch.autograd.grad` with `torch._dynamo.config.trace_autograd_ops=False`": (settings.autograd,),
+    "Unsupported Tensor.backward() call": (settings.autograd,),
     "Call to a time function": (clocks.propose, effects.propose),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
-        branches.propose, checks.propose, scalars.propose, numpy_calls.propose,
+        *_BRANCH, scalars.propose, numpy_calls.propose,
     ),
     "Tensor.tolist() with non-integer tensor": (lists.propose,),
-    "Data dependent operator": (branches.propose, checks.propose, numpy_calls.propose, lists.propose),
+    "Data dependent operator": (*_BRANCH, numpy_calls.propose, lists.propose),
     "Dynamic shape operator": (settings.shapes,),
     "Dynamic shape operator (no meta kernel)": (settings.shapes,),
-    "Data-dependent branching": (branches.propose, checks.propose),
-    "Data-dependent branching with non-constant __bool__": (branches.propose, checks.propose),
+    "Data-dependent branching": _BRANCH,
+    "Data-dependent branching with non-constant __bool__": _BRANCH,
     "Data-dependent assertion failed (cannot compile partial graph)": (checks.propose,),
     "Call to `torch._dynamo.graph_break()`": (own_breaks.asked_for,),
     "Call to `torch._dynamo.skip_frame()`": (own_breaks.asked_for,),

@@ -139,6 +139,14 @@ class Source:
                     return alias.asname or "torch"
         return None
 
+    def importing(self, module: str) -> Edit:
+        """`import module` above the other imports at the top of the file."""
+        imports = [s for s in self.tree.body if isinstance(s, ast.Import | ast.ImportFrom)]
+        first = next((s for s in imports if getattr(s, "module", "") != "__future__"), None)
+        line = first.lineno if first else (imports[-1].end_lineno or 0) + 1 if imports else 1
+        at = self.line_start(line)
+        return Edit(at, at, f"import {module}{self.newline}")
+
     def below_imports(self, *lines: str) -> Edit:
         """Lines of their own, a blank one before them, below the imports at the top of the file."""
         top = _leading(self.tree.body)

@@ -10,11 +10,13 @@ from tcexplore.events import GraphBreak
 
 @dataclass(frozen=True, slots=True)
 class Treated:
-    """A break and what was tried: `proofs` in their order, of which the last may be proven. `number` counts from 1."""
+    """A break and what was tried: `proofs` in their order, of which the last may be proven. `number` counts from 1;
+    `advice` is what to do where none is."""
 
     number: int
     found: GraphBreak
     proofs: tuple[Proof, ...] = ()
+    advice: str = ""
 
     @property
     def cure(self) -> Proof | None:

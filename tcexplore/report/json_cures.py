@@ -35,6 +35,7 @@ def _treated(treated: Treated) -> Fields:
         "number": treated.number,
         "break": graph_break(treated.found),
         "cured": treated.cure is not None,
+        "advice": None if treated.cure else treated.advice or None,
         "tried": [_proof(proof) for proof in treated.proofs],
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tcexplore.cures.advice import advice
 from tcexplore.cures.cure import Change
 from tcexplore.cures.proof import Proof
-from tcexplore.cures.propose import proposals
+from tcexplore.cures.propose import installed, proposals
 from tcexplore.cures.treated import Treated
 from tcexplore.events import GraphBreak, Job
 from tcexplore.session import Snapshot
@@ -34,9 +35,15 @@ class Treatment:
         return self.texts[file]
 
     def changes(self, found: GraphBreak) -> tuple[Change, ...]:
-        """What could be changed to remove a break."""
+        """What could be changed to remove a break. Raises what `read` raises."""
         at = found.location
-        return proposals(at.file, self.text(at.file), at.line, found.kind) if at else ()
+        return proposals(at.file, self.text(at.file), at.line, found.kind) if at and not installed(at.file) else ()
+
+    def advice(self, found: GraphBreak) -> str:
+        """What to do where no change is proven. Raises what `read` raises."""
+        at = found.location
+        text = self.text(at.file) if at and not installed(at.file) else ""
+        return advice(at.file, text, at.line, found.kind) if at else ""
 
     def trial(self, change: Change, time_for: float) -> Job:
         """The job that tries a change on top of the cures so far, beside the files as they are on the disk."""
@@ -80,7 +87,7 @@ async def treat(
         if only not in (None, number):
             continue
         proofs: list[Proof] = []
-        written = treatment.as_written(found)
+        written, said = treatment.as_written(found), treatment.advice(found)
         for change in treatment.changes(found):
             say(f"break {number}: {change.cure.name}")
             run = await runs.run(treatment.trial(change, time_for), within)
@@ -89,7 +96,7 @@ async def treat(
                 treatment.adopt(change)
                 current = run.snapshot
                 break
-        yield Treated(number, written, tuple(proofs))
+        yield Treated(number, written, tuple(proofs), said)
 
 
 def _next(snapshot: Snapshot, seen: set[tuple[str, str, str]]) -> GraphBreak | None:

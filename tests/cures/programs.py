@@ -8,9 +8,14 @@ from __future__ import annotations
 from textwrap import dedent
 
 HEAD = """\
+import contextlib
 import copy
+import io
+import json
 import logging
+import os
 import random
+import threading
 import time
 import warnings
 import zlib
@@ -28,7 +33,8 @@ inputs = (torch.randn(8, 8),)
 
 
 def _program(body: str, head: str = HEAD) -> str:
-    return head + dedent(body).strip("\n") + "\n" + TAIL
+    text = head + dedent(body).strip("\n") + "\n"
+    return text if "\ninputs = " in text else text + TAIL
 
 
 CURABLE = {
@@ -165,6 +171,112 @@ CURABLE = {
             norm = float(np.linalg.norm(y.numpy()))  # BREAK
             return y * norm
     """,
+    "elif": """
+        def model(x):
+            if x.sum() > 10:  # BREAK
+                y = x * 2
+            elif x.sum() > 0:  # BREAK
+                y = x * 3
+            else:
+                y = x - 1
+            return y.cos()
+    """,
+    "branch with several names": """
+        def model(x):
+            a = x.sin()
+            b = x.cos()
+            if a.sum() > 0 and b.mean() < 10:  # BREAK
+                a = a * 2
+                b = b + 1
+            return a + b
+    """,
+    "branch between modules": """
+        class Chosen(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.left = torch.nn.Linear(8, 8)
+                self.right = torch.nn.Linear(8, 8)
+
+            def forward(self, x):
+                if x.sum() > 0:  # BREAK
+                    return self.left(x)
+                return self.right(x)
+
+
+        model = Chosen()
+    """,
+    "branch in a try": """
+        def model(x):
+            try:
+                y = x.sin()
+                if y.sum() > 0:  # BREAK
+                    y = y * 2
+            except RuntimeError:
+                y = x
+            return y.cos()
+    """,
+    "loop on a tensor": """
+        def model(x):
+            while x.sum() < 100:  # BREAK
+                x = x * 2 + 1
+            return x.sin()
+    """,
+    "loop on a tensor with a count": """
+        def model(x):
+            n = torch.zeros((), dtype=torch.int64)
+            y = x.abs()
+            while y.max() < 100:  # BREAK
+                y = y * 2
+                n = n + 1
+            return y.sin() * n
+    """,
+    "random number": """
+        def model(x):
+            return x * random.random()  # BREAK
+    """,
+    "file": """
+        def model(x):
+            y = x.sin()
+            with open(__file__) as file:  # BREAK
+                n = len(file.read())
+            return y * n
+    """,
+    "file in a call": """
+        def model(x):
+            y = x.sin()
+            n = len(open(__file__).read())  # BREAK
+            return y * n
+    """,
+    "is there a file": """
+        def model(x):
+            y = x.sin()
+            if os.path.exists("/no/such/file"):  # BREAK
+                y = y + 1
+            return y.cos()
+    """,
+    "redirected output": """
+        def model(x):
+            with contextlib.redirect_stdout(io.StringIO()):  # BREAK
+                y = x.sin()
+            return y.cos()
+    """,
+    "gradient inside": """
+        def model(x):
+            with torch.enable_grad():
+                y = (x.sin() ** 2).sum()
+                (gradient,) = torch.autograd.grad(y, x)  # BREAK
+            return gradient
+
+
+        inputs = (torch.randn(8, 8, requires_grad=True),)
+    """,
+    "tolist in a loop": """
+        def model(x):
+            y = x.sin()
+            for n in (x > 0).sum(1).tolist():  # BREAK
+                y = y + n
+            return y.cos()
+    """,
     "print in a try": """
         def model(x):
             try:
@@ -199,22 +311,53 @@ CURABLE = {
 }
 
 INCURABLE = {
-    "random number": """
+    "random number of another kind": """
         def model(x):
-            return x * random.random()  # BREAK
+            return x * random.gauss(0.0, 1.0)  # BREAK
     """,
-    "file": """
+    "branch on a random number": """
+        def model(x):
+            if random.random() < 0.5:  # BREAK
+                x = x + 1
+            return x.sin()
+    """,
+    "file that stays open": """
         def model(x):
             y = x.sin()
             file = open(__file__)  # BREAK
             file.close()  # BREAK
             return y.cos()
     """,
-    "loop on a tensor": """
+    "loop that does more": """
         def model(x):
+            seen = []
             while x.sum() < 100:  # BREAK
                 x = x * 2 + 1
-            return x.sin()
+                seen.append(x)
+            return x.sin() + len(seen)
+    """,
+    "lock": """
+        lock = threading.Lock()
+
+
+        def model(x):
+            with lock:  # BREAK
+                y = x.sin()
+            return y.cos()
+    """,
+    "numpy without a counterpart": """
+        import numpy as np
+
+
+        def model(x):
+            y = x.sin()
+            return y + torch.from_numpy(np.interp(y.numpy(), [0.0, 1.0], [0.0, 2.0]))  # BREAK
+    """,
+    "number as a key": """
+        def model(x):
+            found = {}
+            found[int(x.argmax())] = 1  # BREAK
+            return x * len(found)
     """,
     "seed": """
         def model(x):

@@ -35,13 +35,16 @@ def breaks(traces: str) -> list[tuple[str, int]]:
 
 
 def _persons(place: re.Match[str], behind: str) -> tuple[str, int]:
-    """The place; where it is in Python's own library, the line that called into that."""
-    library = sysconfig.get_paths()["stdlib"] + os.sep
-    if not place[1].startswith(library):
+    """The place; where it is in Python's own library, or in what torch has in its stead, the line that called that."""
+    if not _pythons(place[1]):
         return os.path.abspath(place[1]), int(place[2])
     traceback = behind.partition("User code traceback:")[2].partition("\n\t\n")[0].partition("====")[0]
-    callers = [(file, int(line)) for file, line in _FRAME.findall(traceback) if not file.startswith(library)]
+    callers = [(file, int(line)) for file, line in _FRAME.findall(traceback) if not _pythons(file)]
     return callers[-1]
+
+
+def _pythons(file: str) -> bool:
+    return file.startswith((sysconfig.get_paths()["stdlib"] + os.sep, "<frozen ")) or "/_dynamo/polyfills/" in file
 
 
 def run(file: str) -> None:

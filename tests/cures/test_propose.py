@@ -6,6 +6,7 @@ import ast
 
 import pytest
 
+from tcexplore.cures.advice import advice
 from tcexplore.cures.propose import CURES, proposals
 
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -37,15 +38,87 @@ def test_an_assignment_in_both_ways_and_in_one():
     "lines",
     [
         ("if x.sum() > 0:", "    y.mul_(2)"),
-        ("if x.sum() > 0:", "    y = 1", "    z = 2"),
+        ("if x.sum() > 0:", "    y = x * 2", "    z = y + 1"),
+        ("if x.sum() > 0:", "    y = x * 2", "    y = x + 1"),
         ("if a:", "    y = 1", "elif x.sum() > 0:", "    y = 2", "else:", "    y = 3"),
-        ("if x.sum() > 0 and flag:", "    y = x"),
+        ("if x.sum() > 0 and a(flag):", "    y = x"),
+        ("while x.sum() > 0:", "    y.append(1)"),
+        ("while x.sum() > 0:", "    y = x", "else:", "    y = 1"),
     ],
 )
 def test_a_branch_that_does_more_than_choose_is_left_alone(lines: tuple[str, ...]):
     text = "import torch\ndef f(x, y, a, flag):\n" + "".join(f"    {line}\n" for line in lines) + "    return y\n"
     line = next(n for n, line in enumerate(text.splitlines(), 1) if "x.sum()" in line)
     assert proposals("/m.py", text, line, BRANCH) == ()
+
+
+def test_an_elif_and_several_names_at_once():
+    chain = "import torch\ndef f(x):\n    if x.sum() > 9:\n        return x\n    elif x.any():\n        return -x\n"
+    nested = "torch.where(x.sum() > 9, x, torch.where(x.any(), -x, x + 1))"
+    assert cured(f"{chain}    return x + 1\n", 3, BRANCH).endswith(f"    return {nested}\n")
+    assert cured(f"{chain}    else:\n        return x + 1\n", 3, BRANCH).endswith(f"    return {nested}\n")
+    assert proposals("/m.py", chain, 3, BRANCH) == ()
+    both = "import torch\ndef f(x, y, z):\n    if x.any() and y.all():\n        y = z\n        z = y2\n"
+    test = "torch.logical_and(x.any(), y.all())"
+    assert cured(both, 3, BRANCH).endswith(f"    y, z = torch.where({test}, z, y), torch.where({test}, y2, z)\n")
+
+
+def test_a_loop_keeps_its_lines_as_the_body():
+    text = "import torch\ndef f(x, n):\n\twhile x.max() < 9:\n\t\tx = x * 2  # why\n\t\tn = n + 1\n\treturn x\n"
+    assert cured(text, 3, BRANCH) == (
+        "import torch\ndef f(x, n):\n\tdef loop_body(x, n):\n\t\tx = x * 2  # why\n\t\tn = n + 1\n\t\treturn x, n\n\n"
+        "\tx, n = torch.while_loop(lambda x, n: x.max() < 9, loop_body, (x, n))\n\treturn x\n"
+    )
+    one = cured("import torch\ndef f(x):\n    while x.max() < 9:\n        x = x * 2", 3, BRANCH)
+    assert one.endswith("return (x,)\n\n    (x,) = torch.while_loop(lambda x: x.max() < 9, loop_body, (x,))")
+
+
+def test_what_a_file_holds_is_read_above_the_function():
+    head = "import json\nimport torch\nNAME = 'a.json'\n\n"
+    text = f"{head}def f(x):\n    with open(NAME) as file:\n        n = json.load(file)['n']\n    return x * n\n"
+    assert cured(text, 6, BUILTIN) == (
+        f"{head}with open(NAME) as file:\n    n = json.load(file)['n']\n\n\ndef f(x):\n    return x * n\n"
+    )
+    inline = f"{head}def f(x):\n    return x * json.load(open(NAME))['n']\n"
+    assert cured(inline, 6, BUILTIN) == (
+        f"{head}_JSON_LOAD = json.load(open(NAME))['n']\n\n\ndef f(x):\n    return x * _JSON_LOAD\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("y = open(x).read()",),
+        ("y = open('a')",),
+        ("y = open('a', 'w').write('b')",),
+        ("y = open('a', mode).read()",),
+        ("NAME = x.name", "y = open(NAME).read()"),
+        ("y = pathlib.Path('a').write_text('b')",),
+        ("with open('a') as file:", "    x.add_(1)"),
+        ("y = 1", "with open('a') as file:", "    y = file.read()"),
+        ("with open('a') as file:", "    x = file.read()"),
+    ],
+)
+def test_what_is_written_or_depends_on_the_call_stays_where_it_is(lines: tuple[str, ...]):
+    text = "import pathlib\nimport torch\nNAME = 'a'\ndef f(x, mode):\n" + "".join(f"    {line}\n" for line in lines)
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if "open(" in line or "Path(" in line)
+    assert proposals("/m.py", text, line, BUILTIN) == ()
+    assert proposals("/m.py", text, line, SKIPPED) == ()
+
+
+def test_a_context_that_only_watches_is_left_out_while_compiling():
+    kind = "Unsupported context manager"
+    text = "from __future__ import annotations\nimport torch\n\ndef f(x):\n    with {}:\n        return x.sin()\n"
+    after = cured(text.format("torch.profiler.profile()"), 5, kind)
+    assert "annotations\nimport contextlib\nimport torch\n" in after
+    assert "with contextlib.nullcontext() if torch.compiler.is_compiling() else torch.profiler.profile():" in after
+    for other in ("torch.profiler.profile() as p", "lock", "torch.autocast('cpu')"):
+        assert proposals("/m.py", text.format(other), 5, kind) == (), other
+
+
+def test_a_draw_is_made_by_the_function_that_dynamo_traces():
+    text = "import random as r\nimport torch\ndef f(x):\n    return x * r.random() + r.random()\n"
+    assert cured(text, 4, SKIPPED).endswith("return x * r.uniform(0.0, 1.0) + r.uniform(0.0, 1.0)\n")
 
 
 def test_what_may_draw_or_change_is_not_computed_in_vain():
@@ -115,3 +188,23 @@ def test_every_proposal_of_every_kind_is_python_and_keeps_the_rest():
                 ast.parse(change.after)
                 assert "# é, kept" in change.after
                 assert change.after != text
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "said"),
+    [
+        ("while x.sum() < 1:\n        log(x)", BRANCH, "torch.while_loop takes"),
+        ("if x.sum() < 1:\n        x.add_(1)", BRANCH, "chosen between"),
+        ("y = r.choice((1, 2))", SKIPPED, "Draw before"),
+        ("r.seed(0)", SKIPPED, "Seed before"),
+        ("with lock:\n        y = open('a').read()", "Unsupported context manager", "put the `with` around"),
+        ("subprocess.run(['a'])", SKIPPED, "before or behind"),
+        ("y = foreign(x)", SKIPPED, "torch.library.custom_op"),
+        ("y = x", "no such kind", "No change of these lines is known"),
+    ],
+)
+def test_where_no_edit_is_made_there_is_a_sentence_on_what_to_do(line: str, kind: str, said: str):
+    text = f"import random as r\nimport subprocess\nimport torch\ndef f(x):\n    {line}\n"
+    assert proposals("/m.py", text, 5, kind) == ()
+    assert said in advice("/m.py", text, 5, kind)
+    assert "installed library" in advice("/lib/site-packages/m.py", text, 5, kind)

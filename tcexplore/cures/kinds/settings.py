@@ -9,10 +9,12 @@ from tcexplore.cures.edit import Edit
 
 SCALARS = "capture_scalar_outputs"
 SHAPES = "capture_dynamic_output_shape_ops"
+AUTOGRAD = "trace_autograd_ops"
 
 _SAID = {
     SCALARS: "Dynamo keeps the number in the graph as a symbol, instead of asking for its value.",
     SHAPES: "Dynamo keeps the size of the result in the graph as a symbol, instead of asking for it.",
+    AUTOGRAD: "Dynamo traces the gradient that is computed inside the function into the graph.",
 }
 _FOR_ALL = "It holds for everything that this process compiles."
 
@@ -25,6 +27,11 @@ def scalars(site: Site) -> Iterator[Cure]:
 def shapes(site: Site) -> Iterator[Cure]:
     """Sizes that depend on values become symbols."""
     yield from _setting(site, SHAPES)
+
+
+def autograd(site: Site) -> Iterator[Cure]:
+    """`torch.autograd.grad` and `.backward()` are traced."""
+    yield from _setting(site, AUTOGRAD)
 
 
 def _setting(site: Site, name: str) -> Iterator[Cure]:

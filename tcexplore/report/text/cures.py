@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.cures.advice import NONE
 from tcexplore.cures.cure import Change
 from tcexplore.cures.proof import Proof
 from tcexplore.cures.said import facts
@@ -18,7 +19,6 @@ from tcexplore.session import Snapshot
 from tcexplore.words.paths import at, shown
 from tcexplore.words.quantities import count
 
-NONE = "No change of these lines is known that removes the break and keeps what the program does."
 MARKS = {"ok": ("✔", "green"), "bad": ("✖", "red"), "wait": ("◐", ""), "note": ("·", "dim")}
 COLOURS = {"+": "green", "-": "red", "@": "dim"}
 
@@ -43,10 +43,10 @@ def _one(treated: Treated, file: str) -> Iterable[RenderableType]:
         Text.assemble((f"{treated.number} ", "dim"), ("✖ ", "red"), (where, "bold"), f"  {found.code}"), by=0
     )
     yield indented(found.reason or found.kind)
-    if not treated.proofs:
-        yield indented(NONE, "yellow")
     for proof in treated.proofs:
         yield from _proven(proof) if proof.proven else _not_proven(proof)
+    if treated.cure is None:
+        yield indented(treated.advice or NONE, "yellow")
 
 
 def _proven(proof: Proof) -> Iterable[RenderableType]:

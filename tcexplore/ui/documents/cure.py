@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tcexplore.cures.advice import NONE
 from tcexplore.cures.edit import lines_of
 from tcexplore.cures.proof import Proof
-from tcexplore.cures.propose import installed
 from tcexplore.cures.said import BAD, NOTE, OK, WAIT, brief, facts
 from tcexplore.events import GraphBreak, Location
 from tcexplore.session.diff import aligned
@@ -19,23 +19,15 @@ from tcexplore.ui.text_document import Text
 
 MARKS = {OK: ("✔", "ok"), BAD: ("✖", "error"), WAIT: ("◐", "running"), NOTE: ("·", "muted")}
 
-NONE = (
-    "No change of these lines is known that removes this break and keeps what the program does. What torch says of it "
-    "stands in the breaks pane."
-)
-
-
-LIBRARY = (
-    "This line stands in an installed library: it is not yours to change. What torch says of it stands in the breaks "
-    "pane."
-)
+PANE = "What torch says of it stands in the breaks pane."
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
     """What is known of a break's cures. `proofs` are over, `current` is under way; `of` cures there are in all.
 
-    `written` is the name of the file that was written, `running` whether more is to come.
+    `written` is the name of the file that was written, `running` whether more is to come; `advice` is what to do where
+    no change holds.
     """
 
     found: GraphBreak
@@ -45,6 +37,7 @@ class Tried:
     of: int = 0
     running: bool = False
     written: str = ""
+    advice: str = ""
 
     @property
     def best(self) -> Proof | None:
@@ -69,9 +62,8 @@ def _break(tried: Tried, width: int) -> Iterator[Row]:
 def _body(tried: Tried, width: int) -> Iterator[Row]:
     best = tried.best
     if best is None:
-        at = tried.found.location
         waits = tried.running and tried.of
-        why = LIBRARY if at is not None and installed(at.file) else NONE
+        why = f"{tried.advice or NONE} {PANE}"
         yield from wrapped("Waiting for a worker." if waits else why, width, "muted" if waits else "strong")
         return
     yield from _brief(best, tried, width)
@@ -133,3 +125,4 @@ def _end(tried: Tried, best: Proof, width: int) -> Iterator[Row]:
         yield from wrapped("Nothing is written before it is proven, and then only when you say so.", width, "muted")
     else:
         yield row((" not proven ", "badge.break"), (f" {best.why}", "strong"))
+        yield from wrapped(tried.advice, width, "strong") if tried.advice else ()

@@ -37,6 +37,7 @@ class CureScreen(StudyScreen[Proof]):
         self._before = own
         self._undo = undo
         self._changes: tuple[Change, ...] = ()
+        self._advice = ""
         self._skipped = 0
         self._trying: Change | None = None
 
@@ -48,7 +49,7 @@ class CureScreen(StudyScreen[Proof]):
     def going(self) -> Going[Proof]:
         async def going(job: Job, runs: Runs, say: Say) -> AsyncIterator[Proof]:
             treatment = Treatment(job, read_source)
-            self._changes = _changes(treatment, self._found)
+            self._changes, self._advice = _known(treatment, self._found)
             for number, change in enumerate(self._changes[self._skipped :], self._skipped + 1):
                 self._trying = change
                 say(f"{number} of {len(self._changes)}: {change.cure.name}")
@@ -81,6 +82,7 @@ class CureScreen(StudyScreen[Proof]):
             None if study.over else current,
             of=len(self._changes),
             running=not study.over,
+            advice=self._advice,
             written=shown(last.file) if written and last else "",
         )
 
@@ -139,8 +141,9 @@ class CureScreen(StudyScreen[Proof]):
         self._show()
 
 
-def _changes(treatment: Treatment, found: GraphBreak) -> tuple[Change, ...]:
+def _known(treatment: Treatment, found: GraphBreak) -> tuple[tuple[Change, ...], str]:
+    """What could be changed, and what to do where nothing of it holds."""
     try:
-        return treatment.changes(found)
+        return treatment.changes(found), treatment.advice(found)
     except UnreadableError:
-        return ()
+        return (), ""

@@ -10,7 +10,7 @@ import sys
 from tcexplore import events as ev
 from tcexplore.cli.interrupted import EndedBySignalError
 from tcexplore.cli.limits import exceeded, status
-from tcexplore.cli.progress import Line
+from tcexplore.cli.progress import progress
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import run_once
 from tcexplore.cli.target import BadFileError, read, split
@@ -27,8 +27,8 @@ def check(request: Request) -> int:
     except BadFileError as error:
         return _refuse(request, error)
     try:
-        with Line(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line.show))
+        with progress(sys.stderr) as line:
+            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
     except EndedBySignalError as interrupted:
         return interrupted.status
     _print(request, outcome)

@@ -14,6 +14,7 @@ from tcexplore.study.matrix import UNKNOWN, cells, plan
 from tcexplore.study.runs import Runs
 from tcexplore.study.scratch import scratch
 from tcexplore.words.configuration import said
+from tcexplore.words.matrix import result
 
 
 def compare(request: Request) -> int:
@@ -32,7 +33,7 @@ def compare(request: Request) -> int:
                 yield cell
 
     try:
-        found = study(request, going)
+        found = study(request, going, result)
     except BadFileError as error:
         return refuse(error)
     if request.json:

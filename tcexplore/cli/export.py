@@ -11,7 +11,7 @@ from pathlib import Path
 from tcexplore.cli.check import make_job
 from tcexplore.cli.interrupted import EndedBySignalError
 from tcexplore.cli.limits import PERSON, blamed
-from tcexplore.cli.progress import Line
+from tcexplore.cli.progress import progress
 from tcexplore.cli.request import Export, Request
 from tcexplore.cli.run_once import run_once
 from tcexplore.cli.target import BadFileError
@@ -27,8 +27,8 @@ def export(request: Request) -> int:
     assert wanted is not None, "the command line makes one"
     try:
         job = replace(make_job(request), examine=False, runnable=True)
-        with Line(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line.show))
+        with progress(sys.stderr) as line:
+            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
     except BadFileError as error:
         return _refuse(error.sentence)
     except EndedBySignalError as interrupted:

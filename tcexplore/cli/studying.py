@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.cli.check import make_job
 from tcexplore.cli.interrupted import EndedBySignalError, until_signal
-from tcexplore.cli.progress import Line
+from tcexplore.cli.progress import Line, progress
 from tcexplore.cli.request import Request
 from tcexplore.cli.target import BadFileError
 from tcexplore.session import Snapshot
@@ -27,21 +28,24 @@ class Studied(list[Result]):
     machine: ev.Standby | None = None
 
 
-def study(request: Request, going: Going[Result]) -> Studied[Result]:
-    """Go through a study; `going(job, runs, say)` yields its results and says what is under way.
+def study(request: Request, going: Going[Result], told: Callable[[Result], str] = lambda _: "") -> Studied[Result]:
+    """Go through a study; `going(job, runs, say)` yields its results and says what is under way. `told` is the line
+    that a result is worth as soon as it is there, empty for none.
 
     Raises `BadFileError` where there is nothing to run.
     """
     job, found = make_job(request), Studied[Result]()
-    with Line(sys.stderr) as line:
+    with progress(sys.stderr) as line:
         try:
-            asyncio.run(until_signal(_go(job, going, found, line)))
+            asyncio.run(until_signal(_go(job, going, found, line, told)))
         except EndedBySignalError as ended:
             found.status = ended.status
     return found
 
 
-async def _go(job: ev.Job, going: Going[Result], found: Studied[Result], line: Line) -> None:
+async def _go(
+    job: ev.Job, going: Going[Result], found: Studied[Result], line: Line, told: Callable[[Result], str]
+) -> None:
     from tcexplore.supervisor import Supervisor
 
     what = ""
@@ -51,13 +55,15 @@ async def _go(job: ev.Job, going: Going[Result], found: Studied[Result], line: L
         what = text
         line.write(text)
 
-    def progress(snapshot: Snapshot) -> None:
+    def watch(snapshot: Snapshot) -> None:
         line.show(snapshot, what)
 
     say("waiting for a worker")
-    async with Runs(Supervisor, progress) as runs:
+    async with Runs(Supervisor, watch) as runs:
         async for result in going(job, runs, say):
             found.append(result)
+            if text := told(result):
+                line.tell(text)
             found.machine = await runs.machine(0)
 
 

@@ -12,6 +12,7 @@ from tcexplore.cli.target import BadFileError
 from tcexplore.session.sweep import Step, Sweep
 from tcexplore.study.runs import Runs
 from tcexplore.study.sweep import plan, steps
+from tcexplore.words.sweep import named, result
 
 
 def sweep(request: Request) -> int:
@@ -20,7 +21,7 @@ def sweep(request: Request) -> int:
 
     async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[Step, None]:
         planned = plan(job, wanted.dim, wanted.sizes)
-        names = [f"{form}, {f'size {size}' if size else 'all sizes in turn'}" for form, size, _ in planned]
+        names = [named(form, size) for form, size, _ in planned]
         say(f"1 of {len(names)}: {names[0]}")
         done = 0
         async for step in steps(planned, runs, request.timeout):
@@ -29,7 +30,7 @@ def sweep(request: Request) -> int:
             yield step
 
     try:
-        found = study(request, going)
+        found = study(request, going, result)
     except BadFileError as error:
         return refuse(error)
     _print(request, found)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from tcexplore import __version__
-from tcexplore.cli.progress import Line
+from tcexplore.cli.progress import Line, progress
 from tcexplore.doctor.finding import Finding, Section
 from tcexplore.doctor.machine import caches, installed
 from tcexplore.doctor.probe import ask
@@ -21,7 +21,7 @@ HEALTHY, LACKING = 0, 3
 
 def doctor() -> int:
     """Print the findings; returns 0 when nothing is missing that tcexplore needs, else 3."""
-    with Line(sys.stderr) as line:
+    with progress(sys.stderr) as line:
         sections = tuple(examine(line))
     print_findings(f"tcexplore {__version__}", sections)
     missing = any(finding.state == "missing" for section in sections for finding in section.findings)

@@ -55,7 +55,7 @@ def _compile(device: str) -> Outcome:
             file.write(SOURCE)
         config = ev.Config(device=device, train=True)
         job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)
-        return asyncio.run(run_once(job, PATIENCE_S, Supervisor, lambda _: None))
+        return asyncio.run(run_once(job, PATIENCE_S, Supervisor))
 
 
 def _result(device: str, outcome: Outcome) -> Finding:

@@ -10,6 +10,7 @@ from tcexplore.session.economics import economics
 from tcexplore.words.busy import uneven
 from tcexplore.words.configuration import as_call, said
 from tcexplore.words.quantities import count, duration, rounded, size
+from tcexplore.words.verdicts import outcome
 
 FAILED = "✖ "
 """What a sentence about something wrong begins with."""
@@ -28,6 +29,11 @@ def conclusions(cells: Sequence[Cell], *, more: bool = False) -> Iterator[str]:
         yield f"{FAILED}another result than eager, however fast: {_named(bad)}"
     if warning := uneven(good):
         yield warning
+
+
+def result(cell: Cell) -> str:
+    """What one run came to, in a line."""
+    return f"{said(cell.run.config)}: {outcome(cell)}"
 
 
 def eager_peak(cells: Sequence[Cell]) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from tcexplore.events import TimingEstimate
 from tcexplore.session.cell import faster, undecided
-from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
+from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Step, Sweep
 from tcexplore.words.accuracy import sentence
 from tcexplore.words.busy import uneven
+from tcexplore.words.verdicts import outcome
 
 BAR = 40
 """Columns of the longest bar."""
@@ -27,7 +28,7 @@ def conclusions(swept: Sweep) -> Iterator[str]:
         if swept.walk(form) is not None:
             yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"
     for step in swept.steps:
-        at = f"{step.form}, {f'size {step.size}' if step.size else 'all sizes in turn'}"
+        at = named(step.form, step.size)
         if step.cell.why:
             yield f"{FAILED}{at}: {step.cell.why}"
         elif step.cell.run.accuracy is not None and step.cell.summary.wrong:
@@ -36,6 +37,16 @@ def conclusions(swept: Sweep) -> Iterator[str]:
         if warning := uneven(filter(None, (swept.at(STATIC, size), swept.at(DYNAMIC, size))), f" at size {size}"):
             yield warning
             return
+
+
+def named(form: str, size: int) -> str:
+    """`static, size 64`."""
+    return f"{form}, {f'size {size}' if size else 'all sizes in turn'}"
+
+
+def result(step: Step) -> str:
+    """What one run came to, in a line."""
+    return f"{named(step.form, step.size)}: {outcome(step.cell)}"
 
 
 def _helps(swept: Sweep, form: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from tcexplore.cli.progress import Line
+from tcexplore.cli.progress import Line, Log, progress
 from tcexplore.cli.terminal import why_no_screen
 from tcexplore.session.snapshot import ended
 from tests import fakes
@@ -17,6 +20,18 @@ from tests import fakes
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class Noticed(io.StringIO):
+    """A log; `written` is set once something stands in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self.written.set()
+        return super().write(text)
 
 
 def put_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +61,9 @@ def test_a_dumb_terminal_is_none(monkeypatch: pytest.MonkeyPatch):
 
 def test_progress_is_one_line_written_when_it_changes_and_erased():
     stream = Terminal()
-    with Line(stream) as progress:
+    with Line(stream) as line:
         for _ in range(3):
-            progress.show(fakes.running())
+            line.show(fakes.running())
         written = stream.getvalue()
     assert written.count("Dynamo 0/0") == 1
     assert "\n" not in stream.getvalue()
@@ -57,16 +72,46 @@ def test_progress_is_one_line_written_when_it_changes_and_erased():
 
 def test_a_run_that_is_over_is_not_said_to_be_starting():
     stream = Terminal()
-    with Line(stream) as progress:
-        progress.show(ended(fakes.complete()), "2 of 2")
+    with Line(stream) as line:
+        line.show(ended(fakes.complete()), "2 of 2")
         assert "2 of 2 · done · " in stream.getvalue()
 
 
-def test_progress_is_silent_in_a_pipe():
-    stream = io.StringIO()
-    with Line(stream) as progress:
-        progress.show(fakes.running())
+def test_a_result_stays_above_the_line():
+    stream = Terminal()
+    with Line(stream) as line:
+        line.write("1 of 2")
+        line.tell("1.50×")
+        line.write("2 of 2")
+    first, rest = stream.getvalue().split("\n")
+    assert first.endswith("1.50×")
+    assert rest.startswith("\r\x1b[2K")
+
+
+async def test_a_log_is_told_what_takes_long_and_nothing_of_what_is_quick():
+    stream = Noticed()
+    with progress(stream) as quick:
+        quick.write("waiting for a worker")
+        quick.show(fakes.running())
     assert stream.getvalue() == ""
+    running = fakes.running()
+    with Log(stream, patience=0.0) as line:
+        line.show(running)
+        line.show(replace(running, phase_graph="1/0"))
+        await stream.written.wait()
+        line.show(running)
+        await asyncio.sleep(0)
+    (only,) = stream.getvalue().splitlines()
+    assert re.fullmatch(r"tcexplore · \d+\.\d s · Dynamo 1/0 · .*", only), "its newest state, once, and no tricks"
+
+
+async def test_a_log_hears_of_many_quick_things_after_a_while(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tcexplore.cli.progress.AGAIN_S", 0.0)
+    stream = Noticed()
+    with Log(stream, patience=1e9) as line:
+        line.write("one of many")
+        await stream.written.wait()
+    assert "one of many" in stream.getvalue()
 
 
 LONG_REPORT = """

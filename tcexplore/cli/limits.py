@@ -46,13 +46,17 @@ def _breaks(limits: Limits, breaks: int) -> Iterator[str]:
 
 
 def _speed(limits: Limits, run: Snapshot) -> Iterator[str]:
-    """The speed-up itself, as measured: an interval that only reaches the limit is not enough."""
+    """The speed-up itself, as measured: an interval that only reaches the limit is not enough. Where it is undecided,
+    all of its interval has to be there."""
     if limits.min_speedup is None:
         return
-    if run.timing is None:
-        yield f"no speed-up was measured, {limits.min_speedup:g}× asked for (--min-speedup)"
-    elif run.timing.speedup < limits.min_speedup:
-        yield f"compiled is {run.timing.speedup:.2f}× as fast, {limits.min_speedup:g}× asked for (--min-speedup)"
+    asked, timing = f"{limits.min_speedup:g}× asked for (--min-speedup)", run.timing
+    if timing is None:
+        yield f"no speed-up was measured, {asked}"
+    elif timing.verdict in ("undecided", "measuring") and timing.low < limits.min_speedup:
+        yield f"too noisy to tell: compiled is {timing.low:.2f}× to {timing.high:.2f}× as fast, {asked}"
+    elif timing.speedup < limits.min_speedup:
+        yield f"compiled is {timing.speedup:.2f}× as fast, {asked}"
 
 
 def _costs(limits: Limits, run: Snapshot) -> Iterator[str]:

@@ -40,7 +40,10 @@ def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
 
 
 def _verdict(estimate: ev.TimingEstimate) -> Text:
-    figures = f"  {estimate.speedup:.2f}×  95 % interval [{estimate.low:.2f}, {estimate.high:.2f}]"
+    known = estimate.verdict not in ("undecided", "measuring")
+    figures = (
+        f"  {estimate.speedup:.2f}×" if known else ""
+    ) + f"  95 % interval [{estimate.low:.2f}, {estimate.high:.2f}]"
     return Text.assemble((estimate.verdict, VERDICTS.get(estimate.verdict, "")), figures)
 
 

@@ -75,5 +75,7 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
     timing = snapshot.timing
     if timing is None:
         return
-    figures = f"{timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
-    yield Text(f"{timing.verdict} {figures}", VERDICTS.get(timing.verdict, ""))
+    known = timing.verdict not in ("undecided", "measuring")
+    figures = (f"{timing.speedup:.2f}× " if known else "") + f"[{timing.low:.2f}, {timing.high:.2f}]"
+    word = timing.verdict if known else "speed-up undecided"
+    yield Text(f"{word} {figures}", VERDICTS.get(timing.verdict, ""))

@@ -55,9 +55,12 @@ def _figures(save: Summary) -> tuple[Span, ...]:
     broken = Span(f"✖{save.breaks}", "break") if save.breaks else Span("✔", "ok")
     graphs = Span(f" {save.graphs}g", "muted") if save.graphs > 1 and not save.breaks else Span("")
     kernels = Span(f" {save.kernels}k", "muted") if save.kernels else Span("")
-    speed = (
-        Span(f" {save.speedup:.2f}×", save.verdict if save.verdict in ("faster", "slower") else "")
-        if save.speedup and save.verdict != "measuring"
-        else Span("")
-    )
-    return broken, graphs, kernels, Span(" wrong", "error") if save.wrong else speed
+    return broken, graphs, kernels, Span(" wrong", "error") if save.wrong else _speed(save)
+
+
+def _speed(save: Summary) -> Span:
+    if not save.speedup or save.verdict == "measuring":
+        return Span("")
+    if save.verdict == "undecided":
+        return Span(" ?×", "muted")
+    return Span(f" {save.speedup:.2f}×", save.verdict if save.verdict in ("faster", "slower") else "")

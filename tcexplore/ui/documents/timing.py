@@ -34,7 +34,7 @@ VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
     "slower": ("SLOWER", "slower", "compiled is slower than eager"),
     "no difference": ("NO DIFFERENCE", "strong", "none that stands out from the noise"),
-    "undecided": ("UNDECIDED", "strong", "the noise leaves room for faster and for slower: nothing is known yet"),
+    "undecided": ("UNDECIDED", "strong", "too noisy to tell yet: it may be anything within the interval"),
     "measuring": ("MEASURING", "running", "not enough pairs for a verdict yet"),
 }
 """The verdict loudly, its style, and what it means."""
@@ -102,11 +102,13 @@ def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     word, style, means = VERDICTS.get(estimate.verdict, (estimate.verdict, "strong", ""))
     if estimate.verdict == "measuring":
-        yield row((f" {word}", style), (f"  {estimate.speedup:.2f}× so far", "muted"))
+        yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
+    # An undecided figure would be read as one: only what it may be is known.
+    figure = "" if estimate.verdict == "undecided" else f"  {estimate.speedup:.2f}×"
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
-    yield row((f" {word}", style), (f"  {estimate.speedup:.2f}×", style), (interval, "interval"),
+    yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
     if said := device_words.apart(estimate):

@@ -77,7 +77,8 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
         yield piece(said, "running" if going else "muted", 1)
     elif timing is not None:
         style = STYLES.get(timing.verdict, "")
-        yield piece(f"{timing.speedup:.2f}× {timing.verdict}", style)
+        known = timing.verdict != "undecided"
+        yield piece(f"{timing.speedup:.2f}× {timing.verdict}" if known else "speed-up undecided", style)
         yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)

@@ -1,0 +1,38 @@
+"""Where nothing is known yet, no figure says more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore.report.text.verdict import verdict as reported
+from tcexplore.session import Session, Snapshot
+from tcexplore.ui.documents.history import history
+from tcexplore.ui.documents.timing import timing
+from tcexplore.ui.documents.verdict import verdict
+from tests import fakes
+
+
+def run(said: str) -> Snapshot:
+    made = fakes.running(1)
+    estimate = fakes.complete(1).timing
+    assert estimate is not None
+    absurd = replace(estimate, verdict=said, speedup=0.03, low=0.01, high=4.5, pairs=3)
+    return replace(fakes.complete(1), status=made.status, timing=absurd)
+
+
+@pytest.mark.parametrize("said", ["measuring", "undecided"])
+def test_no_ratio_is_shown_before_it_is_known(said: str) -> None:
+    snapshot = run(said)
+    session = Session(runs=(snapshot,))
+    shown = [verdict(session).text, history(session, 160).text, timing(snapshot).row(0).text]
+    shown += [part.plain for part in reported(snapshot)]
+    assert not [text for text in shown if "0.03" in text]
+
+
+def test_an_undecided_one_says_between_what_it_lies() -> None:
+    snapshot = run("undecided")
+    assert "speed-up undecided  [0.01, 4.50]" in verdict(Session(runs=(snapshot,))).text
+    assert "[0.01, 4.50] 95 % interval" in timing(snapshot).row(0).text
+    assert " ?×" in history(Session(runs=(snapshot,)), 160).text

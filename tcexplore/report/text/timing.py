@@ -41,10 +41,9 @@ def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
 
 def _verdict(estimate: ev.TimingEstimate) -> Text:
     known = estimate.verdict not in ("undecided", "measuring")
-    figures = (
-        f"  {estimate.speedup:.2f}×" if known else ""
-    ) + f"  95 % interval [{estimate.low:.2f}, {estimate.high:.2f}]"
-    return Text.assemble((estimate.verdict, VERDICTS.get(estimate.verdict, "")), figures)
+    figure = f"  {estimate.speedup:.2f}×" if known else ""
+    interval = f"  95 % interval [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return Text.assemble((estimate.verdict, VERDICTS.get(estimate.verdict, "")), figure, interval)
 
 
 def _sides(estimate: ev.TimingEstimate) -> list[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests import fakes
+from tests.snapshots import gpu
 from tests.ui.stage import Stage, stage
 
 
@@ -165,3 +166,28 @@ async def test_a_cursor_stays_where_the_first_run_put_it():
         moved = replace(fakes.complete(8), source=fakes.one_graph(7).source)
         await staged.show(fakes.session(fakes.one_graph(7), moved))
         assert staged.view("source").cursor == put
+
+
+async def test_a_line_stays_selected_through_the_views_of_the_code_and_its_stages_are_gone_through():
+    async with stage(fakes.session(gpu.run()), (80, 24)) as staged:
+        await staged.press("1", "home")
+        await select(staged, "torch.relu")
+        line = staged.app.main.selection.links[0]
+        await staged.press("5", "n")
+        assert "tmp" in staged.row("code")
+        await staged.press("v", "v")
+        assert staged.pane("code").form.name == "stages"
+        assert staged.app.main.selection.links[0] == line, "not all lines of the kernel, whose rows are passed"
+        seen = []
+        for _ in range(3):
+            await staged.press("right_parenthesis")
+            seen.append(str(staged.pane("code").border_title).partition(" in kernel 1 forward, ")[2].split()[0])
+        assert sorted(seen) == ["PTX", "SASS", "Triton"]
+        await staged.press("f")
+        assert staged.row("source").strip().endswith("return torch.relu(x @ w)")
+
+
+async def test_only_the_last_word_stands_at_the_edge():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("7", "end", "enter", "backspace")
+        assert [said.partition(" ")[0] for said in staged.said] == ["Nothing"]

@@ -45,8 +45,8 @@ def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
 
 
 def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
-    """The folds of a selected statement's kernel that have what it became: its source, what the assembler reads, and
-    the machine's code."""
+    """The folds of a selected statement's kernel that have what it became: its source, Triton's first stage, what the
+    assembler reads, and the machine's code."""
     selected = {link for link in links if link.kind == "statement"}
     folds: set[str] = set()
     for kernel in snapshot.kernels if selected else ():
@@ -59,7 +59,7 @@ def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
     return frozenset(folds)
 
 
-AT_ONCE = ("ptx", "sass", "amdgcn", "assembly")
+AT_ONCE = ("ttir", "ptx", "sass", "amdgcn", "assembly")
 
 
 def _source_fold(kernel: Kernel) -> str:
@@ -76,8 +76,9 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
     opened = name not in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
     config = f"  {made.config}" if made and made.config else ""
+    title = _title(kernel, known, _language(kernel) if made and opened else "")
     yield fixed([fold(name, opened, *label, (f" {kernel.name}", "heading"), (config, "muted"), indent=0,
-                      links=links(kernel))], known.title(kernel))  # fmt: skip
+                      links=links(kernel))], title)  # fmt: skip
     if not opened:
         return
     if failed is not None:
@@ -93,12 +94,20 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
 
 def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[Part]:
     name = _source_fold(kernel)
-    language = "Triton" if kernel.language == "triton" else "C++"
     lines = _source_lines(kernel, known)
-    yield fixed([fold(name, name in toggled, (language, "strong"), (f"  {count(len(lines), 'line')}", "muted"),
-                      indent=2)], f"{known.title(kernel)}, {language}")  # fmt: skip
+    yield fixed([fold(name, name in toggled, (_language(kernel), "strong"), (f"  {count(len(lines), 'line')}", "muted"),
+                      indent=2)])  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)
+
+
+def _title(kernel: Kernel, known: Labels, stage: str) -> str:
+    """A kernel's heading belongs to its source, which comes first."""
+    return f"{known.title(kernel)}, {stage}" if stage else known.title(kernel)
+
+
+def _language(kernel: Kernel) -> str:
+    return "Triton" if kernel.language == "triton" else "C++"
 
 
 def _stage(
@@ -109,7 +118,7 @@ def _stage(
     said = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
     called = NAMES.get(stage.name, stage.name)
     yield fixed([fold(name, name in toggled, (called, "strong"), (said, "muted"), indent=2)],
-                f"{known.title(kernel)}, {called}")  # fmt: skip
+                _title(kernel, known, called))  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)
 

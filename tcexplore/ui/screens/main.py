@@ -123,8 +123,10 @@ class MainScreen(ReadingScreen):
         if len(pane.spec.views) == 1:
             self.say("This pane has one view only; the graph and the code pane have several.")
         view = pane.spec.beside(pane.form, by)
-        # What the view has rows for comes first: a statement there, its ATen node elsewhere.
-        links = sorted(self.selection.links, key=lambda link: link.kind not in view.kinds)
+        # What the view has rows for comes first: a statement there, its ATen node elsewhere. The whole kernel stays
+        # behind them, or all its lines would be selected.
+        exact = view.kinds - {"kernel"}
+        links = sorted(self.selection.links, key=lambda link: link.kind not in exact)
         self.selection.select(links, self.session)
         self._light(everywhere=False)
         pane.show_view(view, links)
@@ -234,7 +236,8 @@ class MainScreen(ReadingScreen):
     def action_would(self) -> None:
         from tcexplore.ui.asking import ask
 
-        if trouble := ask(cast("ExplorerApp", self.app)):
+        row = self.reader.cursor_row
+        if trouble := ask(cast("ExplorerApp", self.app), row.links if row else ()):
             self.say(trouble)
 
     def action_twice(self) -> None:

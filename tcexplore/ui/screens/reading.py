@@ -109,5 +109,6 @@ class ReadingScreen(Screen[None]):
         self.say(clipboard.copy(self.app, await whole_text(view.document)))
 
     def say(self, text: str, severity: Literal["information", "warning"] = "information") -> None:
-        """A word at the edge of the screen; never read as markup."""
+        """A word at the edge of the screen, in place of the one before; never read as markup."""
+        self.app.clear_notifications()
         self.notify(text, severity=severity, markup=False)

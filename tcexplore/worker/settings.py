@@ -12,6 +12,7 @@ import torch
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing, Job
+from tcexplore.worker import threads as threads_of_torch
 from tcexplore.worker import torch_log
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
@@ -28,7 +29,7 @@ CACHES = tuple((module, option, True, fact) for module, option, value, fact in O
 def apply(job: Job, threads: int, emit: Emit) -> None:
     """Set what `job` asks for; `threads` is the machine's own number of threads."""
     config = job.config
-    torch.set_num_threads(config.threads or threads)
+    threads_of_torch.use(config.threads, threads, emit)
     seed(config.seed)
     torch_log.indent_continued_lines()
     set_options(emit)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import pytest
+import torch
 
 from tcexplore.events import (
     PHASES,
@@ -118,6 +119,19 @@ model, inputs = torch.nn.ReLU(), (torch.ones(2),)
     assert first.startswith("1 False False\n")
     assert first == printed(await runs.run(source, seed=3, threads=1))
     assert first != printed(await runs.run(source, seed=4, threads=1))
+
+
+async def test_mkl_chooses_its_threads_as_in_a_program_that_does_not_set_them(runs: Runs) -> None:
+    source = """\
+import ctypes, pathlib, torch
+mkl = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+print(mkl.mkl_serv_get_dynamic())
+model, inputs = torch.nn.ReLU(), (torch.ones(2),)
+"""
+    if not torch.backends.mkl.is_available():
+        pytest.skip("this torch has no MKL")
+    assert printed(await runs.run(source)) == "1\n"
+    assert printed(await runs.run(source, threads=2)) == "0\n"
 
 
 async def test_what_is_run_is_the_text_of_the_save_also_in_tracebacks(runs: Runs) -> None:

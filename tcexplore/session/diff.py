@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from tcexplore import events as ev
+from tcexplore.session.alignment import pairs
 from tcexplore.session.program import kernel_program, same_program
 from tcexplore.session.snapshot import Snapshot
 
@@ -78,13 +78,13 @@ def aligned(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable
     end = _common(keys[0][start:][::-1], keys[1][start:][::-1])
     middle = keys[0][start : len(before) - end], keys[1][start : len(after) - end]
     found = [Change("same", x, y) for x, y in zip(before[:start], after[:start], strict=True)]
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, *middle, autojunk=False).get_opcodes():
-        was, now = before[start + a : start + b], after[start + c : start + d]
-        if tag == "equal":
-            found += [Change("same", x, y) for x, y in zip(was, now, strict=True)]
-        else:
-            found += [Change("removed", x, None) for x in was]
-            found += [Change("added", None, y) for y in now]
+    x, y = start, start
+    for a, b in (*pairs(*middle), (len(middle[0]), len(middle[1]))):
+        found += [Change("removed", item, None) for item in before[x : start + a]]
+        found += [Change("added", None, item) for item in after[y : start + b]]
+        x, y = start + a + 1, start + b + 1
+        if a < len(middle[0]):
+            found.append(Change("same", before[x - 1], after[y - 1]))
     tail = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
     return (*found, *(Change("same", x, y) for x, y in tail))
 

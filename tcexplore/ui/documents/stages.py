@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore.events import Kernel, KernelAssembled, Stage
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
 from tcexplore.session.links import Link, kernel_link, statement_link
 from tcexplore.session.machine import machine
 from tcexplore.ui.document import Row
@@ -41,7 +42,8 @@ def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     parts = [fixed(about(snapshot, toggled, width))]
     for kernel in shown:
         parts += _kernel(snapshot, kernel, known, toggled, width)
-    return Parts(f"{count(len(shown), 'kernel')} for {snapshot.target}", parts)
+    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    return Parts(f"{count(len(shown), 'kernel')}{target}", parts)
 
 
 def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:

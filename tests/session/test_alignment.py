@@ -1,0 +1,43 @@
+"""Two long sequences compared: right, and in a time that does not grow with their square."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tcexplore.session.alignment import pairs
+
+
+def edited(lines: list[str], dice: random.Random, share: float) -> list[str]:
+    """The lines with some dropped, some doubled and some written anew."""
+    made: list[str] = []
+    for number, line in enumerate(lines):
+        chance = dice.random() / share
+        made += [] if chance < 0.3 else [line, line] if chance < 0.6 else [f"new {number}"] if chance < 1 else [line]
+    return made
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+@pytest.mark.parametrize("kinds", [3, 700, 10**6])
+def test_pairs_are_equal_and_ascend(share: float, kinds: int):
+    dice = random.Random(7)
+    before = [f"line {dice.randrange(kinds)}" for _ in range(3000)]
+    after = edited(before, dice, share)
+    found = list(pairs(before, after))
+    assert all(before[i] == after[j] for i, j in found)
+    assert found == sorted(set(found))
+    assert len({i for i, _ in found}) == len({j for _, j in found}) == len(found)
+
+
+def test_what_is_kept_is_found_among_many_lines():
+    before = [f"auto tmp{n} = tmp{n - 1} * {n}.5;" for n in range(50_000)]
+    after = [line.replace("5.5;", "6.5;") for line in before]
+    found = list(pairs(before, after))
+    assert found == [(n, n) for n in range(50_000) if n % 10 != 5]
+
+
+def test_nothing_in_common_and_nothing_at_all():
+    assert list(pairs(["a"] * 2000, ["b"] * 2000)) == []
+    assert list(pairs([], ["b"])) == []
+    assert list(pairs(["a"] * 600, ["a"] * 600)) == [(n, n) for n in range(600)]

@@ -53,11 +53,13 @@ class Hold:
 class Question:
     """Front end to a run that is under way: would these inputs (`f32[33,512]`, `lr=0.01`) recompile?
 
-    Answered with a `WouldRecompile` of the same `number`, between two things that the run does.
+    Answered with a `WouldRecompile` of the same `number`, between two things that the run does. `region` is one of a
+    script's; None for the only one.
     """
 
     number: int
     inputs: tuple[str, ...]
+    region: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,9 +113,13 @@ class FrameAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldRecompile(Event):
-    """The answer to the question of this `number`. `inputs` as they were understood; `problem` why there is none."""
+    """The answer to the question of this `number`. `inputs` as they were understood; `problem` why there is none.
+
+    `region` is the region of a script that was asked.
+    """
 
     number: int
     inputs: tuple[str, ...]
+    region: int | None = None
     frames: tuple[FrameAsked, ...] = ()
     problem: str = ""

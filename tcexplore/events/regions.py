@@ -36,13 +36,15 @@ class GraphOfRegion(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionCompiled(Event):
     """A call of a region that compiled something. `call` counts from 1; `at` is when it began, in seconds since the job
-    arrived, and `seconds` how long it took, the call itself included; `graphs` are the compile ids."""
+    arrived, and `seconds` how long it took, the call itself included; `graphs` are the compile ids, and `inputs` the
+    arguments (`f32[64, 512]`), empty where nobody can ask about them."""
 
     region: int
     call: int
     at: float
     seconds: float
     graphs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,6 +107,7 @@ def would(snapshot: Snapshot) -> list[Fields]:
     return [
         {
             "inputs": list(answer.inputs),
+            "region": answer.region,
             "problem": answer.problem or None,
             "frames": [_asked(frame) for frame in answer.frames],
         }

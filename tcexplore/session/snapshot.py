@@ -139,7 +139,7 @@ def ended(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, status="ok" if snapshot.complete else "superseded", phase="")
 
 
-SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing")
+SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing", "answering")
 """Phases in which nothing is compiled any more."""
 
 Step = Callable[[Snapshot, Any], Snapshot]

@@ -36,8 +36,8 @@ def explain(code: int, job: Job, crash: str) -> Failed:
 
 
 def stopped(phase: str, job: Job, crash: str) -> Event:
-    """The end of a run that the person stopped; while it was being timed nothing is lost."""
-    if phase == "timing":
+    """The end of a run that the person stopped; while it was being timed, or waited for questions, nothing is lost."""
+    if phase in ("timing", "answering"):
         return Finished(run=job.run)
     hint = "Save the file, or press r, to run it again."
     return _failed(job, crash, "Stopped", "Stopped at your request.", hint, stage=phase)

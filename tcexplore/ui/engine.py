@@ -45,8 +45,9 @@ class Engine(Protocol):
         """Somewhere to make runs that neither end nor wait for those of the file; its owner starts and closes it."""
         ...
 
-    def ask(self, inputs: tuple[str, ...]) -> bool:
-        """Ask the run under way whether these inputs would recompile; the answer is delivered as a `WouldRecompile`.
+    def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
+        """Ask the run under way whether these inputs would recompile, or a region of it where that is a script; the
+        answer is delivered as a `WouldRecompile`.
 
         Returns False where no run is alive to answer.
         """

@@ -79,10 +79,10 @@ class FileEngine:
         """A lane of the supervisor's own: its workers are ready, and end with the app."""
         return self._supervisor.beside(emit)
 
-    def ask(self, inputs: tuple[str, ...]) -> bool:
+    def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
         """Ask the process of the file's run, which still holds what it compiled."""
         self._questions += 1
-        return self._supervisor.ask(Question(number=self._questions, inputs=inputs))
+        return self._supervisor.ask(Question(number=self._questions, inputs=inputs, region=region))
 
     def retarget(self, target: str, *, known: bool) -> bool:
         """Later runs are for `target`; unless its code is `known`, the run that is alive makes it, else a new one."""

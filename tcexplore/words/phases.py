@@ -15,6 +15,7 @@ PHASES = {
     "accuracy": "comparing results",
     "assembling": "assembling kernels",
     "timing": "timing",
+    "answering": "over, ready for questions",
     "comparing": "comparing with what it was",
     "switching": "lowering for another target",
 }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
+
+import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
+from tcexplore.capture.regions.askable import Askable
 from tcexplore.events import Job, WouldRecompile
 from tcexplore.events.control import Question
 from tcexplore.events.inputs import parted
@@ -18,10 +22,7 @@ if TYPE_CHECKING:
 _FACT = "would it recompile?"
 _SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
-SCRIPT = (
-    "A script calls what it compiled itself, with inputs of its own: there is no call to ask about. Name a module or "
-    "function of the file instead: tcexplore check FILE:NAME --input 'f32[64, 512]'."
-)
+EARLY = "Nothing is compiled yet: there is nothing to ask."
 NOTHING = "torch did not answer: see what is not known of this run."
 
 
@@ -32,11 +33,15 @@ class Asking:
         self._hooks = hooks
         self._project = project
         self._job = job
-        self._about: tuple[Program, tuple[str, ...]] | None = None
+        self._about: Callable[[Question], WouldRecompile] | None = None
 
     def about(self, program: Program, graphs: Sequence[str]) -> None:
         """The program is compiled, into graphs with these compile ids."""
-        self._about = program, tuple(graphs)
+        self._about = lambda question: self._would(program, tuple(graphs)).answer(question)
+
+    def about_regions(self, askable: Askable) -> None:
+        """It is a script: its regions answer."""
+        self._about = askable.answer
 
     def answer_job(self) -> None:
         """Answer what the job itself asks."""
@@ -46,24 +51,23 @@ class Asking:
     def answer(self, question: Question) -> None:
         """Emit the `WouldRecompile`; what a torch lacks for it costs the answer only."""
         answers: list[WouldRecompile] = []
-        if self._about is None:
-            answers.append(WouldRecompile(number=question.number, inputs=question.inputs, problem=SCRIPT))
+        about = self._about
+        if about is None:
+            answers.append(WouldRecompile(number=question.number, inputs=question.inputs, problem=EARLY))
         else:
-            self._hooks.guarded(_FACT, _SYMBOL, lambda: answers.append(self._would().answer(question)))
+            self._hooks.guarded(_FACT, _SYMBOL, lambda: answers.append(about(question)))
         self._hooks.emit(answers[0] if answers else WouldRecompile(
-            number=question.number, inputs=question.inputs, problem=NOTHING))  # fmt: skip
+            number=question.number, inputs=question.inputs, region=question.region, problem=NOTHING))  # fmt: skip
 
-    def _would(self) -> Would:
+    def _would(self, program: Program, graphs: tuple[str, ...]) -> Would:
         from tcexplore.capture.would.answer import Would
 
-        assert self._about is not None
-        program, graphs = self._about
         return Would(
             program.compiled,
             program.entry.calls,
             self._project,
             graphs,
-            train=program.train,
+            around=partial(torch.set_grad_enabled, program.train),
             dynamic=self._job.config.dynamic,
             raises=self._job.config.fullgraph,
         )

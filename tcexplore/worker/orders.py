@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 
 from tcexplore.events import ProtocolError
@@ -45,6 +46,16 @@ class Orders:
                 break
         return found
 
+    def questions(self) -> Iterator[Question]:
+        """The questions that have come; everything else is kept for its turn, and nothing is waited for."""
+        others: list[Asked] = []
+        while (asked := self._get(0.0)) is not None:
+            if isinstance(asked, Question):
+                yield asked
+            else:
+                others.append(asked)
+        self._kept += others
+
     def _next(self, found: Switch | None, until: float) -> Asked | None:
         if found is not None:
             return self._get(0.0)
@@ -53,7 +64,7 @@ class Orders:
     def _get(self, seconds: float | None) -> Asked | None:
         """The next order within so many seconds; None waits for it."""
         if self._kept:
-            return self._kept.pop()
+            return self._kept.pop(0)
         try:
             return self._asked.get(block=seconds != 0.0, timeout=seconds)
         except queue.Empty:

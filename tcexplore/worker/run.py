@@ -24,6 +24,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install import install_all
 from tcexplore.capture.project import Project
+from tcexplore.capture.regions.askable import Askable
 from tcexplore.capture.regions.regions import Regions
 from tcexplore.capture.state_keys import state_keys
 from tcexplore.events import (
@@ -50,6 +51,9 @@ from tcexplore.worker.link import Channel
 from tcexplore.worker.orders import Orders
 from tcexplore.worker.program import Program
 from tcexplore.worker.progress import Progress
+
+AN_HOUR_S = 3600.0
+"""A wait for orders that never has to end: the process goes with the front end."""
 
 
 def run(job: Job, channel: Channel, threads: int, orders: Orders) -> None:
@@ -103,8 +107,12 @@ class Run:
 
     def _script(self, source: Source) -> None:
         self.emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
-        regions = Regions(self._hooks, self.project, self.progress.now)
+        asked = self.job.time_for is None or bool(self.job.would)
+        askable = Askable(self.project) if asked else None
+        regions = Regions(self._hooks, self.project, self.progress.now, askable, self._answer)
         regions.install(self._trace)
+        if askable is not None:
+            self._asking.about_regions(askable)
         try:
             follow(source.as_script, self.job.config.follow, regions.tell, self.emit)
         finally:
@@ -112,10 +120,20 @@ class Run:
             self._say_sources()
         self._beside.lower(self.progress.enter)
         self._beside.finish(self.progress.enter)
-        self._obey(0)
+        self._asking.answer_job()
         self.emit(
             TimingSkipped(reason="the script calls what it compiled itself: there is no eager form to compare with")
         )
+        self._obey(0)
+        if self.job.time_for is None:
+            self.progress.enter("answering")
+            while True:
+                self._obey(AN_HOUR_S)
+
+    def _answer(self) -> None:
+        """Answer what was asked while the script goes on."""
+        for question in self._orders.questions():
+            self._asking.answer(question)
 
     def _module(self, source: Source) -> None:
         config = self.job.config
@@ -211,8 +229,9 @@ class Run:
             if isinstance(order, Question):
                 self._asking.answer(order)
             else:
+                resting = self.progress.phase
                 self._beside.switch(order.target, self.progress.enter)
-                self.progress.enter("timing")
+                self.progress.enter(resting)
             order = self._orders.wait()
         return first is not None
 

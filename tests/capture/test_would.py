@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,7 +36,15 @@ def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = 
     with watching(guarded.__file__):
         compiled = torch.compile(program, backend="eager")
         compiled(*first.args, **first.kwargs)
-        would = Would(compiled, (first,), Project(guarded.__file__), ["0/0"], train=train, dynamic=None, raises=False)
+        would = Would(
+            compiled,
+            (first,),
+            Project(guarded.__file__),
+            ["0/0"],
+            around=partial(torch.set_grad_enabled, train),
+            dynamic=None,
+            raises=False,
+        )
         answer = would.answer(Question(number=1, inputs=inputs))
     assert answer.problem == ""
     return answer.frames[0]
@@ -59,7 +68,9 @@ def test_inputs_that_do_not_fit_are_a_problem_and_no_answer():
     with watching(guarded.__file__):
         compiled = torch.compile(guarded.plain, backend="eager")
         compiled(X)
-        would = Would(compiled, (Call((X,)),), Project(""), ["0/0"], train=True, dynamic=None, raises=False)
+        would = Would(
+            compiled, (Call((X,)),), Project(""), ["0/0"], around=torch.enable_grad, dynamic=None, raises=False
+        )
         many = would.answer(Question(number=1, inputs=("f32[4]", "f32[4]")))
         strange = would.answer(Question(number=2, inputs=("q7[4]",)))
     assert "do not fit" in many.problem

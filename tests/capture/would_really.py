@@ -63,7 +63,9 @@ class _Sitting(contextlib.ExitStack):
         self._make(self._call)
         project = Project(would_models.__file__)
         graphs = ["0/0"]
-        self._would = Would(self._compiled, (self._call,), project, graphs, train=False, dynamic=None, raises=False)
+        self._would = Would(
+            self._compiled, (self._call,), project, graphs, around=torch.no_grad, dynamic=None, raises=False
+        )
 
     def _backend(self, module: Any, _inputs: Any) -> Any:
         graph = str(torch._guards.CompileContext.current_compile_id())

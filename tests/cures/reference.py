@@ -29,8 +29,8 @@ def breaks(traces: str) -> list[tuple[str, int]]:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
         places = list(_PLACE.finditer(text))
-        for place, behind in zip(places, [*(p.start() for p in places[1:]), len(text)], strict=True):
-            found.append(_persons(place, text[place.end() : behind]))
+        behind = [place.start() for place in places[1:]] + [len(text)] * bool(places)
+        found += [_persons(place, text[place.end() : end]) for place, end in zip(places, behind, strict=True)]
     return found
 
 

@@ -58,8 +58,9 @@ class FakeEngine:
         self.lanes.append(Playback(emit, self.story))
         return self.lanes[-1]
 
-    def ask(self, inputs: tuple[str, ...]) -> bool:
-        self.asked.append(f"ask {', '.join(inputs)}")
+    def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
+        of = "" if region is None else f" of region {region}"
+        self.asked.append(f"ask {', '.join(inputs)}{of}")
         return self.alive
 
     def retarget(self, target: str, *, known: bool) -> bool:

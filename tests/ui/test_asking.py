@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
+from tcexplore import events as ev
 from tests import fakes
 from tests.snapshots import storm
 from tests.ui.stage import check_screen, stage
+
+FILE = "/home/me/script.py"
 
 
 def alive(*, asked: bool = False):
@@ -74,3 +77,47 @@ async def test_two_entries_are_compared():
 
 def _text(staged, index: int) -> str:  # noqa: ANN001
     return staged.view("guards").document.row(index).text
+
+
+def script(*, phase: str = "answering"):
+    made = [
+        ev.RegionMade(region=0, name="Net", kind="module", location=ev.Location(FILE, 30)),
+        ev.RegionMade(region=1, name="scaled", kind="function", location=ev.Location(FILE, 12)),
+        ev.RegionMade(region=2, name="SGD.step", kind="optimizer"),
+    ]
+    compiled = [
+        ev.GraphOfRegion(region=0, graph="0/0"),
+        ev.GraphOfRegion(region=1, graph="1/0"),
+        ev.RegionCompiled(region=0, call=1, at=0.1, seconds=1.0, graphs=("0/0",), inputs=("f32[3, 8]",)),
+        ev.RegionCompiled(region=1, call=1, at=1.1, seconds=1.0, graphs=("1/0",), inputs=("f32[3]", "0.5")),
+        ev.RegionCompiled(region=2, call=1, at=2.1, seconds=1.0, graphs=("2/0",)),
+        ev.FrameEntered(graph="0/0", frame=ev.Location(FILE, 7, "forward")),
+        ev.GuardsInstalled(graph="0/0", guards=()),
+    ]
+    run = replace(storm.run(), status="running", recompiles=(), frames=(), graphs=(), would=(), guards=(), phase=phase)
+    run = replace(run, file=FILE, entry=ev.EntryFound(name="__main__", kind="script", rule="", calls=()))
+    for event in (*made, *compiled):
+        run = run.apply(replace(event, run=run.run))
+    return run
+
+
+async def test_the_region_under_the_cursor_is_asked_and_another_by_its_name():
+    async with stage(fakes.session(script())) as staged:
+        await staged.press("4", "v", "R")
+        which, line = staged.app.screen.query(Input)
+        assert (which.value, line.value) == ("Net line 30", "f32[3, 8]")
+        which.value = "Nett"
+        await staged.press("enter")
+        assert "no region 'Nett' here: Net line 30, scaled line 12" in str(
+            staged.app.screen.query_one("#note").render()
+        )
+        which.value, line.value = "scaled line 12", "f32[4], 0.5"
+        await staged.press("enter", "enter")
+        assert staged.engine.asked[-1] == "ask f32[4], 0.5 of region 1"
+
+
+async def test_a_script_that_has_compiled_nothing_for_inputs_says_so():
+    bare = replace(script(), region_compiles=())
+    async with stage(fakes.session(bare)) as staged:
+        await staged.press("R")
+        assert "has to compile something that takes inputs" in staged.said[-1]

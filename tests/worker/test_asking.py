@@ -12,6 +12,8 @@ from tcexplore.events import (
     FrameEntered,
     PhaseStarted,
     Recompiled,
+    RegionCompiled,
+    RegionMade,
     WouldRecompile,
 )
 from tcexplore.events.control import Question
@@ -56,3 +58,69 @@ async def test_a_job_asks_once_everything_is_compiled_and_a_run_that_is_over_hea
     assert verdicts == ["matches", "recompiles"]
     assert any(isinstance(e, EntryFound) for e in seen)
     assert not runs.supervisor.ask(Question(number=1, inputs=("f32[5, 8]",)))
+
+
+SCRIPT = """\
+import time
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 1)
+    def forward(self, x, flag=False):
+        return self.fc(x).relu() if flag else self.fc(x)
+
+@torch.compile(backend="eager")
+def scaled(x, k):
+    return x * k
+
+def main():
+    net = Net()
+    net.compile(backend="eager")
+    with torch.no_grad():
+        net(torch.randn(3, 8), flag=True)
+    scaled(torch.ones(3), 0.5)
+    torch.compile(torch.optim.SGD(net.parameters(), lr=0.1).step, backend="eager")()
+    until = time.monotonic() + WAIT
+    while time.monotonic() < until:
+        scaled(torch.ones(3), 0.5)
+        time.sleep(0.02)
+main()
+"""
+
+
+async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_over(runs: Runs) -> None:
+    number = runs.submit(SCRIPT.replace("WAIT", "60"), time_for=None)
+    await runs.until(lambda e: isinstance(e, RegionCompiled) and e.inputs == ("f32[3]", "0.5") and e.run == number)
+    assert runs.supervisor.ask(Question(number=1, inputs=("f32[3]", "0.75"), region=0))
+    during = await runs.until(lambda e: isinstance(e, WouldRecompile) and e.run == number)
+    assert isinstance(during, WouldRecompile)
+    assert (during.region, during.frames[0].verdict, during.frames[0].entries[0].failed.what) == (0, "recompiles", "k")
+
+    number = runs.submit(SCRIPT.replace("WAIT", "0"), time_for=None)
+    await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "answering" and e.run == number)
+    made = {e.name: e.region for e in runs.events if isinstance(e, RegionMade) and e.run == number}
+    asked = [
+        (("f32[3, 8]", "flag=True"), made["Net"]), (("f32[9, 8]", "flag=True"), made["Net"]),
+        (("f32[3, 8]",), made["SGD.step"]), (("scaled: f32[3]", "0.5"), None), (("f32[3]",), None),
+    ]  # fmt: skip
+    for count, (inputs, region) in enumerate(asked):
+        assert runs.supervisor.ask(Question(number=10 + count, inputs=inputs, region=region))
+    await runs.until(lambda e: isinstance(e, WouldRecompile) and e.number == 14 and e.run == number)
+    answers = {e.number: e for e in runs.events if isinstance(e, WouldRecompile) and e.run == number}
+    verdicts = [answers[n].frames[0].verdict for n in (10, 11, 13)]
+    assert verdicts == ["matches", "recompiles", "matches"], answers
+    assert answers[11].frames[0].entries[0].failed.what == "x"
+    assert "its own state" in answers[12].problem
+    assert "scaled (line 12)" in answers[14].problem
+
+
+async def test_a_script_is_held_for_questions_only_where_somebody_may_ask(runs: Runs) -> None:
+    quiet = await runs.run(SCRIPT.replace("WAIT", "0"))
+    assert [e.inputs for e in quiet if isinstance(e, RegionCompiled)] == [(), (), ()]
+    asked = await runs.run(SCRIPT.replace("WAIT", "0"), would=("Net: f32[3, 8], flag=True",))
+    (answer,) = [e for e in asked if isinstance(e, WouldRecompile)]
+    assert [frame.verdict for frame in answer.frames] == ["matches"]
+    assert isinstance(asked[-1], Finished)

@@ -13,6 +13,7 @@ import torch
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
 from tcexplore.capture.regions import graph_entries
+from tcexplore.capture.regions.askable import Askable
 from tcexplore.capture.regions.naming import asked_at, named
 from tcexplore.capture.regions.region import Region
 from tcexplore.capture.regions.untraced import untraced
@@ -29,13 +30,23 @@ EVERY_S = 0.2
 class Regions:
     """Emits `RegionMade`, `GraphOfRegion` and `RegionCompiled` as they happen, and `RegionSeen` a few times a second.
 
-    `now` gives the seconds since the job arrived.
+    `now` gives the seconds since the job arrived. `askable` gets what it takes to answer questions about them;
+    `between` is called now and then by the main thread, between two calls.
     """
 
-    def __init__(self, hooks: Hooks, project: Project, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        hooks: Hooks,
+        project: Project,
+        now: Callable[[], float],
+        askable: Askable | None = None,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
         self._hooks = hooks
         self._project = project
         self._now = now
+        self._askable = askable
+        self._between = between
         self._regions: list[Region] = []
         self._told = 0.0
         self._thread = _Thread()
@@ -65,16 +76,19 @@ class Regions:
             finally:
                 self._thread.module = module
             if _is_function(result):
-                return self._watched(self._made(given if module is None else module), result)
+                return self._watched(self._made(given if module is None else module, result, context), result)
             return result
 
         return untraced(compiling)
 
-    def _made(self, given: Any) -> Region:
+    def _made(self, given: Any, compiled: Callable[..., Any], context: Any) -> Region:
         region = Region(len(self._regions), counts_graphs=self._counts_graphs)
         self._regions.append(region)
         name, kind = named(given)
-        self._hooks.emit(RegionMade(region=region.number, name=name, kind=kind, location=asked_at(self._project)))
+        made = RegionMade(region=region.number, name=name, kind=kind, location=asked_at(self._project))
+        if self._askable is not None:
+            self._askable.made(made, compiled, context)
+        self._hooks.emit(made)
         return region
 
     def _watched(self, region: Region, compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,9 +100,9 @@ class Regions:
             try:
                 result = compiled(*args, **kwargs)
             except BaseException:
-                end(call, raised=True)
+                end(call, args, kwargs, raised=True)
                 raise
-            end(call, raised=False)
+            end(call, args, kwargs, raised=False)
             return result
 
         # torch follows a compiled function to what it was made of only where this is its own id.
@@ -102,18 +116,28 @@ class Regions:
         self._thread.calls.append(call)
         return call
 
-    def _end(self, call: _Call, *, raised: bool) -> None:
+    def _end(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, raised: bool) -> None:
         seconds = time.perf_counter() - call.started
         self._thread.calls.remove(call)
         region = call.region
         region.called(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
         if call.graphs:
-            graphs = tuple(call.graphs)
-            self._hooks.emit(
-                RegionCompiled(region=region.number, call=region.calls, at=call.at, seconds=seconds, graphs=graphs)
-            )
+            self._say_compiled(call, seconds, args, kwargs)
         if call.graphs or self._now() - self._told > EVERY_S:
             self.tell()
+            if not self._thread.calls and threading.current_thread() is threading.main_thread():
+                self._between()
+
+    def _say_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        number, graphs = call.region.number, tuple(call.graphs)
+        if self._askable is not None:
+            self._askable.compiled(number, graphs, args, kwargs)
+        inputs = self._askable.inputs(number) if self._askable is not None else ()
+        self._hooks.emit(
+            RegionCompiled(
+                region=number, call=call.region.calls, at=call.at, seconds=seconds, graphs=graphs, inputs=inputs
+            )
+        )
 
     def _entered(self, resumed: bool) -> None:
         if calls := self._thread.calls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ AFRESH = "the frames behind it would be entered from new code"
 class Would:
     """Answers for `compiled`, which was called with `calls`; `graphs` are the compile ids of those calls.
 
-    Nothing is run: torch's guard managers are asked about the locals that the call would bind, under the grad mode
-    that it would run with.
+    Nothing is run: torch's guard managers are asked about the locals that the call would bind, under the modes that it
+    would run with: `around` enters them.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Would:
         project: Project,
         graphs: Sequence[str],
         *,
-        train: bool,
+        around: Callable[[], AbstractContextManager[object]],
         dynamic: bool | None,
         raises: bool,
     ) -> None:
@@ -47,7 +48,7 @@ class Would:
         self._calls = calls
         self._project = project
         self._graphs = frozenset(graphs)
-        self._train = train
+        self._around = around
         self._dynamic = dynamic
         self._raises = raises
 
@@ -63,7 +64,7 @@ class Would:
 
     def frames(self, call: Call) -> tuple[FrameAsked, ...]:
         """The frame that the call enters first, then those of which its inputs tell nothing. Raises `EntryError`."""
-        with torch.set_grad_enabled(self._train):
+        with self._around():
             try:
                 frame = entered(self._compiled, call)
             except UnknownEntryError as error:

@@ -40,7 +40,7 @@ def _called(compiled: Any, args: tuple[Any, ...]) -> tuple[FunctionType, tuple[A
     """The function that is compiled, and the arguments that reach it."""
     original = _original(compiled)
     module = getattr(original, "__self__", None)
-    outside = ("_wrapped_call_impl", "__call__")
+    outside = ("_wrapped_call_impl", "_call_impl", "__call__")
     if isinstance(module, torch.nn.Module) and getattr(original, "__name__", "") in outside:
         if module._forward_pre_hooks:
             raise UnknownEntryError("a forward pre-hook of the module runs first, and may change what it is given")

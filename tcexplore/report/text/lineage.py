@@ -10,6 +10,7 @@ from rich.text import Text
 from tcexplore import events as ev
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
+from tcexplore.session.asked_region import region_name
 from tcexplore.session.lineage import Entry, Frame, lineage
 from tcexplore.session.shape_cures import shape_cures
 from tcexplore.words import symbols as words
@@ -75,7 +76,8 @@ def _symbol(symbol: ev.Symbol, file: str) -> Iterable[RenderableType]:
 def asked(snapshot: Snapshot) -> Iterable[RenderableType]:
     """The answers to `--would`."""
     for answer in snapshot.would:
-        yield indented(Text(would.asked(answer.inputs), "bold"))
+        region = region_name(snapshot, answer.region)
+        yield indented(Text.assemble((would.asked(answer.inputs), "bold"), f"  {region}" if region else ""))
         if answer.problem:
             yield indented(answer.problem, "red", by=4)
         for frame in answer.frames:

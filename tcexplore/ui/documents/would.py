@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore.events import EntryAsked, FrameAsked, WouldRecompile
 from tcexplore.session import Snapshot
+from tcexplore.session.asked_region import region_name
 from tcexplore.session.links import entry_link, line_link
 from tcexplore.ui.document import Row
 from tcexplore.ui.documents.parts import Parts, fixed
@@ -26,13 +27,14 @@ _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖"
 def would(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """The document of the view."""
     answers = list(reversed(snapshot.would))
-    rows = [r for answer in answers for r in (*_answer(answer, places(snapshot.file), width), BLANK)]
+    rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
     teaches = fixed(wrapped(TEACHES, width, "muted"))
     return Parts(count(len(answers), "question") if answers else "", [fixed(rows), teaches])
 
 
-def _answer(answer: WouldRecompile, where: Places, width: int) -> Iterator[Row]:
-    yield row((" ? ", "key"), (asked(answer.inputs), "heading"))
+def _answer(answer: WouldRecompile, snapshot: Snapshot, width: int) -> Iterator[Row]:
+    where, region = places(snapshot.file), region_name(snapshot, answer.region)
+    yield row((" ? ", "key"), (asked(answer.inputs), "heading"), (f"  {region}", "muted"))
     if answer.problem:
         yield from wrapped(answer.problem, width, "error", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]

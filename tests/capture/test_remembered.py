@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from tcexplore.capture.entry.entry import Call, EntryError
+from tcexplore.capture.regions.call_state import CallState
+from tcexplore.capture.regions.remembered import Remembered
+
+
+class Cache:
+    """Something of the person's own."""
+
+
+def test_a_tensor_that_is_gone_comes_back_as_one_like_it_and_one_that_is_there_as_itself():
+    there, gone = torch.ones(2), torch.ones(3, 2).t().requires_grad_()
+    torch._dynamo.mark_dynamic(gone, 1)
+    watched = weakref.ref(gone)
+    remembered = Remembered(Call((there, [gone, gone]), {"k": 0.5}))
+    assert remembered.texts == ("f32[2]", "[f32[2, 3], f32[2, 3]]", "k=0.5")
+    assert remembered.call().args[1][0] is gone
+    del gone
+    gc.collect()
+    assert watched() is None
+    call = remembered.call()
+    assert call.args[0] is there
+    one, same = call.args[1]
+    assert one is same
+    assert (one.stride(), one.requires_grad, one._dynamo_dynamic_indices) == ((1, 2), True, {1})
+    assert call.kwargs == {"k": 0.5}
+
+
+def test_anything_else_that_is_gone_is_said():
+    remembered = Remembered(Call((Cache(),)))
+    with pytest.raises(EntryError, match="a Cache, is not there any more"):
+        remembered.call()
+
+
+def test_the_modes_of_a_call_are_entered_again():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        state = CallState.now()
+    with torch.inference_mode():
+        inference = CallState.now()
+    now = CallState.now()
+    with state.again():
+        assert CallState.now() == state
+    with inference.again():
+        assert CallState.now() == inference
+        with state.again():
+            assert CallState.now() == state
+    assert CallState.now() == now

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from textual.app import App, SystemCommand
 from textual.driver import Driver
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import var
 from textual.screen import Screen
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tcexplore.ui.studies import Studies
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_NO_COLOUR = NoColor()
 
 
 class ExplorerApp(App[int]):
@@ -63,6 +65,13 @@ class ExplorerApp(App[int]):
 
     def get_driver_class(self) -> type[Driver]:
         return thrifty_driver(super().get_driver_class())
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual chooses before it knows the theme: its shades of grey would all be black among 16 colours."""
+        filters = super().get_line_filters()
+        if not (self.no_color and self.native_ansi_color):
+            return filters
+        return [_NO_COLOUR if isinstance(one, Monochrome) else one for one in filters]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+
 from tcexplore.events import Config, Failed, Job, Output, PhaseStarted
 from tcexplore.session import Session
+from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.inbox import Inbox
 from tests import fakes
-from tests.ui.stage import Stage, stage
+from tests.ui.stage import FakeEngine, Stage, stage
 
 
 def _inbox(staged: Stage) -> Inbox:
@@ -128,6 +134,17 @@ async def test_the_theme_changes_and_changes_back():
         assert [s.style for s in dark] != [s.style for s in light]
         await staged.press("t")
         assert staged.app.theme == "tcexplore-dark"
+
+
+def test_no_colour_is_not_black_on_black_where_there_are_16_of_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("textual.constants.COLOR_SYSTEM", "standard")
+    app = ExplorerApp(FakeEngine)
+    assert app.theme == "ansi-dark"
+    drawn = [Segment("torch", Style(color="#c9ced6", bgcolor="#12151b"))]
+    for one in app.get_line_filters():
+        drawn = one.apply(drawn, Color(18, 21, 27))
+    assert [(s.style.color.name, s.style.bgcolor.name) for s in drawn] == [("default", "default")]
 
 
 async def test_a_document_that_fails_costs_its_pane_only():

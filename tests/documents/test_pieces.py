@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rich.cells import cell_len
+
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
 from tcexplore.ui.documents.fitted import fitted, piece
@@ -79,3 +81,10 @@ def test_the_plot_leaves_one_outlier_out():
 
 def test_nothing_measured_has_no_axis():
     assert axis([[], []], 10) is None
+
+
+def test_wide_letters_take_two_cells():
+    name = piece("模型.py", "title")
+    assert cell_len(fitted([name], 20, [piece("live")]).text) == 20
+    assert fitted([name, piece("more", rank=1)], 12).text == "模型.py"
+    assert fitted([name], 4).text == "模…"

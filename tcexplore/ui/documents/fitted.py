@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tcexplore.ui.document import Row, Span
+from tcexplore.ui.documents.cells import cells
 from tcexplore.ui.documents.prose import shortened
 
 
@@ -17,7 +18,7 @@ class Piece(NamedTuple):
 
     @property
     def width(self) -> int:
-        return sum(len(span.text) for span in self.spans)
+        return sum(cells(span.text) for span in self.spans)
 
 
 def piece(text: str, style: str = "", rank: int = 0) -> Piece:
@@ -39,7 +40,7 @@ def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: 
     shown = {id(item) for item in pieces}
     first = _joined([item for item in left if id(item) in shown], gap)
     last = _joined([item for item in right if id(item) in shown], gap)
-    room = width - sum(len(span.text) for span in (*first, *last))
+    room = width - sum(cells(span.text) for span in (*first, *last))
     return Row(_cut((*first, *((Span(" " * max(room, 1)), *last) if last else ())), width))
 
 
@@ -65,6 +66,6 @@ def _cut(spans: Sequence[Span], width: int) -> tuple[Span, ...]:
     kept: list[Span] = []
     for span in spans:
         text = shortened(span.text, width)
-        width -= len(text)
+        width -= cells(text)
         kept += [Span(text, span.style)] if text else []
     return tuple(kept)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tcexplore.ui.document import Row, Span
+from tcexplore.ui.documents.cells import cells, cut
 
 NARROWEST = 24
 """Columns that prose is wrapped to at the least; a narrower pane scrolls sideways."""
@@ -48,7 +49,7 @@ def fold(name: str, opened: bool, *spans: tuple[str, str] | str, indent: int = 1
 
 
 def shortened(text: str, room: int) -> str:
-    """The text, its end replaced by `…` where it is longer than `room`."""
-    if len(text) <= room:
+    """The text, its end replaced by `…` where it takes more than `room` cells."""
+    if cells(text) <= room:
         return text
-    return text[: room - 1] + "…" if room > 0 else ""
+    return f"{cut(text, room - 1)}…" if room > 0 else ""

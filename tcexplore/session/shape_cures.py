@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tcexplore import events as ev
@@ -22,6 +22,7 @@ class Cure:
     """`name` is one of the names above; `what` (and `dim`) is what it is for, `values` those that recompiled.
 
     `line` is where the person's code made it necessary, `blocked` the place that specialises it and has to go first.
+    `also` are the other sizes of arguments, names and dimensions, that changed with it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Cure:
     values: tuple[str, ...] = ()
     location: ev.Location | None = None
     blocked: ev.Specialised | None = None
+    also: tuple[tuple[str, int], ...] = ()
 
 
 def shape_cures(snapshot: Snapshot) -> tuple[Cure, ...]:
@@ -56,12 +58,28 @@ def _for_size(snapshot: Snapshot, what: str, dim: int, causes: list[ev.Recompile
     blocked = _specialisation(snapshot, what, dim)
     small = {"0", "1"} & set(values)
     if config.dynamic is None and blocked is None:
-        yield Cure(MARK_DYNAMIC, what, dim, values, place)
+        also = tuple(size for size in changed_with(snapshot, causes) if size != (what, dim))
+        yield Cure(MARK_DYNAMIC, what, dim, values, place, also=also)
         yield Cure(DYNAMIC, what, dim, values, place)
     if small and blocked is None:
         yield Cure(MARK_UNBACKED, what, dim, values, place)
     if blocked is not None or config.dynamic is False or small:
         yield Cure(BUCKETS, what, dim, values, place, blocked)
+
+
+def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[tuple[str, int], ...]:
+    """Sizes of arguments that automatic dynamic shapes made symbols in the graphs that these made necessary.
+
+    A guard tells of the first size that differs. What is marked alone while another that has to be equal is not is an
+    error.
+    """
+    if snapshot.config.dynamic is not None:
+        return ()
+    graphs = {found.graph for found in causes}
+    symbols = [symbol for found in snapshot.symbols if found.graph in graphs for symbol in found.symbols]
+    sources = [source for symbol in symbols if not symbol.specialised for source in symbol.sources]
+    sizes = [(one.name, one.dim) for one in sources if one.what == "size" and _NAMED.fullmatch(one.name)]
+    return tuple(dict.fromkeys((name, dim) for name, dim in sizes if dim is not None))
 
 
 def _specialised(snapshot: Snapshot, known: set[tuple[str, int | None]]) -> Iterator[Cure]:

@@ -9,6 +9,7 @@ from statistics import median
 
 from tcexplore import events as ev
 from tcexplore.session.call_strip import WARM, strip
+from tcexplore.session.shape_cures import changed_with
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE, Lane, Mark
 
@@ -129,20 +130,34 @@ def _tensors(floats: tuple[str, ...]) -> Treatment:
 
 def _sizes(run: Snapshot) -> tuple[str, ...]:
     """Arguments and dimensions whose size made it compile again, as `x.0`."""
-    found = [again for again in run.recompiles if again.kind == "size" and again.dim is not None]
-    return tuple(dict.fromkeys(f"{name}.{again.dim}" for again in found if (name := _name(again))))
+    found = [again for again in _of_calls(run) if again.kind == "size" and again.dim is not None and _name(again)]
+    together = [(_by_itself(name), dim) for name, dim in changed_with(run, found)]
+    sizes = [*((_name(again), again.dim) for again in found), *together]
+    return tuple(dict.fromkeys(f"{name}.{dim}" for name, dim in sizes if name.isidentifier() or name.isdecimal()))
 
 
 def _floats(run: Snapshot) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for again in run.recompiles if again.kind == "float" and (name := _name(again))))
+    return tuple(dict.fromkeys(name for again in _of_calls(run) if again.kind == "float" and (name := _name(again))))
+
+
+def _of_calls(run: Snapshot) -> Iterator[ev.Recompiled]:
+    """The recompiles of what is called: what the code behind a graph break takes is no argument that one can change."""
+    resumed = {entered.graph for entered in run.frames if entered.resumed}
+    return (again for again in run.recompiles if again.graph not in resumed)
 
 
 def _name(again: ev.Recompiled) -> str:
     """The argument that a recompile is about: its name or position; empty where it is about none."""
-    position = _POSITION.fullmatch(again.what)
-    if position is not None:
-        return position[1]
-    return again.what if again.origin in ("argument", "") and again.what.isidentifier() else ""
+    name = _by_itself(again.what)
+    if name != again.what:
+        return name
+    return name if again.origin in ("argument", "") and name.isidentifier() else ""
+
+
+def _by_itself(what: str) -> str:
+    """`0` for `args[0]`, which a module of torch's own is called through."""
+    position = _POSITION.fullmatch(what)
+    return position[1] if position is not None else what
 
 
 def _argument(what: str) -> str:

@@ -14,9 +14,11 @@ def said(cure: Cure, file: str) -> str:
 
 
 def _mark_dynamic(cure: Cure, _: str) -> str:
+    marks = "; ".join(f"torch._dynamo.mark_dynamic({what}, {dim})" for what, dim in ((cure.what, cure.dim), *cure.also))
+    together = " They change together: where they have to be equal, one marked alone is an error too." * bool(cure.also)
     return (
-        f"torch._dynamo.mark_dynamic({cure.what}, {cure.dim}) before the call: one graph for every size from 2 on, "
-        "from the first compile. It is an error if the code specialises the size."
+        f"{marks} before the call: one graph for every size from 2 on, from the first compile. It is an error if the "
+        f"code specialises the size.{together}"
     )
 
 

@@ -10,6 +10,7 @@ from tcexplore.session.lineage import lineage
 from tcexplore.session.shape_cures import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures
 from tcexplore.session.summary import summarise
 from tcexplore.words.recompiles import at_the_limit
+from tcexplore.words.shape_cures import said
 from tests.snapshots import storm
 
 
@@ -75,3 +76,14 @@ def test_frames_of_compiled_autograd_are_told_apart_and_its_inputs_are_not_the_p
 def test_a_size_that_the_code_specialises_is_not_offered_as_dynamic():
     cures = [cure for cure in shape_cures(storm.run()) if cure.what == "y"]
     assert [(cure.name, cure.blocked.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]
+
+
+def test_sizes_that_change_together_are_to_be_marked_together():
+    snapshot = storm.run()
+    again = next(one for one in snapshot.recompiles if one.kind == "size")
+    sources = [ev.SymbolSource(name=name, what="size", dim=0) for name in ("x", "z", "self.cache")]
+    symbols = tuple(ev.Symbol(name=f"s{index}", sources=(one,)) for index, one in enumerate(sources))
+    snapshot = replace(snapshot, symbols=(ev.SymbolsFound(run=1, graph=again.graph, symbols=symbols),))
+    cure = next(one for one in shape_cures(snapshot) if one.name == MARK_DYNAMIC)
+    assert cure.also == (("z", 0),)
+    assert said(cure, "f.py").startswith("torch._dynamo.mark_dynamic(x, 0); torch._dynamo.mark_dynamic(z, 0) before")

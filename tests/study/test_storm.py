@@ -104,6 +104,21 @@ def test_what_is_no_argument_is_not_tried():
     assert [t.change(ev.Config()).mark_dynamic for t in treatments(position)][1] == ("1.0",)
 
 
+def test_what_stands_behind_a_graph_break_is_not_tried():
+    rest = ev.FrameEntered(run=1, graph=SIZE.graph, resumed=True)
+    again = begun(ev.Job(run=1, file="f", source="")).apply(rest).apply(replace(SIZE, run=1))
+    assert [treatment.name for treatment in treatments(again)] == ["dynamic=True"]
+
+
+def test_sizes_that_change_together_are_marked_and_padded_together():
+    sources = [ev.SymbolSource(name=name, what="size", dim=0) for name in ("x", "y", "kwargs['z']")]
+    symbols = tuple(ev.Symbol(name=f"s{index}", sources=(one,)) for index, one in enumerate(sources))
+    run = begun(ev.Job(run=1, file="f", source="")).apply(replace(SIZE, run=1))
+    tried = treatments(run.apply(ev.SymbolsFound(run=1, graph=SIZE.graph, symbols=symbols)))
+    configs = {treatment.name: treatment.change(ev.Config()) for treatment in tried}
+    assert configs["mark_dynamic"].mark_dynamic == configs["buckets"].buckets == ("x.0", "y.0")
+
+
 def test_the_limit_is_said_with_its_call():
     limited = replace(SIZE, limit_hit=True)
     run = [limited, *made(1.0, 0.5, 1e-4, compiles={0: "0/0", 1: "0/1"})]

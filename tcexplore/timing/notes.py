@@ -9,6 +9,7 @@ from tcexplore.timing.conditions import Conditions
 from tcexplore.timing.gate import FLAT_WITHIN
 from tcexplore.timing.pace import DUTY, FULL_SPEED_S
 from tcexplore.timing.verdict import FEWEST_PAIRS
+from tcexplore.words.quantities import duration
 
 DRIFT = 0.02
 MANY_OUTLIERS = 0.10
@@ -60,7 +61,7 @@ def _busy(e: TimingEstimate, c: Conditions) -> str:
 def _drift(e: TimingEstimate, _: Conditions) -> str:
     sides = (("eager", e.eager_halves_us), ("compiled", e.compiled_halves_us))
     drifted = [
-        f"{side} {halves[0]:.4g} → {halves[1]:.4g} µs"
+        f"{side} {duration(halves[0] / 1e6)} → {duration(halves[1] / 1e6)}"
         for side, halves in sides
         if halves and abs(halves[1] / halves[0] - 1) > DRIFT
     ]

@@ -30,8 +30,8 @@ class NeverSteadyError(Exception):
 
 
 class Steady(NamedTuple):
-    """What the gate found: nanoseconds per unit in the shortest of the last rounds, which the fewest interruptions
-    have lengthened, and by how much those rounds still differed (0.03 is 3 %)."""
+    """What the gate found: nanoseconds per unit in the shortest block, which the fewest interruptions have lengthened,
+    and by how much the last rounds still differed (0.03 is 3 %)."""
 
     unit_ns: float
     spread: float
@@ -46,22 +46,25 @@ def settle(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], 
 
     Raises `NeverSteadyError` when it compiles without end.
     """
-    unit_ns = _until_quiet(timer, run, compiles)
+    shortest = _until_quiet(timer, run, compiles)
     compiled, restarts = compiles(), 0
-    units = timer.units(unit_ns)
     deadline = timer.clock.now_ns() + int(FLAT_SECONDS * 1e9)
     rounds: list[float] = []
     while len(rounds) < FLAT_ROUNDS or (_spread(rounds) > FLAT_WITHIN and timer.clock.now_ns() < deadline):
-        blocks = 1 if units * unit_ns > LONG_BLOCK_NS else ROUND_BLOCKS
-        rounds.append(median([timer.time(run, units) for _ in range(blocks)]))
+        # Anew each time: what was seen first may have been interrupted, and be far too long.
+        units = timer.units(shortest)
+        number = 1 if units * shortest > LONG_BLOCK_NS else ROUND_BLOCKS
+        blocks = [timer.time(run, units) for _ in range(number)]
         if compiles() == compiled:
+            shortest = min(shortest, *blocks)
+            rounds.append(median(blocks))
             continue
         if restarts == MOST_RESTARTS:
             raise NeverSteadyError(f"compiled again {MOST_RESTARTS} times while warming up: there is no steady state")
-        _until_quiet(timer, run, compiles)
+        shortest = _until_quiet(timer, run, compiles)
         compiled, restarts = compiles(), restarts + 1
         rounds.clear()
-    return Steady(min(rounds[-FLAT_ROUNDS:]), _spread(rounds))
+    return Steady(shortest, _spread(rounds))
 
 
 def _until_quiet(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], int]) -> float:

@@ -11,6 +11,10 @@ from tcexplore.timing.schedule import turns
 from tcexplore.timing.sizes import sizes
 from tcexplore.timing.workload import Workload
 
+MISSIZED = 1.5
+"""Blocks are sized anew where a unit turns out to be so many times as fast: on a busy machine the warm-up may see none
+that was not interrupted, and blocks of unequal length are interrupted unequally often."""
+
 MOST_DISCARDED = 20
 """Pairs thrown away in a row before giving up."""
 
@@ -18,7 +22,8 @@ MOST_DISCARDED = 20
 class Sampler:
     """Measures pairs of blocks of one workload into `samples`, in microseconds per call.
 
-    The blocks of both sides last as long as each other, and begin alike, so that a disturbance hits either as often.
+    The blocks of both sides last as long as each other, and begin alike, so that a disturbance hits either as often;
+    they are sized anew where one comes out much shorter than what they were sized by.
     """
 
     def __init__(self, workload: Workload, timer: BlockTimer, compiles: Callable[[], int], seed: int = 0) -> None:
@@ -34,7 +39,11 @@ class Sampler:
         """Pass both sides through the gate and size their blocks. Raises `NeverSteadyError`."""
         self.eager: Steady = settle(self._timer, self._workload.eager, self._compiles)
         self.compiled: Steady = settle(self._timer, self._workload.compiled, self._compiles)
-        self.eager_block, self.compiled_block = sizes(self.eager.unit_ns, self.compiled.unit_ns, self._timer.aim_ns)
+        self._size()
+
+    def _size(self) -> None:
+        self._sized = self.eager.unit_ns, self.compiled.unit_ns
+        self.eager_block, self.compiled_block = sizes(*self._sized, self._timer.aim_ns)
 
     def warm(self) -> None:
         """One untimed block of each side, after a rest; long ones do without."""
@@ -62,14 +71,20 @@ class Sampler:
         self._discarded_in_a_row = 0
         pairs = self.samples.control if turn.control else self.samples.measured
         pairs.add(first, second)
+        if self._sized[0] > MISSIZED * self.eager.unit_ns or self._sized[1] > MISSIZED * self.compiled.unit_ns:
+            self._size()
 
     def _eager(self) -> float:
-        return self._per_call(self._timer.time(self._workload.eager, *self.eager_block))
+        took = self._timer.time(self._workload.eager, *self.eager_block)
+        self.eager = self.eager._replace(unit_ns=min(took, self.eager.unit_ns))
+        return self._per_call(took)
 
     def _second(self, control: bool) -> float:
         if control:
             return self._eager()
-        return self._per_call(self._timer.time(self._workload.compiled, *self.compiled_block))
+        took = self._timer.time(self._workload.compiled, *self.compiled_block)
+        self.compiled = self.compiled._replace(unit_ns=min(took, self.compiled.unit_ns))
+        return self._per_call(took)
 
     def _per_call(self, unit_ns: float) -> float:
         return unit_ns / 1e3 / self._workload.calls

@@ -35,6 +35,17 @@ def test_the_gate_waits_until_times_are_flat():
     assert steady.unit_ns == pytest.approx(1e6, rel=0.1)
 
 
+def test_interrupted_calls_do_not_set_the_length_of_blocks():
+    clock, calls = simulated_clock(), []
+
+    def run() -> None:
+        calls.append(None)
+        clock.work(4e7 if len(calls) <= 4 else 1e5)
+
+    assert settle(timer_on(clock), run, lambda: 0).unit_ns == 1e5
+    assert len(calls) > 100, "blocks of as many calls as one call takes"
+
+
 def test_times_that_never_flatten_are_let_through_and_owned_up_to():
     clock, calls = simulated_clock(), []
 

@@ -10,6 +10,8 @@ from tcexplore import events as ev
 from tcexplore.report import json_results, json_timing
 from tcexplore.report.json import configuration, failure
 from tcexplore.session.cell import Cell
+from tcexplore.session.choice import choice
+from tcexplore.words.matrix import conclusions
 from tcexplore.words.paths import shown
 
 SCHEMA = 1
@@ -32,8 +34,14 @@ def head(study: str, cells: Sequence[Cell], machine: ev.Standby | None, stopped:
 
 
 def matrix(cells: Sequence[Cell], machine: ev.Standby | None, *, stopped: bool) -> Fields:
-    """Every cell with its raw samples."""
-    return {**head("compare", cells, machine, stopped), "cells": [cell(found) for found in cells]}
+    """Every cell with its raw samples, and the one to use; null where none is faster."""
+    found = choice(cells)
+    return {
+        **head("compare", cells, machine, stopped),
+        "use": configuration(found.take.run) if found else None,
+        "conclusions": list(conclusions(cells)),
+        "cells": [cell(one) for one in cells],
+    }
 
 
 def cell(found: Cell) -> Fields:

@@ -7,6 +7,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.report.json_studies import cell, head
 from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
+from tcexplore.words.sweep import conclusions
 
 Fields = dict[str, Any]
 
@@ -19,6 +20,7 @@ def sweep(swept: Sweep, machine: ev.Standby | None, *, stopped: bool) -> Fields:
         "sizes": [_size(swept, size) for size in swept.sizes],
         "walks": {form: _walk(swept, form) for form in WALKS},
         "helps_from": {form: swept.helps_from(form) for form in (STATIC, DYNAMIC)},
+        "conclusions": list(conclusions(swept)),
     }
 
 

@@ -44,6 +44,7 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         "recommendation": advice(snapshot, calls),
         "calls": estimate.calls,
         "block": estimate.block,
+        "block_compiled": estimate.block_compiled,
         "train": estimate.train,
         "threads": estimate.threads,
         "device": estimate.device,

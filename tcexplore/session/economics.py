@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tcexplore.session.compile_time import compile_time, files_compiled
 from tcexplore.session.payback import Payback, payback
 from tcexplore.session.snapshot import Snapshot
 
@@ -14,7 +15,9 @@ class Economics:
 
     `first_call_s` is the first compiled call, `compile_s` the time that torch's own log gives for compiling.
     `cost_s` is how much longer the calls that compiled took than warm ones would have, and `payback` what follows
-    from it. `break_even_calls` is the payback's; None unless compiled is faster.
+    from it. `break_even_calls` is the payback's; None unless compiled is faster. `compiling_calls` are so many calls
+    that compiled, and `kernels_found` tells that the C++ compiler had nothing to do for the kernels: an earlier run
+    left them on disk.
     """
 
     first_call_s: float | None
@@ -22,6 +25,8 @@ class Economics:
     cost_s: float | None = None
     payback: Payback | None = None
     break_even_calls: int | None = None
+    compiling_calls: int = 0
+    kernels_found: bool = False
 
 
 def economics(snapshot: Snapshot) -> Economics:
@@ -36,7 +41,14 @@ def economics(snapshot: Snapshot) -> Economics:
         cost_s=cost,
         payback=found,
         break_even_calls=found.break_even if found and timing and timing.verdict == "faster" else None,
+        compiling_calls=sum(call.compiles > 0 for call in compiled),
+        kernels_found=_kernels_found(snapshot),
     )
+
+
+def _kernels_found(snapshot: Snapshot) -> bool:
+    own = any(kernel.language == "cpp" for kernel in snapshot.kernels)
+    return own and not files_compiled(compile_time(snapshot).roots)
 
 
 def _cost_s(snapshot: Snapshot) -> float | None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.words.recommendation import recommendation
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.words.recommendation import advice, recommendation, reservation
 from tests.session.test_payback import EQUAL, FASTER, SLOWER
 
 AFTER = "compiling pays for itself after about 50,000."
@@ -15,7 +17,11 @@ AFTER = "compiling pays for itself after about 50,000."
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        (None, "Compile it if it is called more than about 50,000 times: that costs 10.0 s and saves 200 µs a call."),
+        (
+            None,
+            "Compile it if it is called more than about 50,000 times (41,700 to 66,700): that costs 10.0 s and saves "
+            "200 µs a call.",
+        ),
         (1_000_000, f"Compile it: over 1,000,000 calls that wins 190 s; {AFTER}"),
         (1_000, f"Leave it eager for 1,000 calls: that would lose 9.80 s; {AFTER}"),
         (50_000, f"For 50,000 calls it makes no difference that can be told; {AFTER}"),
@@ -26,7 +32,10 @@ def test_faster_is_recommended_from_break_even_on(calls: int | None, said: str):
 
 
 def test_no_gain_is_no_recommendation():
-    assert recommendation(SLOWER, 10.0) == "Leave it eager: a compiled call takes 100 µs longer."
+    assert (
+        recommendation(SLOWER, 10.0)
+        == "Leave it eager: a compiled call takes 100 µs longer, so its compile never pays for itself."
+    )
     equal = recommendation(replace(EQUAL, verdict="no difference"), 10.0)
     assert equal == "Leave it eager: compiling costs 10.0 s and saves nothing that can be measured here."
     assert recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
@@ -34,3 +43,42 @@ def test_no_gain_is_no_recommendation():
 
 def test_a_call_of_a_file_that_makes_several_is_their_mean():
     assert "200 µs a call (the mean of the file's 3)." in recommendation(replace(FASTER, calls=3), 10.0)
+
+
+def test_an_interval_that_is_narrow_has_one_break_even():
+    assert "50,000 times: that" in recommendation(replace(FASTER, low=1.98, high=2.02), 10.0)
+
+
+def test_a_compile_that_took_no_time_is_not_called_zero_times():
+    assert recommendation(FASTER, 0.0) == (
+        "Compile it: it saves 200 µs a call, and the calls that compiled took no longer than the others."
+    )
+
+
+CALLS = (ev.CallMade(index=0, what="compiled", seconds=4.0002, compiles=1),)
+AGAIN = (*CALLS, ev.CallMade(index=1, what="compiled", seconds=6.0002, compiles=1))
+KERNEL = ev.Kernel(graph="0/0", phase="forward", name="cpp_fused_0", language="cpp", source="")
+"""A compile of four seconds, one more of six, a kernel of it."""
+
+
+def run(*events: ev.Event) -> Snapshot:
+    snapshot = Snapshot(run=0, file="m.py", source="", config=ev.Config())
+    for event in (*events, FASTER):
+        snapshot = snapshot.apply(event)
+    return snapshot
+
+
+def test_what_recompiling_cost_is_in_it_and_is_said_to_be():
+    assert "that costs 4.00 s and" in advice(run(*CALLS))
+    assert "that costs 10.0 s, compiling again 1 time included, and" in advice(run(*AGAIN))
+
+
+def test_a_wrong_result_is_not_recommended_however_fast():
+    assert advice(run(*CALLS, ev.Accuracy(verdict="wrong"))).startswith("Leave it eager until its result is right")
+
+
+def test_kernels_that_an_earlier_run_left_are_owned_up_to():
+    compiled = ev.PhaseTimed(name="compile_file", seconds=2.0, graph="0/0", depth=0)
+    assert "found on disk" in reservation(run(*CALLS, KERNEL))
+    assert reservation(run(*CALLS, KERNEL, compiled)) == ""
+    assert reservation(run(*CALLS)) == ""

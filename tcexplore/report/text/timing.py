@@ -15,7 +15,7 @@ from tcexplore.session.economics import Economics, economics
 from tcexplore.words import device as device_words
 from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
-from tcexplore.words.recommendation import advice
+from tcexplore.words.recommendation import advice, reservation
 
 
 def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
@@ -35,6 +35,8 @@ def timing(snapshot: Snapshot) -> Iterable[RenderableType]:
         yield indented(said, "dim", by=4)
     if said := advice(snapshot):
         yield indented(said, "bold", by=4)
+    if said := reservation(snapshot):
+        yield indented(said, "dim", by=4)
     for note in estimate.notes if estimate else ():
         yield indented(f"note: {note}", "yellow", by=4)
 

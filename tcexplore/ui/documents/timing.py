@@ -21,7 +21,7 @@ from tcexplore.ui.documents.timeline import regions
 from tcexplore.words import device as device_words
 from tcexplore.words.calls import calls
 from tcexplore.words.quantities import count, duration
-from tcexplore.words.recommendation import advice
+from tcexplore.words.recommendation import advice, reservation
 
 TEACHES = (
     "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "
@@ -187,6 +187,8 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(said, width, "muted")
     if said := advice(snapshot, snapshot.calls_asked):
         yield from wrapped(said, width, "strong")
+        if known := reservation(snapshot):
+            yield from wrapped(f"{known} C compares the two.", width, "muted")
         if snapshot.calls_asked is None:
             yield from wrapped("# says what it wins over so many calls", width, "dim")
 

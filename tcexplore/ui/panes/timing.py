@@ -15,7 +15,7 @@ def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _about(s: Snapshot) -> tuple[object, ...]:
     return (
-        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases,
+        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.kernels,
         s.timing_skipped, s.accuracy, s.memory, s.partitions,
         s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
         s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles,

@@ -22,6 +22,7 @@ Scope = Literal[
     "storm",
     "blame",
     "cold",
+    "ship",
     "cure",
     "app",
 ]
@@ -31,12 +32,11 @@ Scope = Literal[
 class Action:
     """One thing to do.
 
-    `keys` are textual's key names, comma-separated; `run` the textual action in the class of `scope`: `view` is a
-    view's rows, `reading` any screen with such views, `screen` the main one, `study` any screen of a study, `app` the
-    app; `twice` is that of a kernel on two targets, and the others are called as their screens are. `shown` is the key
-    as the footer and the help write it,
-    `label` the footer's word, `help` a sentence. The footer shows the actions with a `rank`, the lowest ones
-    where it is narrow.
+    `keys` are textual's key names, comma-separated, none for what the command palette alone has; `run` the textual
+    action in the class of `scope`: `view` is a view's rows, `reading` any screen with such views, `screen` the main
+    one, `study` any screen of a study, `app` the app; `twice` is that of a kernel on two targets, and the others are
+    called as their screens are. `shown` is the key as the footer and the help write it, `label` the footer's word,
+    `help` a sentence. The footer shows the actions with a `rank`, the lowest ones where it is narrow.
     """
 
     keys: str
@@ -126,6 +126,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("L", "study('blame')", "app", "L", "ladder", "Which layer crashes or computes something else", 15),
     Action("C,q", "leave", "cold", "C q", "back", "Back to the panes"),
     Action("C", "study('cold')", "app", "C", "cold compile", "Compile with empty caches, then with warm ones", 16),
+    Action("q", "leave", "ship", "q", "back", "Back to the panes"),
+    Action("", "study('ship')", "app", "^p", "ship it", "Save what torch can of the compile, and load it elsewhere"),
     Action("W,q", "leave", "storm", "W q", "back", "Back to the panes"),
     Action(
         "W", "study('storm')", "app", "W", "what if", "What if the inputs varied: recompiles, and what spares them", 16
@@ -150,7 +152,7 @@ ACTIONS: tuple[Action, ...] = (
 
 def bindings(scope: Scope) -> list[BindingType]:
     """The key bindings of a class."""
-    return [Binding(a.keys, a.run, a.help, show=False, id=a.run) for a in ACTIONS if a.scope == scope]
+    return [Binding(a.keys, a.run, a.help, show=False, id=a.run) for a in ACTIONS if a.scope == scope and a.keys]
 
 
 def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
@@ -161,4 +163,4 @@ def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
 
 
 def _keys(action: Action) -> list[str]:
-    return action.keys.split(",")
+    return action.keys.split(",") if action.keys else []

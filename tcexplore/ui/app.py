@@ -238,6 +238,5 @@ class ExplorerApp(App[int]):
         for action in available(scopes):
             if action.scope != "view" and action.run != "command_palette":
                 target = self if action.scope == "app" else screen
-                yield SystemCommand(
-                    action.help, f"{action.label}, key {action.shown}", partial(self.run_action, action.run, target)
-                )
+                word = f"{action.label}, key {action.shown}" if action.keys else action.label
+                yield SystemCommand(action.help, word, partial(self.run_action, action.run, target))

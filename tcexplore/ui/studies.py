@@ -66,7 +66,13 @@ def _storm(*given: Any) -> AnyScreen:
     return StormScreen(*given)
 
 
+def _ship(*given: Any) -> AnyScreen:
+    from tcexplore.ui.screens.ship import ShipScreen
+
+    return ShipScreen(*given)
+
+
 SCREENS: dict[str, Callable[..., AnyScreen]] = {
-    "matrix": _matrix, "sweep": _sweep, "storm": _storm, "blame": _blame, "cold": _cold,
+    "matrix": _matrix, "sweep": _sweep, "storm": _storm, "blame": _blame, "cold": _cold, "ship": _ship,
 }  # fmt: skip
 """Imported when they are asked for: the first frame does without them."""

@@ -13,7 +13,10 @@ from tcexplore.words.quantities import count, duration, size
 CPP_COMPILER = "compile_file"
 """torch's span of one run of the C++ compiler."""
 
-HOW = "tcexplore ship FILE saves the compile's artifacts in one worker, loads them in another, and times both"
+KEPT = (
+    "`ship it` in ^p saves the compile's artifacts in one worker, loads them in another, and times both; so does "
+    "tcexplore ship FILE."
+)
 
 
 def state(found: StateKeys) -> Iterator[str]:

@@ -19,6 +19,7 @@ from tcexplore.ui.screens.help import text_of
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.matrix import MatrixScreen
 from tcexplore.ui.screens.reading import ReadingScreen
+from tcexplore.ui.screens.ship import ShipScreen
 from tcexplore.ui.screens.storm import StormScreen
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.screens.sweep import SweepScreen
@@ -38,12 +39,13 @@ _CLASSES = {
     "matrix": MatrixScreen,
     "blame": BlameScreen,
     "cold": ColdScreen,
+    "ship": ShipScreen,
     "sweep": SweepScreen,
     "storm": StormScreen,
     "cure": CureScreen,
     "app": ExplorerApp,
 }
-_STUDIES = (StudyScreen, MatrixScreen, SweepScreen, StormScreen, BlameScreen, ColdScreen)
+_STUDIES = (StudyScreen, MatrixScreen, SweepScreen, StormScreen, BlameScreen, ColdScreen, ShipScreen)
 _SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, CureScreen, *_STUDIES)
 
 

@@ -24,6 +24,14 @@ def ship(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int =
 
 
 def _rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    yield from checkpoint(snapshot, width)
+    yield BLANK
+    yield heading("The compile itself")
+    yield from wrapped(words.KEPT, width, "muted")
+
+
+def checkpoint(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """The names in the state dict of the compiled model beside the model's own."""
     keys = snapshot.state_keys
     yield heading("A checkpoint of it", "measured from the live objects")
     if keys is None:
@@ -37,6 +45,3 @@ def _rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         for name, kept in (("model", keys.module), ("compiled", keys.compiled), ("in place", keys.in_place)):
             yield from wrapped(", ".join(kept) + (", …" if keys.count > len(kept) else ""), width, "dim",
                                lead=f"{name:<9} ")  # fmt: skip
-    yield BLANK
-    yield heading("The compile itself")
-    yield from wrapped(words.HOW, width, "muted")

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from tcexplore.session.cell import Cell, faster
 
+ALIKE = 1.05
+"""Speed-ups that differ by less are not worth a longer compile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`take` is the fastest cell, or that one of those level with it which compiles soonest; `level` are the others.
+    """What to take, and which `level` others may be as fast, as far as is known, within `ALIKE`.
 
-    Cells are level with the fastest where their intervals of the speed-up overlap. `varying` is the fastest one that
+    A cell counts for what its interval makes sure of, so that a noisy measurement does not win by chance; of those that
+    are sure to be as fast as the best one, `take` is the one that compiles soonest. `varying` is the fastest one that
     keeps sizes open, where `take` has a program for each size; None where none of them is faster than eager.
     """
 
@@ -20,19 +24,23 @@ class Choice:
     level: tuple[Cell, ...]
     varying: Cell | None
 
+    @property
+    def soonest(self) -> bool:
+        """Whether none of the others compiles sooner."""
+        return all(_compile_s(self.take) <= _compile_s(cell) for cell in self.level)
+
 
 def choice(cells: Sequence[Cell]) -> Choice | None:
     """What to take of the cells that are faster than eager and give its result; None where none is."""
-    good = sorted((cell for cell in cells if faster(cell)), key=lambda cell: -_speedup(cell))
+    good = sorted((cell for cell in cells if faster(cell)), key=lambda cell: -_interval(cell)[0])
     if not good:
         return None
-    least = good[0].run.timing.low if good[0].run.timing else 0.0
-    level = [cell for cell in good if cell.run.timing and cell.run.timing.high >= least]
-    take = min(level, key=_compile_s)
+    least = _interval(good[0])[0] / ALIKE
+    take = min((cell for cell in good if _interval(cell)[0] >= least), key=_compile_s)
     open_sizes = next((cell for cell in good if cell.run.config.dynamic), None)
     return Choice(
         take=take,
-        level=tuple(cell for cell in level if cell is not take),
+        level=tuple(cell for cell in good if cell is not take and _interval(cell)[1] >= least),
         varying=open_sizes if take.run.config.dynamic is False else None,
     )
 
@@ -42,8 +50,8 @@ def wrong(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if cell.summary.wrong)
 
 
-def _speedup(cell: Cell) -> float:
-    return cell.run.timing.speedup if cell.run.timing else 0.0
+def _interval(cell: Cell) -> tuple[float, float]:
+    return (cell.run.timing.low, cell.run.timing.high) if cell.run.timing else (0.0, 0.0)
 
 
 def _compile_s(cell: Cell) -> float:

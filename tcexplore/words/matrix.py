@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcexplore.session.cell import Cell, undecided
-from tcexplore.session.choice import Choice, choice, wrong
+from tcexplore.session.choice import ALIKE, Choice, choice, wrong
 from tcexplore.session.economics import economics
 from tcexplore.words.busy import uneven
 from tcexplore.words.configuration import as_call, said
@@ -55,9 +55,9 @@ def _take(found: Choice, *, more: bool) -> str:
 
 def _beside(found: Choice) -> Iterator[str]:
     if found.level:
-        soonest = found.take.compile_s
-        why = "" if soonest is None else f" Of these it compiles soonest, in {duration(soonest)}."
-        yield f"Not to be told apart from it: {_named(found.level)}.{why}"
+        seconds = found.take.compile_s
+        why = "" if seconds is None or not found.soonest else f" It compiles soonest of them, in {duration(seconds)}."
+        yield f"Within {100 * (ALIKE - 1):.0f} % of it, as far as can be told: {_named(found.level)}.{why}"
     if found.varying is not None and found.varying.run.timing is not None:
         faster = f"{found.varying.run.timing.speedup:.2f}×"
         yield f"It compiles again for each new size; one program for many: {said(found.varying.run.config)}, {faster}."

@@ -109,9 +109,21 @@ def test_of_those_that_are_level_the_one_that_compiles_soonest_is_to_be_used():
     ])  # fmt: skip
     assert first == "Use torch.compile(…, dynamic=False): 1.45× eager's speed [1.39, 1.50]."
     assert rest == [
-        "Not to be told apart from it: inductor, max-autotune, dynamic false. Of these it compiles soonest, in 2.00 s.",
+        "Within 5 % of it, as far as can be told: inductor, max-autotune, dynamic false. It compiles soonest of them, "
+        "in 2.00 s.",
         "It compiles again for each new size; one program for many: inductor, default, dynamic true, 1.30×.",
     ]
+
+
+def test_a_wide_interval_does_not_win_by_chance_nor_a_long_compile_by_a_hair():
+    first, second, *_ = conclusions([
+        cell(1.48, "default", 6.5, low=1.47, high=1.49), cell(1.56, "max-autotune", 10.4, low=1.51, high=1.59),
+        cell(1.7, "lite", 2.0, low=1.2, high=2.1),
+    ])  # fmt: skip
+    assert first == "Use torch.compile(…, dynamic=False): 1.48× eager's speed [1.47, 1.49]."
+    assert second == (
+        "Within 5 % of it, as far as can be told: inductor, max-autotune, dynamic false; inductor, lite, dynamic false."
+    )
 
 
 def test_a_wrong_result_is_never_the_one_to_use():

@@ -51,5 +51,6 @@ def faster(cell: Cell) -> bool:
 
 
 def undecided(cell: Cell) -> bool:
-    """Whether it is not known if compiled is faster."""
-    return cell.run.timing is not None and cell.run.timing.verdict in ("undecided", "measuring")
+    """Whether it may be that compiled is faster, and is not known."""
+    timing = cell.run.timing
+    return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1

@@ -140,6 +140,7 @@ def test_where_nothing_is_faster_eager_is_left_and_what_is_not_known_is_said():
     slow, unknown = cell(0.7, "default"), cell(1.3, "lite", verdict="undecided")
     assert list(conclusions([slow])) == ["Leave it eager: none is faster beyond the noise."]
     assert list(conclusions([slow], more=True)) == []
+    assert list(conclusions([slow, cell(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     assert list(conclusions([slow, unknown])) == [
         "None can be recommended: of 2 runs 1 could not be told from the noise; the other is not faster. A quieter "
         "machine tells more."

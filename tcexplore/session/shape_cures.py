@@ -76,10 +76,10 @@ def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[t
     if snapshot.config.dynamic is not None:
         return ()
     graphs = {found.graph for found in causes}
-    symbols = [symbol for found in snapshot.symbols if found.graph in graphs for symbol in found.symbols]
-    sources = [source for symbol in symbols if not symbol.specialised for source in symbol.sources]
+    sources = [s for found in snapshot.symbols if found.graph in graphs for one in found.symbols for s in one.sources]
     sizes = [(one.name, one.dim) for one in sources if one.what == "size" and _NAMED.fullmatch(one.name)]
-    return tuple(dict.fromkeys((name, dim) for name, dim in sizes if dim is not None))
+    free = [(name, dim) for name, dim in sizes if dim is not None and _specialisation(snapshot, name, dim) is None]
+    return tuple(dict.fromkeys(free))
 
 
 def _specialised(snapshot: Snapshot, known: set[tuple[str, int | None]]) -> Iterator[Cure]:

@@ -27,6 +27,11 @@ def rows_that_are_not_zero(x: Tensor):
     return x.nonzero() * 2
 
 
+def few(x: Tensor, y: Tensor):
+    z = x - y
+    return z * 2 if y.shape[0] < 100 else z
+
+
 def adds_six(x: Tensor):
     return x + torch.ones(6, 5)
 
@@ -61,6 +66,11 @@ def test_ranges_sources_and_the_line_that_specialised():
     assert (columns.lower, columns.upper, columns.hint, columns.unbacked) == ("4", "int_oo", "9", False)
     assert at(shapes, "y.shape[1] > 3") in [condition.location for condition in columns.conditions]
     assert of_source(made, "lr").lower == "-int_oo"
+
+
+def test_sizes_that_have_to_be_equal_have_one_range():
+    made = found((ones(4), ones(4)), (ones(8), ones(8)), program=few)
+    assert [(one.lower, one.upper) for one in (of_source(made, "x", 0), of_source(made, "y", 0))] == [("2", "99")] * 2
 
 
 def test_a_size_of_one_gets_no_symbol_and_is_named():

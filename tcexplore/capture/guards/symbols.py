@@ -83,7 +83,7 @@ class _Symbols:
         return self._seen.setdefault(env, _Seen())
 
     def _symbol(self, env: Any, known: _Seen, symbol: Any) -> Symbol:
-        name, values = str(symbol), env.var_to_range[symbol]
+        name, values = str(symbol), env.var_to_range[_same(env, symbol)]
         hints = getattr(env, "backed_var_to_val", None)
         hints = env.var_to_val if hints is None else hints
         sources = list(dict.fromkeys([*known.sources[name], *map(symbol_source, env.var_to_sources.get(symbol, ()))]))
@@ -124,6 +124,13 @@ class _Symbols:
         """torch keeps the line of a guard as text: the end of its path, its number and its function."""
         place = Check("", str(guard.sloc)).place
         return self._project.find(*place) if place else None
+
+
+def _same(env: Any, symbol: Any) -> Any:
+    """The symbol that torch uses in the place of one that has to be equal to it: only that one's range goes on."""
+    while (other := env.replacements.get(symbol)) in env.var_to_range:
+        symbol = other
+    return symbol
 
 
 def symbol_source(source: Any) -> SymbolSource:

@@ -57,7 +57,7 @@ def _helps(swept: Sweep, form: str) -> str:
     elif some:
         said = f"compiling helps at size {_listed(some)}, and not at every larger one"
     else:
-        said = "compiling helps at no size" + (" as far as is known" if unknown else "")
+        said = "compiling helps at no size"
     open_at = f"; too noisy to tell at size {_listed(unknown)}" if unknown else ""
     done, of = swept.run_at(form), len(swept.sizes)
     return said + open_at + ("" if done == of else f", as far as is known at {done} of {of} sizes")

@@ -11,7 +11,7 @@ from tcexplore.events.text import clean
 
 if TYPE_CHECKING:
     from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
-    from tcexplore.events.cures import BreakCost, BreaksCosted, ChangeJudged, ChangeTimed
+    from tcexplore.events.cures import BreakCost, BreaksCosted, ChangeJudged, ChangeTimed, PaddingJudged
     from tcexplore.events.device import Choice, CudaGraphRecorded, CudaGraphSkipped, DeviceFacts, KernelTimed, Tuned
     from tcexplore.events.dynamo import (
         RECOMPILE_KINDS,
@@ -129,10 +129,10 @@ __all__ = [
     "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphOfRegion", "GraphScript", "Guard",
     "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
     "KernelNotAssembled", "KernelRunnable", "KernelTimed", "Location", "LoopVectorised", "Memory",
-    "ModulesImported", "OpsOutside", "Output", "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted",
-    "PhaseTimed", "ProtocolError", "Recompiled", "RegionCompiled", "RegionMade", "RegionSeen", "Resources",
-    "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed", "SourceRead", "Specialised",
-    "Stage", "Standby", "StateKeys", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered", "TargetSkipped",
-    "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne", "clean",
-    "decode", "decode_job", "encode",
+    "ModulesImported", "OpsOutside", "Output", "PaddingJudged", "PairsMeasured", "Partitioned", "PassRun",
+    "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "RegionCompiled", "RegionMade", "RegionSeen",
+    "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed", "SourceRead",
+    "Specialised", "Stage", "Standby", "StateKeys", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered",
+    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne",
+    "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

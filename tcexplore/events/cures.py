@@ -56,6 +56,21 @@ class ChangeJudged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingJudged(Event):
+    """Inputs padded to a bucket, run compiled, beside the same inputs without padding, run eagerly; what padding added
+    is cut off the outputs.
+
+    `verdict` is `equal` (but for rounding), `different` or `not compared`, with the `reason` or the first output that
+    differs. `calls` were compared; `max_abs` is the largest difference.
+    """
+
+    verdict: str
+    calls: int = 0
+    max_abs: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTimed(Event):
     """The changed file compiled and what it was before compiled, timed in randomly ordered pairs in one process.
 

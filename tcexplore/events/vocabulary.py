@@ -10,6 +10,7 @@ from tcexplore.events.cures import (
     BreaksCosted,
     ChangeJudged,
     ChangeTimed,
+    PaddingJudged,
 )
 from tcexplore.events.device import (
     CudaGraphRecorded,
@@ -103,6 +104,7 @@ VOCABULARY: dict[str, type] = {
         CallMade,
         CallProfiled,
         ChangeJudged,
+        PaddingJudged,
         ChangeTimed,
         CudaGraphRecorded,
         CudaGraphSkipped,

@@ -44,8 +44,17 @@ def _trial(trial: Trial) -> Fields:
         "all_calls_once_s": trial.total_s,
         "steady_call_us": trial.steady_us,
         "eager_call_us": trial.eager_us,
+        "padding": _padding(trial.run.padding),
         "made": [_made(made) for made in strip(trial.run)],
     }
+
+
+def _padding(judged: ev.PaddingJudged | None) -> Fields | None:
+    if judged is None:
+        return None
+    return {
+        "verdict": judged.verdict, "calls": judged.calls, "max_abs": judged.max_abs, "reason": judged.reason or None,
+    }  # fmt: skip
 
 
 def _made(made: Made) -> Fields:

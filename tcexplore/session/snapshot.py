@@ -66,6 +66,7 @@ class Snapshot:
     break_costs: ev.BreaksCosted | None = None
     change_judged: ev.ChangeJudged | None = None
     change_timed: ev.ChangeTimed | None = None
+    padding: ev.PaddingJudged | None = None
     device: ev.DeviceFacts | None = None
     kernel_times: tuple[ev.KernelTimed, ...] = ()
     tuned: tuple[ev.Tuned, ...] = ()
@@ -251,6 +252,7 @@ def _steps() -> dict[type, Step]:
         ev.CallProfiled: _set("call_profile"),
         ev.BreaksCosted: _set("break_costs"),
         ev.ChangeJudged: _set("change_judged"),
+        ev.PaddingJudged: _set("padding"),
         ev.ChangeTimed: _set("change_timed"),
         ev.DeviceFacts: _set("device"),
         ev.KernelTimed: _append("kernel_times"),

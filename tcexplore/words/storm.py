@@ -66,6 +66,20 @@ def limit(trial: Trial) -> str:
     return f"the recompile limit was reached at call {at}: from there on that frame ran eagerly" if at else ""
 
 
+def padding(trial: Trial) -> tuple[str, str]:
+    """A verdict and a sentence on what padding does to the results; both empty where nothing was padded."""
+    judged = trial.run.padding
+    if judged is None:
+        return "", ""
+    if judged.verdict == "not compared":
+        return judged.verdict, f"results with padding were not compared with those without: {judged.reason}"
+    apart = f" (largest difference {judged.max_abs:.2g})" if judged.max_abs else ""
+    if judged.verdict == "equal":
+        calls = count(judged.calls, "padded call")
+        return judged.verdict, f"with what padding added cut off, {calls} gave what eager gives without it{apart}"
+    return judged.verdict, f"padding changes the results: {judged.reason} is another than eager's without it{apart}"
+
+
 def conclusions(trials: Sequence[Trial]) -> Iterator[str]:
     """What the figures come to, once there are several."""
     first, *others = trials
@@ -76,7 +90,8 @@ def conclusions(trials: Sequence[Trial]) -> Iterator[str]:
         return
     if not others:
         return
-    good = [trial for trial in others if trial.run.failed is None and trial.gave_up_at is None]
+    right = [trial for trial in others if padding(trial)[0] != "different"]
+    good = [trial for trial in right if trial.run.failed is None and trial.gave_up_at is None]
     better = [trial for trial in good if trial.recompiles < first.recompiles or first.gave_up_at]
     if not better:
         yield "none of what was tried spares a recompile"

@@ -172,6 +172,8 @@ class Run:
             self.progress.enter("accuracy")
             examination.report()
         self._beside.finish(self.progress.enter)
+        if entry.unpadded:
+            self._hooks.guarded("results with padding", "torch:cat", self._say_padding, program)
         if self.job.passes > 1:
             self.emit(TimingSkipped(reason="the calls were made several times over instead"))
         elif self.job.before is None:
@@ -239,6 +241,13 @@ class Run:
         keys = None if program.module is None else state_keys(program.module, program.compiled)
         if keys is not None:
             self.emit(keys)
+
+    def _say_padding(self, program: Program) -> None:
+        from tcexplore.accuracy.padding import judge_padding
+
+        with self._hooks.silenced():
+            judged = judge_padding(program.subject(), program.entry.unpadded, program.entry.calls)
+        self._hooks.emit(judged)
 
     def _say_outside(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.outside import measure

@@ -192,4 +192,34 @@ def test_real_recompiles_are_spared_by_what_is_said_to_spare_them(tmp_path: Path
     assert stormed["mark_dynamic"].recompiles < stormed["as it is"].recompiles
     assert stormed["tensor for float"].recompiles < stormed["as it is"].recompiles
     assert stormed["dynamic=True"].recompiles == 0
+    padding = stormed["buckets"].run.padding
+    assert padding is not None
+    assert (padding.verdict, padding.calls) == ("equal", 6)
     assert all((trial.steady_us or 0) > 0 for trial in stormed.values())
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [
+        (ev.PaddingJudged(verdict="equal", calls=3, max_abs=1e-7), "3 padded calls gave what eager gives without it"),
+        (ev.PaddingJudged(verdict="different", calls=1, max_abs=0.5, reason="call 1, output"), "changes the results"),
+        (ev.PaddingJudged(verdict="not compared", reason="it draws"), "not compared with those without: it draws"),
+    ],
+    ids=lambda given: getattr(given, "verdict", None),
+)
+async def test_what_padding_does_to_the_results_is_said_and_counts(judged: ev.PaddingJudged, said: str):
+    def padded(job: ev.Job) -> list[ev.Event]:
+        return [judged, *made(0.1, 1e-4, 1e-4, compiles={0: "0/0"})] if job.config.buckets else story(job)
+
+    async with Runs(lambda emit: Playback(emit, padded)) as runs:
+        job = replace(JOB, config=ev.Config(vary=("x.0=2,3", "lr=0.1,0.01")))
+        found = [trial async for trial in trials(job, runs, lambda _: None, 5.0)]
+    page = StringIO()
+    print_storm(found, MACHINE, stream=page)
+    text = " ".join(page.getvalue().split())
+    shown = document(found, None)
+    assert said in text
+    assert said in " ".join(" ".join(shown.row(index).text for index in range(len(shown))).split())
+    assert ("buckets spares most" in text) == (judged.verdict != "different")
+    (fields_of,) = [one for one in fields(found, MACHINE, stopped=False)["trials"] if one["treatment"] == "buckets"]
+    assert fields_of["padding"]["verdict"] == judged.verdict

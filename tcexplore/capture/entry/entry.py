@@ -33,7 +33,8 @@ class Entry:
     """What to call, how often and with what.
 
     `target` runs eagerly; `compiled` is the person's own compiled form of it where the file made one, else None.
-    `rule` says in words which rule of the file contract hit.
+    `rule` says in words which rule of the file contract hit. `unpadded` are the calls before they were padded, where
+    they were.
     """
 
     name: str
@@ -44,3 +45,4 @@ class Entry:
     compiled: Callable[..., Any] | None = None
     location: Location | None = None
     notes: tuple[str, ...] = ()
+    unpadded: tuple[Call, ...] = ()

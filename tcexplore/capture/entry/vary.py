@@ -34,6 +34,7 @@ def varied(entry: Entry, config: Config) -> Entry:
     if vary:
         combined = list(product(*(one.values for one in vary)))
         calls = [arguments.changed(call, vary, values) for call in calls for values in combined]
+    unpadded = tuple(calls) if buckets else ()
     for bucket in buckets:
         calls = [arguments.padded(call, bucket) for call in calls]
     for name in tensors:
@@ -41,7 +42,7 @@ def varied(entry: Entry, config: Config) -> Entry:
     for mark in marks:
         for call in calls:
             _mark(arguments.of(call, mark.argument), mark.dim or 0)
-    return replace(entry, calls=tuple(calls))
+    return replace(entry, calls=tuple(calls), unpadded=unpadded)
 
 
 class _Arguments:

@@ -65,3 +65,6 @@ def _treatments(trials: Sequence[Trial]) -> Iterator[RenderableType]:
             yield indented(trial.treatment.note, "dim", by=4)
         if said := words.why_not(trial) or words.limit(trial):
             yield indented(f"✖ {said}", "red", by=4)
+        verdict, said = words.padding(trial)
+        if said:
+            yield indented(said, "red" if verdict == "different" else "", by=4)

@@ -20,6 +20,9 @@ FEW = 8
 """So many compiles are told before a fold has the others."""
 
 
+PADDING = {"equal": ("✔", "ok"), "different": ("✖", "break"), "not compared": ("·", "muted")}
+
+
 def storm(
     trials: Sequence[Trial], under_way: Snapshot | None, toggled: frozenset[str] = frozenset(), width: int = 78
 ) -> Text:
@@ -93,6 +96,10 @@ def _treatment(trial: Trial, longest: float, width: int) -> Iterator[Row]:
         yield row(" ", *strip(calls, calls.seen.seconds, min(cells, width - 2)))
     if said := words.limit(trial):
         yield from wrapped(said, width, "break", lead="✖ ")
+    verdict, said = words.padding(trial)
+    if said:
+        mark, style = PADDING[verdict]
+        yield from wrapped(said, width, style, lead=f"{mark} ")
     if treatment.note:
         yield from wrapped(treatment.note, width, "muted")
 

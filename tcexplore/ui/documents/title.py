@@ -18,7 +18,7 @@ def title(session: Session, standby: Standby | None, now: float, width: int) -> 
     """The line, `width` cells wide; `now` is how many seconds the newest run has been going."""
     newest = session.newest
     if newest is None:
-        return fitted([piece(" tcexplore", "title"), piece("waiting for a file", "muted")], width)
+        return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
     file = shown(newest.file)
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]

@@ -17,7 +17,7 @@ def verdict(session: Session, width: int = 160) -> Row:
     """The line, at most `width` cells wide: breaks and speed stay when there is little room."""
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
-        return fitted([piece(" no run yet: save the file", "muted")], width)
+        return fitted([piece(" no run yet", "muted")], width)
     pieces = [*_old(session, shown), *_failure(shown), *_compiled(shown), *_since(session, shown)]
     return fitted(pieces, width)
 
@@ -47,7 +47,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
         elif shown.status == "superseded":
             yield piece(" superseded by the next run", "muted")
         elif shown.failed is None:
-            yield piece(" … compiling", "running")
+            yield piece(" … not compiled yet", "running")
         return
     figures = summarise(shown)
     if figures.wrong:

@@ -55,7 +55,9 @@ def _helps(swept: Sweep, form: str) -> str:
     if size is not None:
         said = f"compiling helps from size {size} on"
     elif some:
-        said = f"compiling helps at size {_listed(some)}, and not at every larger one"
+        rest = swept.sizes_where(form, lambda cell: not (faster(cell) or undecided(cell)))
+        worse = tuple(size for size in rest if size > min(some))
+        said = f"compiling helps at size {_listed(some)}" + (f", but not at {_listed(worse)}" if worse else "")
     else:
         said = "compiling helps at no size"
     open_at = f"; too noisy to tell at size {_listed(unknown)}" if unknown else ""

@@ -96,6 +96,18 @@ async def test_a_size_where_nothing_is_known_or_the_result_is_wrong_is_no_size_t
     assert "✖ static, size 8: compiled gives something else than eager, most of all in output 0" in found
 
 
+async def test_above_sizes_that_help_one_that_is_not_known_is_not_said_to_be_worse():
+    whole = await swept()
+
+    def again(step: Step) -> Step:
+        noisy = replace(timed(1.4, verdict="undecided"), run=step.cell.run.run)
+        here = (step.form, step.size) == ("static", 64)
+        return replace(step, cell=Cell(step.cell.run.apply(noisy))) if here else step
+
+    found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
+    assert found[0] == "static: compiling helps at size 8; too noisy to tell at size 64"
+
+
 async def test_a_size_that_helps_below_one_that_does_not_is_named():
     whole = await swept()
 
@@ -105,4 +117,4 @@ async def test_a_size_that_helps_below_one_that_does_not_is_named():
         return replace(step, cell=Cell(step.cell.run.apply(worse))) if slow else step
 
     found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
-    assert found[0] == "static: compiling helps at size 8, and not at every larger one"
+    assert found[0] == "static: compiling helps at size 8, but not at 64"

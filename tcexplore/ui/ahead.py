@@ -12,10 +12,12 @@ def prepare(session: Session) -> None:
     """
     from tcexplore.ui.documents.decomposition import index
     from tcexplore.ui.documents.diff_kernels import compare_code
+    from tcexplore.ui.selection import index as index_links
 
     shown = session.shown
     if shown is None:
         return
+    index_links(shown)
     index(shown)
     before = session.compared_with(shown)
     if before is not None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.links import Link, break_link, closure, line_link
+from tcexplore.session.links import Link, break_link, closure, indexed, line_link
+from tcexplore.ui.later import is_large
 from tcexplore.ui.panes.pane import Pane
+
+
+def index(run: Snapshot) -> None:
+    """Have everything found that a selection in this run may light."""
+    closure(run, [Link("line", "", "")])
 
 
 class Selection:
@@ -15,33 +21,29 @@ class Selection:
     def __init__(self) -> None:
         self.links: tuple[Link, ...] = ()
         self.chain: frozenset[Link] = frozenset()
+        self.waiting: Snapshot | None = None
+        """The run that `index` is to be called for, and the selection to be made again then."""
         self._snapshot: Snapshot | None = None
-        self._prepared = 0
-
-    def ready(self, session: Session) -> bool:
-        """Whether the run in view is whole and the first selection in it has not been prepared for."""
-        shown = session.shown
-        return shown is not None and shown.complete and shown.run != self._prepared
-
-    def prepare(self, session: Session) -> None:
-        """Index the run in view: 60 ms for 10 000 nodes, which no key should wait for."""
-        if session.shown is not None:
-            self._prepared = session.shown.run
-            closure(session.shown, [Link("line", "", "")])
 
     def select(self, links: Sequence[Link], session: Session) -> None:
-        """Select these links in the newest run that was compiled."""
+        """Select these links in the newest run that was compiled; in a large one only they are lit until it is
+        indexed, or all that was where nothing else is selected."""
+        again = self.links == tuple(links)
         self.links = tuple(links)
-        self._snapshot = session.view(lambda s: s.compiled)
-        self.chain = closure(self._snapshot, self.links) if self._snapshot else frozenset(self.links)
+        self._snapshot = run = session.view(lambda s: s.compiled)
+        self.waiting = run if run is not None and is_large(run) and not indexed(run) else None
+        if run is not None and self.waiting is None:
+            self.chain = closure(run, self.links)
+        elif not again:
+            self.chain = frozenset(self.links)
 
     def follow(self, session: Session) -> bool:
-        """Keep the selection while the session grows; returns whether the chain changed."""
+        """Keep the selection while the session grows; returns whether the chain changed, or will."""
         if not self.links or session.view(lambda s: s.compiled) is self._snapshot:
             return False
         before = self.chain
         self.select(self.links, session)
-        return self.chain != before
+        return self.chain != before or self.waiting is not None
 
     def light(self, panes: Iterable[Pane]) -> None:
         """Show the chain in these panes."""

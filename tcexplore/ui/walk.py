@@ -25,6 +25,7 @@ class Walk:
         here = self._here
         for pane in self._others():
             self._board.prepare(pane)
+            await pane.ready()
             row = await pane.view.lit_row()
             if row is not None:
                 self._trail = self._trail.leave(here)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from textual.app import ComposeResult
@@ -13,6 +14,7 @@ from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.document import Document, start
 from tcexplore.ui.guarded import guarded
+from tcexplore.ui.later import Later, is_large
 from tcexplore.ui.messages import HitReached
 from tcexplore.ui.panes.heading import heading
 from tcexplore.ui.panes.spec import PaneSpec, View
@@ -21,6 +23,23 @@ from tcexplore.ui.text_document import message
 
 _CORNERS = 4
 """Cells of the frame's top that its title cannot take."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A document of a view, what it is made of, and its run; `old` where that is not the one in view."""
+
+    form: View
+    made_of: tuple[object, ...]
+    document: Document
+    snapshot: Snapshot
+    old: bool
+
+
+def _make(
+    form: View, made_of: tuple[object, ...], snapshot: Snapshot, toggled: frozenset[str], width: int, old: bool
+) -> _Made:
+    return _Made(form, made_of, guarded(partial(form.build, snapshot, toggled, width)), snapshot, old)
 
 
 class Pane(Container):
@@ -50,6 +69,9 @@ class Pane(Container):
         self._made_of: tuple[object, ...] = ()
         self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
         """The last document of each view, and what it is made of: going back to a view costs nothing."""
+        self._later: Later[_Made] = Later(self._put)
+        self._turning = False
+        """Whether the next document is of a view that was just turned to."""
         self._opened = ""
         """The file whose document was put where it opens."""
 
@@ -82,18 +104,47 @@ class Pane(Container):
         if _same(made_of, self._made_of):
             return
         self._made_of = made_of
-        self.hit = ""
         before, document = self._documents.get(form.name, ((), None))
-        if document is None or not _same(made_of, before):
-            document = guarded(partial(form.build, snapshot, self.toggled, width))
-            self._documents[form.name] = made_of, document
-        self.view.show(document, self._back_at)
+        if document is not None and _same(made_of, before):
+            self._put(_Made(form, made_of, document, snapshot, old))
+            return
+        make = partial(_make, form, made_of, snapshot, self.toggled, width, old)
+        if is_large(snapshot):
+            if self._later.want(make):
+                self.run_worker(self._later.work(), group="make", exit_on_error=False)
+        else:
+            self._put(make())
+
+    def _put(self, made: _Made) -> None:
+        """Show a document, unless the person has turned to another view or run while it was made."""
+        self._documents[made.form.name] = made.made_of, made.document
+        newest = _same(made.made_of, self._made_of)
+        on_the_way = self._later.more and (made.form, made.snapshot.run) == self._made_of[:2]
+        if not newest and not on_the_way:
+            return
+        self.hit = ""
+        self.view.show(made.document, self._back_at)
         self._back_at = None
-        self._open(snapshot)
-        self._age = f"old: run {snapshot.run}" if old else ""
+        self._open(made.snapshot)
+        self._age = f"old: run {made.snapshot.run}" if made.old else ""
         self._entitle()
-        self.view.faded = old
-        self.set_class(old, "-old")
+        self.view.faded = made.old
+        self.set_class(made.old, "-old")
+        if self._turning:
+            self._turning = False
+            self.view.reveal()
+
+    def _turn(self) -> None:
+        """Follow the session, and bring what is lit into view once that is shown."""
+        self._turning = True
+        self.follow(self._session)
+        if self._turning and self._later.is_idle:
+            self._turning = False
+            self.view.reveal()
+
+    async def ready(self) -> None:
+        """Until the document that was last asked for is shown."""
+        await self._later.idle()
 
     def _open(self, snapshot: Snapshot) -> None:
         """Until the first run of a file is complete, what matters in it may turn out to stand somewhere else."""
@@ -102,15 +153,11 @@ class Pane(Container):
             self._opened = snapshot.file if snapshot.complete else ""
 
     def on_show(self) -> None:
-        self._catch_up()
+        self._turn()
 
     def on_resize(self) -> None:
-        self._catch_up()
+        self._turn()
         self._entitle()
-
-    def _catch_up(self) -> None:
-        self.follow(self._session)
-        self.view.reveal()
 
     # ---- views and folds
 
@@ -130,8 +177,7 @@ class Pane(Container):
         snapshot = self._session.view(view.has)
         if snapshot is not None and (folds := view.opens(snapshot, selected)):
             self.toggled |= folds
-        self.follow(self._session)
-        self.view.reveal()
+        self._turn()
 
     def on_cursor_moved(self) -> None:
         self._passing = ()

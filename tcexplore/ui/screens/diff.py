@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from textual.app import ComposeResult
 
 from tcexplore.session import Session, Snapshot, changes, summarise
@@ -10,10 +12,14 @@ from tcexplore.ui.document import Document, Row
 from tcexplore.ui.footer import footer
 from tcexplore.ui.guarded import guarded
 from tcexplore.ui.header import compare_line, history_line
+from tcexplore.ui.later import Later, is_large
 from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.screens.over import OverScreen
 from tcexplore.ui.text_document import message
+
+_Made = tuple[tuple[object, ...], Document]
+"""What the rows are made of, and they."""
 
 
 class DiffScreen(OverScreen):
@@ -30,6 +36,7 @@ class DiffScreen(OverScreen):
         """The run chosen here to compare with, instead of the session's own choice."""
         self._toggled: frozenset[str] = frozenset()
         self._made_of: tuple[object, ...] = ()
+        self._later: Later[_Made] = Later(self._put)
         self._title = RowLine(compare_line(None, None, None), id="title")
         self._history = RowLine(history_line(session), id="history")
 
@@ -88,12 +95,20 @@ class DiffScreen(OverScreen):
             return
         self._made_of = made_of
         self._title.update(compare_line(before, after, self._session.base))
-        self._view.show(guarded(lambda: self._build(before, after, width)))
+        make = partial(_make, made_of, before, after, self._toggled, width)
+        if not is_large(before, after):
+            self._put(make())
+            return
+        if not len(self._view.document):
+            self._view.show(message("Comparing the two runs …"))
+        if self._later.want(make):
+            self.run_worker(self._later.work(), group="make", exit_on_error=False)
 
-    def _build(self, before: Snapshot | None, after: Snapshot | None, width: int) -> Document:
-        from tcexplore.ui.documents.diff import diff
-
-        return diff(before, after, self._toggled, width) if after else message("Waiting for the first run.")
+    def _put(self, made: _Made) -> None:
+        """Show the rows, unless something else is to be compared since they were asked for."""
+        made_of, document = made
+        if made_of is self._made_of:
+            self._view.show(document)
 
     def on_row_entered(self, message: RowEntered) -> None:
         if message.row.fold is not None:
@@ -106,6 +121,22 @@ class DiffScreen(OverScreen):
         further = [i for i in rows if (i - here) * by > 0]
         if rows:
             self._view.move_to((further or rows)[0 if by > 0 else -1])
+
+
+def _make(
+    made_of: tuple[object, ...],
+    before: Snapshot | None,
+    after: Snapshot | None,
+    toggled: frozenset[str],
+    width: int,
+) -> _Made:
+    return made_of, guarded(partial(_build, before, after, toggled, width))
+
+
+def _build(before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int) -> Document:
+    from tcexplore.ui.documents.diff import diff
+
+    return diff(before, after, toggled, width) if after else message("Waiting for the first run.")
 
 
 def _begins_section(row: Row) -> bool:

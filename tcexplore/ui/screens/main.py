@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual import events, work
@@ -13,11 +14,13 @@ from tcexplore.session.links import kernel_link
 from tcexplore.ui import layout
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.ahead import prepare
+from tcexplore.ui.collection import uncollected
 from tcexplore.ui.entry_mark import compare_entries, mark_entry
 from tcexplore.ui.footer import footer
 from tcexplore.ui.header import history_line, title_line, verdict_line
 from tcexplore.ui.ink import MARKED
 from tcexplore.ui.kernel_mark import kernel_name, kernel_of, kernel_under
+from tcexplore.ui.later import Later
 from tcexplore.ui.messages import CursorMoved, RowEntered
 from tcexplore.ui.panes import PANES
 from tcexplore.ui.panes.board import Board
@@ -25,7 +28,7 @@ from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.scan import own_links
 from tcexplore.ui.screens.reading import ReadingScreen
 from tcexplore.ui.search_view import SearchView
-from tcexplore.ui.selection import Selection
+from tcexplore.ui.selection import Selection, index
 from tcexplore.ui.walk import Walk
 
 if TYPE_CHECKING:
@@ -44,6 +47,9 @@ class MainScreen(ReadingScreen):
         self.selection = Selection()
         self.board = Board()
         self.walk = Walk(self.board, self.selection)
+        self._index: Later[None] = Later(self._indexed)
+        self._looked_ahead = 0
+        """The run that what the next keys may ask for was made of."""
         self._title = RowLine(title_line(self.session, None, 0.0), id="title")
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(layout.tabs(self.board.current), id="tabs")
@@ -80,17 +86,16 @@ class MainScreen(ReadingScreen):
         self.board.follow(session)
         if self.selection.follow(session):
             self._light(everywhere=False)
-        if self.selection.ready(session):
-            self.call_after_refresh(self._prepare, session)
-
-    def _prepare(self, session: Session) -> None:
-        if self.selection.ready(session):
-            self.selection.prepare(session)
-            self._look_ahead(session)
+        shown = session.shown
+        if shown is not None and shown.complete and shown.run != self._looked_ahead:
+            self._looked_ahead = shown.run
+            self.call_after_refresh(self._look_ahead)
 
     @work(thread=True, group="ahead", exit_on_error=False)
-    def _look_ahead(self, session: Session) -> None:
-        prepare(session)
+    def _look_ahead(self) -> None:
+        # Not given the session: textual writes the arguments of such a function out, a second's work for a large run.
+        with uncollected():
+            prepare(self.session)
 
     def tick(self, standby: Standby | None, now: float) -> None:
         """Show how long the run has been going on."""
@@ -166,6 +171,7 @@ class MainScreen(ReadingScreen):
 
     @work(group="follow", exclusive=True, exit_on_error=False)
     async def _follow(self) -> None:
+        await self._index.idle()
         if not await self.walk.on():
             self.say("No other pane has anything of this row.")
 
@@ -188,10 +194,16 @@ class MainScreen(ReadingScreen):
 
     def _light(self, *, everywhere: bool) -> None:
         """Light the chain in all panes, and scroll to it except where the person is."""
+        if self.selection.waiting is not None and self._index.want(partial(index, self.selection.waiting)):
+            self.run_worker(self._index.work(), group="index", exit_on_error=False)
         self.selection.light(self.board.panes.values())
         for pane in self.board.shown:
             if everywhere or pane is not self.board.pane:
                 pane.view.reveal()
+
+    def _indexed(self, _: None) -> None:
+        self.selection.select(self.selection.links, self.session)
+        self._light(everywhere=False)
 
     def action_heal(self) -> None:
         from tcexplore.ui.healing import heal

@@ -1,0 +1,160 @@
+"""What takes long is made in a thread: keys are answered meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tcexplore.session import Session
+from tcexplore.ui.collection import uncollected
+from tcexplore.ui.later import Later, is_large
+from tcexplore.ui.screens.diff import DiffScreen
+from tests import fakes
+from tests.documents.views import edited
+from tests.snapshots import gate
+from tests.ui.stage import stage
+
+
+class Gate:
+    """Holds back a function until it is opened. Were it called on the event loop, no key could open it: it gives up
+    after a while and says so."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._open = threading.Event()
+        self.gave_up = False
+        self.calls = 0
+
+    def __call__(self, *given: Any) -> Any:
+        self.calls += 1
+        self.gave_up |= not self._open.wait(20)
+        return self._function(*given)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def held(monkeypatch: pytest.MonkeyPatch, place: str, function: Callable[..., Any], *large: str) -> Gate:
+    """Put a gate before a function, and have every run taken for a large one."""
+    made = Gate(function)
+    monkeypatch.setattr(place, made)
+    for module in large:
+        monkeypatch.setattr(f"{module}.is_large", lambda *_: True)
+    return made
+
+
+def test_which_runs_are_large():
+    assert not is_large(fakes.complete(7), None)
+    assert is_large(fakes.large.snapshot(nodes=6000, lines=10))
+    assert is_large(fakes.large.snapshot(nodes=10, lines=6000))
+
+
+async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.MonkeyPatch):
+    from tcexplore.ui.documents.decomposition import decomposition
+
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("2", "v")
+        made = held(
+            monkeypatch, "tcexplore.ui.documents.decomposition.decomposition", decomposition, "tcexplore.ui.panes.pane"
+        )
+        before = staged.view("graph").document
+        await staged.pilot.press("v", "1", "end")
+        assert (staged.current, staged.view("graph").document) == ("source", before)
+        assert staged.view("source").cursor == len(staged.view("source").document) - 1
+        made.open()
+        await staged.settle()
+        assert "[decomp]" in str(staged.pane("graph").border_title)
+        assert staged.view("graph").document is not before
+        assert (made.calls, made.gave_up) == (1, False)
+
+
+async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.MonkeyPatch):
+    from tcexplore.ui.documents.decomposition import decomposition
+
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("2", "v")
+        before = staged.view("graph").document
+        made = held(
+            monkeypatch, "tcexplore.ui.documents.decomposition.decomposition", decomposition, "tcexplore.ui.panes.pane"
+        )
+        await staged.pilot.press("v", "V")
+        made.open()
+        await staged.settle()
+        assert staged.view("graph").document is before
+        await staged.press("v")
+        assert staged.view("graph").document is not before
+        assert made.calls == 1, "what was made is kept"
+
+
+async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
+    from tcexplore.ui.selection import index
+
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        made = held(monkeypatch, "tcexplore.ui.screens.main.index", index, "tcexplore.ui.selection")
+        monkeypatch.setattr("tcexplore.ui.selection.indexed", lambda _: False)
+        await staged.pilot.press("slash", *"1.2", "enter", "escape", "2")
+        assert staged.current == "graph"
+        selection = staged.app.main.selection
+        assert selection.chain == frozenset(selection.links)
+        monkeypatch.setattr("tcexplore.ui.selection.indexed", lambda _: True)
+        made.open()
+        await staged.settle()
+        assert selection.chain > frozenset(selection.links)
+        assert staged.view("graph").lit == selection.chain
+        assert not made.gave_up
+
+
+async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
+    from tcexplore.ui.documents.diff import diff
+
+    async with stage(fakes.session(gate.run(3), edited())) as staged:
+        made = held(monkeypatch, "tcexplore.ui.documents.diff.diff", diff, "tcexplore.ui.screens.diff")
+        await staged.pilot.press("d")
+        assert isinstance(staged.app.screen, DiffScreen)
+        assert "Comparing the two runs" in staged.screen
+        await staged.pilot.press("escape")
+        assert staged.app.screen is staged.app.main
+        made.open()
+        await staged.settle()
+        await staged.press("d")
+        assert "run 3 → run 4" in staged.screen
+        assert not made.gave_up
+
+
+async def test_the_last_wish_is_made_next():
+    seen: list[int] = []
+    later: Later[int] = Later(seen.append)
+    assert later.want(lambda: 1)
+    assert not later.want(lambda: 2)
+    await later.work()
+    assert (seen, later.is_idle) == ([2], True)
+
+
+async def test_a_run_is_never_written_out(monkeypatch: pytest.MonkeyPatch):
+    written: list[object] = []
+    monkeypatch.setattr(Session, "__repr__", lambda self: written.append(self) or "")
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("2", "v", "v", "d", "escape")
+        await staged.show(fakes.session(fakes.complete(7), fakes.complete(8)))
+    assert written == []
+
+
+def test_the_collector_rests_until_the_last_one_is_done():
+    def sees() -> bool:
+        with uncollected():
+            return gc.isenabled()
+
+    was = gc.isenabled()
+    gc.enable()
+    try:
+        with uncollected():
+            assert not sees()
+            assert not gc.isenabled()
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        (gc.enable if was else gc.disable)()

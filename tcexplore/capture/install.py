@@ -29,6 +29,7 @@ ROOMS = (
     "inductor.cuda_graphs",
     "dynamo.outside",
     "dynamo.break_costs",
+    "dynamo.backward_captures",
 )
 """Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.
 

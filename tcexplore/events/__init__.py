@@ -51,7 +51,14 @@ if TYPE_CHECKING:
         WouldRecompile,
         ZeroOne,
     )
-    from tcexplore.events.regions import GraphOfRegion, RegionCompiled, RegionMade, RegionSeen, ScriptFollowed
+    from tcexplore.events.regions import (
+        BackwardCaptured,
+        GraphOfRegion,
+        RegionCompiled,
+        RegionMade,
+        RegionSeen,
+        ScriptFollowed,
+    )
     from tcexplore.events.results import (
         ACCURACY_VERDICTS,
         Accuracy,
@@ -122,17 +129,17 @@ else:
 
 __all__ = [
     "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "RECOMPILE_KINDS", "VOCABULARY",
-    "WOULD_VERDICTS", "Accuracy", "ArtifactsLoaded", "ArtifactsSaved", "AtenGraph", "BreakCost", "BreaksCosted",
-    "CacheUsed", "CallMade", "CallPart", "CallProfiled", "ChangeJudged", "ChangeTimed", "Choice", "Condition",
-    "Config", "CudaGraphRecorded", "CudaGraphSkipped", "Deviation", "DeviceAsked", "DeviceFacts", "EntryAsked",
-    "EntryFound", "Event", "FactMissing", "Failed", "Finished", "FrameAsked", "FrameEntered", "FrameSkipped",
-    "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured", "GraphOfRegion", "GraphScript", "Guard",
-    "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled", "KernelCall", "KernelCompiled", "KernelLine",
-    "KernelNotAssembled", "KernelRunnable", "KernelTimed", "Location", "LoopVectorised", "Memory",
-    "ModulesImported", "OpsOutside", "Output", "PaddingJudged", "PairsMeasured", "Partitioned", "PassRun",
-    "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled", "RegionCompiled", "RegionMade", "RegionSeen",
-    "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade", "SchedulerNode", "ScriptFollowed", "SourceRead",
-    "Specialised", "Stage", "Standby", "StateKeys", "Symbol", "SymbolSource", "SymbolsFound", "TargetLowered",
-    "TargetSkipped", "TimingEstimate", "TimingSkipped", "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne",
-    "clean", "decode", "decode_job", "encode",
+    "WOULD_VERDICTS", "Accuracy", "ArtifactsLoaded", "ArtifactsSaved", "AtenGraph", "BackwardCaptured",
+    "BreakCost", "BreaksCosted", "CacheUsed", "CallMade", "CallPart", "CallProfiled", "ChangeJudged",
+    "ChangeTimed", "Choice", "Condition", "Config", "CudaGraphRecorded", "CudaGraphSkipped", "Deviation",
+    "DeviceAsked", "DeviceFacts", "EntryAsked", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
+    "FrameAsked", "FrameEntered", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured",
+    "GraphOfRegion", "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled",
+    "KernelCall", "KernelCompiled", "KernelLine", "KernelNotAssembled", "KernelRunnable", "KernelTimed",
+    "Location", "LoopVectorised", "Memory", "ModulesImported", "OpsOutside", "Output", "PaddingJudged",
+    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
+    "RegionCompiled", "RegionMade", "RegionSeen", "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade",
+    "SchedulerNode", "ScriptFollowed", "SourceRead", "Specialised", "Stage", "Standby", "StateKeys", "Symbol",
+    "SymbolSource", "SymbolsFound", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped",
+    "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne", "clean", "decode", "decode_job", "encode",
 ]  # fmt: skip

@@ -34,6 +34,15 @@ class GraphOfRegion(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardCaptured(Event):
+    """Compiled autograd found no capture of a backward that it could use again, and makes the one with the number
+    `backward`, as in `!2/5/0`. `reason` is torch's own sentence."""
+
+    backward: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegionCompiled(Event):
     """A call of a region that compiled something. `call` counts from 1; `at` is when it began, in seconds since the job
     arrived, and `seconds` how long it took, the call itself included; `graphs` are the compile ids, and `inputs` the

@@ -46,6 +46,7 @@ from tcexplore.events.recompile import (
     WouldRecompile,
 )
 from tcexplore.events.regions import (
+    BackwardCaptured,
     GraphOfRegion,
     RegionCompiled,
     RegionMade,
@@ -119,6 +120,7 @@ VOCABULARY: dict[str, type] = {
         FusionDecision,
         GraphBreak,
         GraphCaptured,
+        BackwardCaptured,
         GraphOfRegion,
         GraphScript,
         GuardsInstalled,

@@ -64,6 +64,7 @@ def _mark(mark: Mark) -> Fields:
         "at_s": mark.at,
         "seconds": mark.seconds,
         "graphs": list(mark.graphs),
+        "captured_anew": mark.captured,
         "failed_guards": [again.failed_guard for again in mark.why],
     }
 

@@ -82,6 +82,7 @@ class Snapshot:
     sources: tuple[ev.SourceRead, ...] = ()
     regions: tuple[ev.RegionMade, ...] = ()
     region_graphs: tuple[ev.GraphOfRegion, ...] = ()
+    backward_captures: tuple[ev.BackwardCaptured, ...] = ()
     region_compiles: tuple[ev.RegionCompiled, ...] = ()
     region_calls: tuple[ev.RegionSeen, ...] = ()
     """The newest of each region, in the order of the regions' first calls."""
@@ -267,6 +268,7 @@ def _steps() -> dict[type, Step]:
         ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
         ev.RegionMade: _append("regions"),
         ev.GraphOfRegion: _append("region_graphs"),
+        ev.BackwardCaptured: _append("backward_captures"),
         ev.RegionCompiled: _append("region_compiles"),
         ev.RegionSeen: _seen,
         ev.ScriptFollowed: _set("followed"),

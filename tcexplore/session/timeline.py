@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcexplore import events as ev
+from tcexplore.events.compile_ids import backward_number
 from tcexplore.session.snapshot import Snapshot
 
 COMPILE, RECOMPILE, BACKWARD, BACKWARD_AGAIN = "compile", "recompile", "backward", "backward again"
+
+FIRST = ("", "0")
+"""Numbers of captures that nothing could have spared: none, and the first."""
 
 _BACKWARD_SPAN = "entire_backward_compile"
 """torch's span of a backward graph that is compiled when it is first run, apart from the call of its region."""
@@ -17,7 +21,8 @@ _BACKWARD_SPAN = "entire_backward_compile"
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Something was compiled from `at` on for `seconds`. `what` is one of the names above; `call` is the region's call,
-    from 1, None for a backward; `why` are the guards that failed, the newest entry's first."""
+    from 1, None for a backward; `why` are the guards that failed, the newest entry's first. `captured` is torch's
+    reason for capturing a backward of compiled autograd anew, None for anything else, empty where it gave none."""
 
     what: str
     at: float
@@ -25,6 +30,7 @@ class Mark:
     graphs: tuple[str, ...]
     call: int | None = None
     why: tuple[ev.Recompiled, ...] = ()
+    captured: str | None = None
 
     @property
     def again(self) -> bool:
@@ -77,11 +83,15 @@ def _marks(snapshot: Snapshot) -> dict[int, list[Mark]]:
     why: dict[str, list[ev.Recompiled]] = {}
     for again in snapshot.recompiles:
         why.setdefault(again.graph, []).append(again)
+    reasons = {found.backward: found.reason for found in snapshot.backward_captures}
     found: dict[int, list[Mark]] = {}
     for made in snapshot.region_compiles:
         failed = tuple(why[graph][0] for graph in made.graphs if graph in why)
         what = RECOMPILE if failed else COMPILE
-        found.setdefault(made.region, []).append(Mark(what, made.at, made.seconds, made.graphs, made.call, failed))
+        number = backward_number(made.graphs[0]) if made.graphs else ""
+        captured = reasons.get(number, "") if number not in FIRST else None
+        mark = Mark(what, made.at, made.seconds, made.graphs, made.call, failed, captured)
+        found.setdefault(made.region, []).append(mark)
     regions = {known.graph: known.region for known in snapshot.region_graphs}
     for span in snapshot.phases:
         if span.name == _BACKWARD_SPAN and span.graph in regions and span.at is not None:

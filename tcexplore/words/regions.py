@@ -89,5 +89,7 @@ def mark(found: Mark) -> str:
 
 
 def reasons(found: Mark) -> Iterator[str]:
-    """Which guard failed, of each graph that was compiled again."""
+    """Which guard failed, of each graph that was compiled again; and why a backward was captured anew."""
     yield from dict.fromkeys(map(why, found.why))
+    if found.captured is not None:
+        yield f"captured anew: {found.captured}" if found.captured else "captured anew: torch does not say why"

@@ -126,3 +126,22 @@ def test_a_file_that_is_no_script_has_none():
     )
     assert "no script" in time_line(plain).row(0).text
     assert script(plain) == {"regions": [], "followed": None}
+
+
+def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
+    def backward(number: int) -> tuple[ev.Event, ...]:
+        made = ev.RegionMade(region=2 + number, name=f"backward {number}", kind="compiled autograd")
+        at, graph = 5.0 + number, f"!{number}/{2 + number}/0"
+        return made, ev.RegionCompiled(region=2 + number, call=1, at=at, seconds=0.5, graphs=(graph,))
+
+    because = "Cache miss due to 1 changed tensor shapes"
+    run = followed(*backward(0), ev.BackwardCaptured(backward="1", reason=because), *backward(1), *backward(2))
+    captured = {lane.region.name: lane.marks[0].captured for lane in timeline(run).lanes if lane.marks}
+    assert captured == {"Net": None, "backward 0": None, "backward 1": because, "backward 2": ""}
+    document = time_line(run, width=120)
+    shown = "\n".join(document.row(index).text for index in range(len(document)))
+    assert f"captured anew: {because}" in shown
+    assert "captured anew: torch does not say why" in shown
+    assert [one["compiles"][0]["captured_anew"] for one in script(run)["regions"] if one["compiles"]] == [
+        None, None, because, "",
+    ]  # fmt: skip

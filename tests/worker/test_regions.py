@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import (
+    BackwardCaptured,
     Failed,
     Finished,
     GraphCaptured,
@@ -127,6 +128,9 @@ async def test_what_compiled_autograd_compiles_is_a_region_of_its_own(runs: Runs
         assert described(graph.graph, graph.frame, "") == f"backward {number} of compiled autograd"
         assert frame_number(graph.graph) == graph.graph.split("/")[1]
     assert {found.region: found.calls for found in only(events, RegionSeen)}[backward[0].region] == 2
+    captured = only(events, BackwardCaptured)
+    assert [found.backward for found in captured] == [str(n) for n in range(len(backward))]
+    assert all(found.reason.startswith("Cache miss due to") for found in captured)
 
 
 async def test_a_script_is_followed_so_long_and_no_longer(runs: Runs) -> None:

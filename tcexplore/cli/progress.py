@@ -48,8 +48,8 @@ class Line:
         graph = f" {snapshot.phase_graph}" if snapshot.phase_graph and running else ""
         doing = PHASES.get(snapshot.phase, snapshot.phase) if running else "done"
         found = (count(summary.graphs, "graph"), count(summary.breaks, "break"), count(summary.kernels, "kernel"))
-        text = f"{before + ' · ' if before else ''}{doing}{graph} · {', '.join(found)}"
-        self._say(text, before or doing)
+        so_far = ", ".join(found) if snapshot.compiled or summary.breaks else ""
+        self._say(" · ".join(filter(None, (before, doing + graph, so_far))), before or doing)
 
     def tell(self, text: str) -> None:
         """Say something that stays: a result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tcexplore.events import TimingEstimate
@@ -52,9 +53,11 @@ def _noise(e: TimingEstimate, _: Conditions) -> str:
 def _busy(e: TimingEstimate, c: Conditions) -> str:
     if c.busy_cores is None or c.busy_cores + min(e.threads, c.cores) < c.cores + BUSY_MARGIN:
         return ""
+    free = max(1, math.floor(c.cores - c.busy_cores))
+    fewer = f"; --threads {free} waits for fewer of them" if free < e.threads else ""
     return (
         f"other processes kept {c.busy_cores:.1f} of {c.cores} cores busy, "
-        f"while this one runs {_counted(e.threads, 'thread')}: times are longer than on a quiet machine"
+        f"while this one runs {_counted(e.threads, 'thread')}: times are longer than on a quiet machine{fewer}"
     )
 
 

@@ -10,6 +10,7 @@ from tcexplore.session.economics import economics
 from tcexplore.words.busy import uneven
 from tcexplore.words.configuration import as_call, said
 from tcexplore.words.quantities import count, duration, rounded, size
+from tcexplore.words.recommendation import quieter
 from tcexplore.words.verdicts import outcome
 
 FAILED = "✖ "
@@ -64,8 +65,8 @@ def _beside(found: Choice) -> Iterator[str]:
 
 
 def _leave(good: Sequence[Cell]) -> str:
-    timed = [cell for cell in good if cell.run.timing]
-    unknown = [cell for cell in timed if undecided(cell)]
+    timed = [cell.run.timing for cell in good if cell.run.timing]
+    unknown = [cell for cell in good if undecided(cell)]
     if not timed:
         return "Nothing was timed, so none can be recommended."
     if not unknown:
@@ -74,7 +75,7 @@ def _leave(good: Sequence[Cell]) -> str:
     others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
     return (
         f"None can be recommended: of {count(len(timed), 'run')} {len(unknown)} could not be told from the noise"
-        f"{others}. A quieter machine tells more."
+        f"{others}. {quieter(timed[0])}"
     )
 
 

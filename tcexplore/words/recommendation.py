@@ -46,10 +46,20 @@ def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None
     if estimate.verdict == "no difference":
         return f"Leave it eager: compiling costs {duration(compile_s)} and saves nothing that can be measured here."
     if estimate.verdict == "undecided":
-        return "Cannot tell whether compiling pays: the measurement is too noisy for a verdict. A quiet machine helps."
+        return f"Cannot tell whether compiling pays: the measurement is too noisy for a verdict. {quieter(estimate)}"
     if estimate.verdict != "faster":
         return ""
     return _at_any_number(found, estimate.calls, anew) if calls is None else _at(found, calls)
+
+
+def quieter(estimate: TimingEstimate) -> str:
+    """What helps where the noise is too large."""
+    fewer = ", and --threads 1, where no thread waits for another" if _threaded(estimate) else ""
+    return f"A quiet machine helps{fewer}."
+
+
+def _threaded(estimate: TimingEstimate) -> bool:
+    return estimate.device == "cpu" and estimate.threads > 1
 
 
 def _at_any_number(found: Payback, calls: int, anew: int) -> str:

@@ -41,6 +41,7 @@ def test_a_clean_measurement_has_nothing_to_say():
         ({"pairs": 7, "pairs_taken": 7}, {}, "7 pairs only"),
         ({"noise_floor": 0.25}, {}, "up to 25%"),
         ({}, {"busy_cores": 3.2}, "other processes kept 3.2 of 4 cores busy, while this one runs 2 threads"),
+        ({}, {"busy_cores": 3.2}, "than on a quiet machine; --threads 1 waits for fewer of them"),
         ({"eager_halves_us": (412.0, 431.0)}, {}, "eager 412 µs → 431 µs"),
         ({"eager_outliers": 6}, {}, "15% of eager blocks"),
         ({"pairs_discarded": 2}, {}, "2 pairs discarded"),

@@ -53,7 +53,9 @@ class Trial:
 
     @property
     def calls(self) -> int:
-        """The different calls, each of which is made `PASSES` times."""
+        """The different calls, each of which is made `PASSES` times, also those that are still to come."""
+        if self.run.entry is not None and self.run.entry.calls:
+            return len(self.run.entry.calls)
         return len({call.index for call in self.run.calls if call.what == "compiled"})
 
     @property

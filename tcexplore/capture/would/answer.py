@@ -21,8 +21,8 @@ from tcexplore.events import FrameAsked, Location, WouldRecompile
 from tcexplore.events.compile_ids import frame_number
 from tcexplore.events.control import Question
 
-RESUMED = "its inputs come out of running what stands before it"
-CALLED = "it is called from outside the graphs: its inputs come out of running"
+RESUMED = "it goes on behind a graph break, with what the code before it computes, and only a call computes that"
+CALLED = "code outside the graphs calls it, with what that code computes, and only a call computes that"
 AFRESH = "the frames behind it would be entered from new code"
 
 

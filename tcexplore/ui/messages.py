@@ -33,7 +33,7 @@ class RowEntered(Message):
 
 @dataclass
 class HitReached(Message):
-    """The cursor of a pane was put on a hit of what is selected: `hit 3 of 12`; empty where the pane has none."""
+    """The cursor of a pane was put on a hit of what is selected: `hit 3/12`; empty where the pane has none."""
 
     words: str
 

@@ -40,5 +40,5 @@ def test_on_and_back_round_the_end():
 
 def test_which_one_it_is():
     found = hits((20, 30, 60), {20, 30, 60}, CHAPTERS)
-    assert found.words(30) == "hit 2 of 3 in kernel 1"
-    assert hits((4,), {4}, ()).words(4) == "hit 1 of 1"
+    assert found.words(30) == "hit 2/3 in kernel 1"
+    assert hits((4,), {4}, ()).words(4) == "hit 1/1"

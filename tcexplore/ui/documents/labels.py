@@ -87,6 +87,7 @@ class Labels:
         self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.nodes}
         self._aten = {(g.graph, g.phase, node.name): node for g in aten for node in g.nodes if node.op != "placeholder"}
         self._colours: dict[str, int] = {}
+        self._phases = len({kernel.phase for kernel in kernels})
         for extern in (False, True):
             ours = dict.fromkeys(kernel_link(k) for k in kernels if (k.language == "extern") == extern)
             self.kernel |= {link: KernelLabel(n, extern, link) for n, link in enumerate(ours, 1)}
@@ -115,8 +116,9 @@ class Labels:
         return known or tuple(self._op(op_name(op)) for op in dict.fromkeys(kernel.ops))
 
     def title(self, kernel: ev.Kernel) -> str:
-        """`kernel 2 backward`."""
-        return f"{self.kernel[kernel_link(kernel)].words} {kernel.phase}"
+        """`kernel 2`, and `kernel 2 backward` where there are several phases."""
+        words = self.kernel[kernel_link(kernel)].words
+        return f"{words} {kernel.phase}" if self._phases > 1 else words
 
     def _texts(self, graph: str, phase: str, name: str) -> list[str]:
         node = self._aten.get((graph, phase, name))

@@ -37,9 +37,9 @@ def resources(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: 
     table = columns(HEAD, rows, [links(kernel) for kernel, _ in taken], left=(0, 2))
     details = (line for kernel, found in taken for line in _details(kernel, found, known, toggled, width))
     warned = sum(bool(found.warnings) for _, found in taken)
-    title = f"{count(warned, 'kernel')} with a warning" if warned else f"{count(len(taken), 'kernel')}, no warning"
+    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warning'}"
     above = about(snapshot, toggled, width)
-    title += f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from tcexplore import events as ev
 from tcexplore.cli.limits import PERSON, blamed
@@ -19,9 +19,8 @@ from tcexplore.study.storm import trials
 def storm(request: Request) -> int:
     """Run the storm and every treatment, and print them; returns the exit status, that of the storm itself."""
 
-    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncIterator[Trial]:
-        async for trial in trials(job, runs, say, request.timeout, request.study.buckets):
-            yield trial
+    def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[Trial, None]:
+        return trials(job, runs, say, request.timeout, request.study.buckets)
 
     try:
         parse_all(request.config.vary)

@@ -223,3 +223,17 @@ async def test_what_padding_does_to_the_results_is_said_and_counts(judged: ev.Pa
     assert ("buckets spares most" in text) == (judged.verdict != "different")
     (fields_of,) = [one for one in fields(found, MACHINE, stopped=False)["trials"] if one["treatment"] == "buckets"]
     assert fields_of["padding"]["verdict"] == judged.verdict
+
+
+async def test_no_run_finds_the_kernels_of_another():
+    players: list[Playback] = []
+
+    def runner(emit):  # noqa: ANN001, ANN202
+        players.append(Playback(emit, story))
+        return players[0]
+
+    async with Runs(runner) as runs:
+        assert len([trial async for trial in trials(JOB, runs, lambda _: None, 5.0)]) > 1
+    folders = [job.cache_dir for job in players[0].jobs]
+    assert len(set(folders)) == len(folders)
+    assert not Path(folders[0]).parent.exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from tcexplore.events import Job
@@ -48,10 +48,8 @@ class StormScreen(StudyScreen[Trial]):
     def going(self) -> Going[Trial]:
         vary = self._vary
 
-        async def going(job: Job, runs: Runs, say: Say) -> AsyncIterator[Trial]:
-            varied = replace(job, config=replace(job.config, vary=vary))
-            async for trial in trials(varied, runs, say, EACH_TIMEOUT):
-                yield trial
+        def going(job: Job, runs: Runs, say: Say) -> AsyncGenerator[Trial, None]:
+            return trials(replace(job, config=replace(job.config, vary=vary)), runs, say, EACH_TIMEOUT)
 
         return going
 

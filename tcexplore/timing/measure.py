@@ -131,7 +131,8 @@ class _Measurement:
         new = samples.unsent()
         for chunk in new:
             self._emit(chunk)
-        if new and samples.measured.taken:
+        # With time few pairs become enough, also while none is added.
+        if samples.measured.taken and (new or self._verdict == "measuring"):
             self._device.sample(self._sampler)
             drawn = estimate(samples, self._conditions())
             self._verdict = drawn.verdict

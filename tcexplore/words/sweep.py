@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tcexplore.events import TimingEstimate
 from tcexplore.session.cell import faster, undecided
@@ -14,6 +14,9 @@ from tcexplore.words.verdicts import outcome
 BAR = 40
 """Columns of the longest bar."""
 
+
+MOST_UNKNOWN = 2.0
+"""A speed-up up to which a bar that is undecided has room."""
 
 FAILED = "✖ "
 """What a sentence about something wrong begins with."""
@@ -75,9 +78,20 @@ def _walked(swept: Sweep, form: str) -> str:
     return (f"compiled again at size {_listed(again)}" if again else "never compiled again") + limit
 
 
+def longest(timings: Iterable[TimingEstimate]) -> float:
+    """The speed-up that the longest bar stands for; what is undecided may be anything, and is cut there."""
+    return max([1.0, *(timing.speedup if _known(timing) else min(timing.high, MOST_UNKNOWN) for timing in timings)])
+
+
+def _known(timing: TimingEstimate) -> bool:
+    return timing.verdict in ("faster", "slower", "no difference")
+
+
 def bar(timing: TimingEstimate, longest: float, columns: int = BAR) -> str:
-    """A speed-up as a bar of so many columns for the `longest`, with a line at 1×; shaded where it is undecided."""
-    filled, one = round(columns * timing.speedup / longest), round(columns / longest)
-    full = "█" if timing.verdict in ("faster", "slower", "no difference") else "░"
-    cells = [full if column < filled else " " for column in range(columns)]
+    """A speed-up as a bar of so many columns for the `longest`, with a line at 1×; a shade where it is undecided, over
+    all that it may be."""
+    known = _known(timing)
+    first, last = (0.0, timing.speedup) if known else (timing.low, timing.high)
+    begin, end, one = (round(columns * at / longest) for at in (first, last, 1.0))
+    cells = [("█" if known else "░") if begin <= column < end else " " for column in range(columns)]
     return "".join([*cells[:one], "│", *cells[one:]])

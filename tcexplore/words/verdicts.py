@@ -11,8 +11,9 @@ LEGEND = "▲ faster, ▼ slower, = no difference, ? not to be told from the noi
 
 
 def marked(timing: TimingEstimate) -> str:
-    """`1.31× ▲`."""
-    return f"{timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}"
+    """`1.31× ▲`; a mark alone where a figure would be read as known."""
+    mark = MARKS.get(timing.verdict, " ")
+    return mark if mark == "?" else f"{timing.speedup:.2f}× {mark}"
 
 
 def outcome(cell: Cell) -> str:
@@ -22,4 +23,11 @@ def outcome(cell: Cell) -> str:
         return f"✖ {cell.why}"
     if timing is None:
         return "done"
-    return f"{timing.verdict}, {timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
+    interval = f"[{timing.low:.2f}, {timing.high:.2f}]"
+    if timing.verdict == "measuring":
+        return f"too few pairs for a verdict, {interval}"
+    return (
+        f"undecided, {interval}"
+        if timing.verdict == "undecided"
+        else f"{timing.verdict}, {timing.speedup:.2f}× {interval}"
+    )

@@ -12,7 +12,8 @@ from tcexplore.session.cell import Cell
 from tcexplore.session.sweep import Step, Sweep
 from tcexplore.study.runs import Runs
 from tcexplore.study.sweep import plan, steps
-from tcexplore.words.sweep import conclusions
+from tcexplore.words.sweep import bar, conclusions, longest
+from tcexplore.words.verdicts import marked
 from tests.study.playing import JOB, MACHINE, Playback, failed, timed
 
 SIZES = (1, 8, 64)
@@ -118,3 +119,12 @@ async def test_a_size_that_helps_below_one_that_does_not_is_named():
 
     found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
     assert found[0] == "static: compiling helps at size 8, but not at 64"
+
+
+def test_a_bar_of_what_is_undecided_is_a_shade_over_all_that_it_may_be():
+    unknown = replace(timed(0.04, verdict="undecided"), low=0.5, high=1.5)
+    assert bar(timed(1.5), 2.0, 8) == "████│██  "
+    assert bar(unknown, 2.0, 8) == "  ░░│░░  "
+    assert longest([timed(1.5), replace(unknown, high=40.0)]) == 2.0
+    assert longest([timed(9.0), unknown]) == 9.0
+    assert (marked(unknown), marked(timed(1.5))) == ("?", "1.50× ▲")

@@ -109,6 +109,20 @@ def test_slow_calls_show_progress_and_get_an_answer_beyond_their_time():
     assert any("calls are slow" in note for note in recorder.last.notes)
 
 
+def test_pairs_that_become_enough_with_time_alone_are_answered():
+    clock, recorder = simulated_clock(), Recorder()
+
+    def emit(event: Event) -> None:
+        recorder(event)
+        if isinstance(event, TimingEstimate) and 9e9 < clock.now < 10e9:
+            clock.sleep(1.0)
+
+    timed = workload(lambda: clock.work(3e8), lambda: clock.work(2e8))
+    measure_on(simulated_machine(clock), timed, emit, 1.0)
+    assert any(e.verdict == "measuring" and e.pairs == recorder.last.pairs for e in recorder.estimates)
+    assert recorder.last.verdict == "faster"
+
+
 def test_slow_calls_refined_without_end_are_answered_before_any_rest():
     timed = refine(5e9, 400.0)
     answered = next(at for at, e in timed.estimates if e.verdict == "faster")

@@ -16,7 +16,7 @@ from tcexplore.session.cell import Cell
 from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
 from tcexplore.words.paths import shown
 from tcexplore.words.quantities import count, duration
-from tcexplore.words.sweep import FAILED, bar, conclusions
+from tcexplore.words.sweep import FAILED, bar, conclusions, longest
 from tcexplore.words.verdicts import LEGEND, marked
 
 HEAD = (
@@ -72,9 +72,9 @@ def _bars(swept: Sweep) -> Iterator[Text]:
         for form in (STATIC, DYNAMIC)
         if (cell := swept.at(form, size)) and cell.run.timing
     }
-    longest = max([1.0, *(timing.speedup for timing in found.values())])
+    scale = longest(found.values())
     wide = max(len(str(size)) for size in swept.sizes)
     for (size, form), timing in found.items():
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
-        drawn = f"{bar(timing, longest)}  {marked(timing)}"
+        drawn = f"{bar(timing, scale)}  {marked(timing)}"
         yield Text.assemble(f"{name:>{wide}}  {form:<7}  ", (drawn, VERDICTS.get(timing.verdict, "")))

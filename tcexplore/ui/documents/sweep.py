@@ -13,7 +13,7 @@ from tcexplore.ui.documents.columns import columns
 from tcexplore.ui.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.ui.text_document import Text
 from tcexplore.words.quantities import duration
-from tcexplore.words.sweep import BAR, FAILED, bar, conclusions
+from tcexplore.words.sweep import BAR, FAILED, bar, conclusions, longest
 from tcexplore.words.verdicts import LEGEND, marked
 
 HEAD = (
@@ -73,7 +73,7 @@ def _plot(swept: Sweep, width: int) -> Iterator[Row]:
     }
     if not found:
         return
-    longest = max(1.0, *(timing.speedup for timing in found.values()))
+    scale = longest(found.values())
     wide = max(len(str(size)) for size in swept.sizes)
     room = max(10, min(BAR, width - wide - 24))
     yield BLANK
@@ -82,7 +82,7 @@ def _plot(swept: Sweep, width: int) -> Iterator[Row]:
     for (size, form), timing in found.items():
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
         style = STYLES.get(timing.verdict, "muted")
-        drawn = (bar(timing, longest, room), style)
+        drawn = (bar(timing, scale, room), style)
         yield row((f" {name:>{wide}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, (f"  {marked(timing)}", style))
 
 

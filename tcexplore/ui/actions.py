@@ -127,7 +127,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("C,q", "leave", "cold", "C q", "back", "Back to the panes"),
     Action("C", "study('cold')", "app", "C", "cold compile", "Compile with empty caches, then with warm ones", 16),
     Action("q", "leave", "ship", "q", "back", "Back to the panes"),
-    Action("", "study('ship')", "app", "^p", "ship it", "Save what torch can of the compile, and load it elsewhere"),
+    Action("", "study('ship')", "app", "^p", "ship it", "Ship it: what torch can save of the compile"),
     Action("W,q", "leave", "storm", "W q", "back", "Back to the panes"),
     Action(
         "W", "study('storm')", "app", "W", "what if", "What if the inputs varied: recompiles, and what spares them", 16

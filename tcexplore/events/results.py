@@ -107,7 +107,8 @@ class CallPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProfiled(Event):
-    """Where the time of one warm compiled unit goes, the mean of `times` of them under the profiler.
+    """Where the time of one warm compiled unit goes, the mean of `times` of them under the profiler:
+    the faster half, for what else the machine does only makes one longer.
 
     `total_us` is the host's time with the device waited for; the parts but those of the device add up to it.
     `busy_us` is how long the device works, `gaps_us` how long it waits between two pieces of work for the next launch;

@@ -15,8 +15,6 @@ from tcexplore.capture.inductor.profiled import Seen
 from tcexplore.events import Event, Kernel, KernelCall
 from tcexplore.events.vocabulary import decode
 
-CALLS = 2
-
 
 @cache
 def _recorded() -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from tcexplore.capture.inductor.call_parts import PROFILER, parts_of
 from tcexplore.capture.inductor.device_work import busy, gaps, works
 from tcexplore.capture.inductor.kernel_times import kernel_times, launched_as
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, Seen, seen
+from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, Seen, faster_half, seen
 from tcexplore.events import CallProfiled, Kernel, KernelTimed
 from tests.capture import profiles
 
@@ -22,7 +22,7 @@ def timed(case: str) -> dict[tuple[str, str, str], KernelTimed]:
 def profiled(case: str) -> CallProfiled:
     found = profiles.seen(case)
     names = frozenset(name for kernel in profiles.kernels(case) for name in launched_as(kernel))
-    return parts_of(found, works(found), names, profiles.CALLS)
+    return parts_of(found, works(found), names)
 
 
 @pytest.mark.parametrize("case", ["default", "replayed", "training", "training_replayed", "parts", "two_replayed"])
@@ -123,7 +123,7 @@ def test_the_profilers_own_work_is_no_part_of_a_call():
     for parent, child in ((call, graph), (graph, kernel), (graph, own)):
         child.parent = parent
         parent.children.append(child)
-    found = parts_of([call, graph, kernel, own], [], frozenset(), 1)
+    found = parts_of([call, graph, kernel, own], [], frozenset())
     assert found.total_us == 60
     assert {(part.kind, part.name, part.graph): part.us for part in found.parts} == {
         ("python", "", ""): 20,
@@ -138,3 +138,18 @@ def test_overlapping_work_is_not_counted_twice():
     work = works(found)
     assert (busy(work), gaps(work)) == (40, 20)
     assert gaps([]) == 0
+
+
+def test_of_the_calls_only_the_faster_half_counts_with_all_that_was_done_in_them():
+    def call(start: float, us: float) -> list[Seen]:
+        whole = Seen(CALL, True, 0, start, start + us)
+        inside = Seen("aten::add", True, 0, start, start + us / 2, parent=whole)
+        whole.children.append(inside)
+        return [whole, inside]
+
+    calls = [call(100.0 * number, us) for number, us in enumerate((5.0, 70.0, 4.0, 6.0, 90.0))]
+    kept = faster_half([event for one in calls for event in one])
+    assert kept == [event for number in (0, 2, 3) for event in calls[number]]
+    assert faster_half(calls[0]) == calls[0]
+    found = parts_of(kept, [], frozenset())
+    assert (found.times, found.total_us) == (3, pytest.approx(5.0))

@@ -35,10 +35,11 @@ Part = tuple[str, str, str, float]
 """Kind, name, graph and microseconds."""
 
 
-def parts_of(found: Sequence[Seen], work: Sequence[Work], names: frozenset[str], times: int) -> CallProfiled:
-    """The mean of `times` calls. `names` are those under which generated kernels are launched."""
+def parts_of(found: Sequence[Seen], work: Sequence[Work], names: frozenset[str]) -> CallProfiled:
+    """The mean of the calls in `found`. `names` are those under which generated kernels are launched."""
     parts: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     calls = [event for event in found if event.host and event.name == CALL]
+    times = len(calls)
     for call in calls:
         for kind, name, graph, microseconds in _parts(call, "python", "", names):
             if kind != "profiler":

@@ -6,31 +6,36 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import PurePath
+from time import perf_counter
 from typing import Any
 
 from tcexplore.capture.dynamo.outside import quiet_profiler
 from tcexplore.capture.inductor.call_parts import parts_of
 from tcexplore.capture.inductor.device_work import works
 from tcexplore.capture.inductor.kernel_times import kernel_times, launched_as
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, seen
+from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, faster_half, seen
 from tcexplore.events import CallProfiled, Kernel, KernelTimed, Wrapper
 
-TIMES = 5
+TIMES = 9
+FEWEST = 3
+ENOUGH_S = 2.0
+"""So many calls are profiled, fewer of those that take long: none is begun after these seconds once there are a few."""
 
 
 def profile_call(
     call: Callable[[], object], reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]
 ) -> Iterator[CallProfiled | KernelTimed]:
-    """Profile `call()`, which is warm, `TIMES` times; times are microseconds of one call. Raises what `call` raises.
+    """Profile `call()`, which is warm, a few times; times are microseconds of one call. Raises what `call` raises.
 
-    `reset` is called after each, and does not count. `kernels` and `wrappers` are those that Inductor made for it.
+    `reset` is called after each, and does not count. `kernels` and `wrappers` are those that Inductor made for it. Only
+    the faster half of the calls counts: what else the machine does can only make a call longer.
 
     The profiler and the marks make a call longer: a microsecond or two for each op and kernel.
     """
-    found = seen(_profiled(call, reset, wrappers))
+    found = faster_half(seen(_profiled(call, reset, wrappers)))
     work = works(found)
     names = frozenset(name for kernel in kernels for name in launched_as(kernel))
-    yield parts_of(found, work, names, TIMES)
+    yield parts_of(found, work, names)
     yield from kernel_times(found, work, kernels)
 
 
@@ -41,9 +46,12 @@ def _profiled(call: Callable[[], object], reset: Callable[[], None], wrappers: S
     on_device = cuda.is_available() and cuda.is_initialized()
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
     with quiet_profiler(), _marked(wrappers), profile(activities=activities, acc_events=True) as profiler:
-        for counts in (False, *[True] * TIMES):
+        began = perf_counter()
+        for number in range(1 + TIMES):
+            if number > FEWEST and perf_counter() - began > ENOUGH_S:
+                break
             # The first one pays for what the profiler sets up.
-            with record_function(CALL if counts else f"{CALL} that does not count"):
+            with record_function(CALL if number else f"{CALL} that does not count"):
                 call()
                 if on_device:
                     cuda.synchronize()

@@ -29,7 +29,7 @@ class Hits(NamedTuple):
         return rows[at % len(rows)]
 
     def words(self, row: int) -> str:
-        """`hit 3/12 in kernel 2 backward`, for the hit that begins at `row`."""
+        """`hit 3/12 in ▐2▌ backward`, for the hit that begins at `row`."""
         at = bisect_right([chapter.row for chapter in self.chapters], row)
         place = f" in {self.chapters[at - 1].title}" if at else ""
         return f"hit {bisect_left(self.starts, row) + 1}/{len(self.starts)}{place}"

@@ -27,25 +27,31 @@ class LitView(LineView):
         self._links = LinkIndex(document)
         super().show(document, cursor)
 
-    def reveal(self) -> None:
-        """Bring the first hit into view, unless one is there: statements of a kernel rather than its heading.
+    def reveal(self, near: frozenset[Link] = frozenset()) -> None:
+        """Bring what is lit into view: where the person was, which `near` stands for, else the first hit unless one is
+        in view; statements of a kernel rather than its heading.
 
         In a long document that is not read yet that happens later.
         """
         if not self.lit:
             return
-        known = self._in_view()
+        near &= self._exact
+        known = None if near else self._in_view()
         if known is None and self._links.complete:
-            known = next(iter(self._all().starts), None)
+            known = min(self._links.rows(near), default=next(iter(self._all().starts), None))
         if known is not None:
             self.centre_on(known)
         elif not self._links.complete:
-            self._reveal_later()
+            self._reveal_later(near)
 
     @work(group="reveal", exclusive=True, exit_on_error=False)
-    async def _reveal_later(self) -> None:
+    async def _reveal_later(self, near: frozenset[Link]) -> None:
         links = self._links
-        found = await self.lit_row()
+        if near:
+            await links.read()
+        found = min(links.rows(near), default=None)
+        if found is None:
+            found = await self.lit_row()
         if found is not None and links is self._links:
             self.centre_on(found)
 

@@ -89,7 +89,7 @@ async def test_hits_are_gone_through_where_nothing_is_searched_for():
         await staged.press("n")
         second = view.cursor
         assert "in_out_ptr0[" in staged.row("code")
-        assert "hit 2/2 in kernel 1" in str(staged.pane("code").border_title)
+        assert "hit 2/2 in ▐1▌" in str(staged.pane("code").border_title)
         await staged.press("N")
         assert view.cursor == first
         for by in (1, 1, 1, -1, -1):
@@ -181,10 +181,27 @@ async def test_a_line_stays_selected_through_the_views_of_the_code_and_its_stage
         seen = []
         for _ in range(3):
             await staged.press("right_parenthesis")
-            seen.append(str(staged.pane("code").border_title).partition(" in ")[2].partition(" of kernel 1")[0])
+            seen.append(str(staged.pane("code").border_title).partition(" in ")[2].partition(" of ▐1▌")[0])
         assert sorted(seen) == ["PTX", "SASS", "Triton"]
         await staged.press("f")
         assert staged.row("source").strip().endswith("return torch.relu(x @ w)")
+
+
+async def test_the_views_of_the_code_are_turned_through_where_the_person_was():
+    """From a statement of the second kernel to its stages, though the first one has hits too."""
+    run = gpu.run()
+    kernel = run.kernels[-1]
+    again = [replace(found, name="triton_poi_fused_relu_1") for found in (kernel,)]
+    made = replace(run.assembled[0], kernel="triton_poi_fused_relu_1")
+    run = replace(run, kernels=(*run.kernels, *again), assembled=(*run.assembled, made))
+    async with stage(fakes.session(run), (80, 24)) as staged:
+        await staged.press("1", "home")
+        await select(staged, "torch.relu")
+        await staged.press("5", "left_parenthesis")
+        hit = "hit 3/3 in ▐2▌"
+        assert hit in str(staged.pane("code").border_title)
+        await staged.press("v", "v", "right_parenthesis", "left_parenthesis")
+        assert "in Triton of ▐2▌" in str(staged.pane("code").border_title)
 
 
 async def test_only_the_last_word_stands_at_the_edge():

@@ -116,9 +116,9 @@ class Labels:
         return known or tuple(self._op(op_name(op)) for op in dict.fromkeys(kernel.ops))
 
     def title(self, kernel: ev.Kernel) -> str:
-        """`kernel 2`, and `kernel 2 backward` where there are several phases."""
-        words = self.kernel[kernel_link(kernel)].words
-        return f"{words} {kernel.phase}" if self._phases > 1 else words
+        """`▐2▌`, and `▐2▌ backward` where there are several phases."""
+        label = self.kernel[kernel_link(kernel)].text
+        return f"{label} {kernel.phase}" if self._phases > 1 else label
 
     def _texts(self, graph: str, phase: str, name: str) -> list[str]:
         node = self._aten.get((graph, phase, name))

@@ -105,7 +105,7 @@ def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[
 
 def _title(kernel: Kernel, known: Labels, stage: str) -> str:
     """A kernel's heading belongs to its source, which comes first."""
-    return f"{stage} of {known.title(kernel)}" if stage else known.title(kernel)
+    return f"{stage} of {known.kernel[kernel_link(kernel)].text}" if stage else known.title(kernel)
 
 
 def _language(kernel: Kernel) -> str:

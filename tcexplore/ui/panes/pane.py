@@ -21,6 +21,9 @@ from tcexplore.ui.panes.spec import PaneSpec, View
 from tcexplore.ui.search_view import SearchView
 from tcexplore.ui.text_document import message
 
+_WIDE = ("line", "kernel")
+"""Kinds of links that say less than one row where the person was."""
+
 _CORNERS = 4
 """Cells of the frame's top that its title cannot take."""
 
@@ -70,8 +73,8 @@ class Pane(Container):
         self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
         """The last document of each view, and what it is made of: going back to a view costs nothing."""
         self._later: Later[_Made] = Later(self._put)
-        self._turning = False
-        """Whether the next document is of a view that was just turned to."""
+        self._turning: frozenset[Link] | None = None
+        """What is to be brought into view with the next document, where that was just turned to."""
         self._opened = ""
         """The file whose document was put where it opens."""
 
@@ -130,17 +133,19 @@ class Pane(Container):
         self._entitle()
         self.view.faded = made.old
         self.set_class(made.old, "-old")
-        if self._turning:
-            self._turning = False
-            self.view.reveal()
+        self._arrive()
 
-    def _turn(self) -> None:
+    def _turn(self, near: Sequence[Link] = ()) -> None:
         """Follow the session, and bring what is lit into view once that is shown."""
-        self._turning = True
+        self._turning = frozenset(near)
         self.follow(self._session)
-        if self._turning and self._later.is_idle:
-            self._turning = False
-            self.view.reveal()
+        if self._later.is_idle:
+            self._arrive()
+
+    def _arrive(self) -> None:
+        if self._turning is not None:
+            self.view.reveal(self._turning)
+            self._turning = None
 
     async def ready(self) -> None:
         """Until the document that was last asked for is shown."""
@@ -172,12 +177,14 @@ class Pane(Container):
             return
         self._cursors[self.form.name] = self.view.cursor
         self._back_at = self._cursors.get(view.name, 0)
-        self._passing = selected = (*selected, *self.view.lit_cursor, *self._passing)
+        here = self.view.lit_cursor
+        near = [link for link in here if link.kind not in _WIDE] or self._passing
+        self._passing = selected = (*selected, *here, *self._passing)
         self.form = view
         snapshot = self._session.view(view.has)
         if snapshot is not None and (folds := view.opens(snapshot, selected)):
             self.toggled |= folds
-        self._turn()
+        self._turn([link for link in near if link.kind not in _WIDE])
 
     def on_cursor_moved(self) -> None:
         self._passing = ()
@@ -191,6 +198,7 @@ class Pane(Container):
 
     def on_hit_reached(self, message: HitReached) -> None:
         self.hit = message.words
+        self._passing = ()
 
     # ---- the frame
 

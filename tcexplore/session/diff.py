@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -123,7 +123,24 @@ def matched_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> 
         Change(partner[i][0], partner[i][1], kernel) if i in partner else Change("added", None, kernel)
         for i, kernel in enumerate(after)
     ]
-    return (*changes, *(Change("removed", kernel, None) for kernel in left))
+    return tuple(_with_removed(changes, before, {id(kernel) for kernel in left}))
+
+
+def _with_removed(
+    changes: Sequence[Change[ev.Kernel]], before: Sequence[ev.Kernel], removed: Collection[int]
+) -> Iterator[Change[ev.Kernel]]:
+    """The changes with each removed kernel behind the one that it stood behind."""
+    behind: dict[int, list[Change[ev.Kernel]]] = {}
+    last = 0
+    for kernel in before:
+        if id(kernel) in removed:
+            behind.setdefault(last, []).append(Change("removed", kernel, None))
+        else:
+            last = id(kernel)
+    yield from behind.get(0, ())
+    for change in changes:
+        yield change
+        yield from behind.get(id(change.before), ())
 
 
 def _same_code(a: ev.Kernel, b: ev.Kernel) -> bool:

@@ -104,3 +104,12 @@ def test_guards_that_only_stand_in_another_order_are_the_same() -> None:
     assert {c.kind for c in diff(guarded(*guards), guarded(*reversed(guards))).guards} == {"same"}
     fewer = diff(guarded(*guards), guarded(guards[1], guards[0])).guards
     assert [(c.kind, c.item[1].source) for c in fewer] == [("same", "b"), ("same", "a"), ("removed", "a")]
+
+
+def test_a_kernel_that_went_stands_where_it_stood() -> None:
+    gone, kept, last = (kernel(name, (f"aten.{name}",), f"{name}();") for name in ("gelu", "mul", "sum"))
+    new = kernel("silu", ("aten.silu",), "silu();")
+    found = diff(run("a", gone, kept, last), run("b", new, kept, last)).kernels
+    assert [(c.kind, c.item.name) for c in found][:2] == [("removed", "gelu"), ("added", "silu")]
+    found = diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
+    assert [c.kind for c in found] == ["same", "removed", "added", "same"]

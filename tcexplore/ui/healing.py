@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def break_of(snapshot: Snapshot, links: Sequence[Link]) -> GraphBreak | None:
-    """The break that these links stand for: itself first, else one on the line."""
+    """The break that these links stand for: itself first, else one on the line; the only one there is in any case."""
     of = {break_link(found): found for found in snapshot.breaks}
     on = {line_link(found.location): found for found in reversed(snapshot.breaks) if found.location}
-    return next((known[link] for known in (of, on) for link in links if link in known), None)
+    only = snapshot.breaks[0] if len(snapshot.breaks) == 1 else None
+    return next((known[link] for known in (of, on) for link in links if link in known), only)
 
 
 def heal(app: ExplorerApp, links: Sequence[Link]) -> str:

@@ -119,3 +119,13 @@ async def test_a_line_that_has_no_cure_says_so(tmp_path: Path):
         assert isinstance(staged.app.screen, CureScreen)
         await staged.settle()
         assert "installed library" in shown(staged.app.screen)
+
+
+async def test_the_only_break_is_healed_from_anywhere(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with stage(broken(file)) as staged:
+        staged.engine.story = proven
+        staged.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await staged.press("7", "h")
+        assert isinstance(staged.app.screen, CureScreen)

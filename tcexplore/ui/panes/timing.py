@@ -18,7 +18,7 @@ def _about(s: Snapshot) -> tuple[object, ...]:
         s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.kernels,
         s.timing_skipped, s.accuracy, s.memory, s.partitions,
         s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
-        s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles,
+        s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles, s.backward_captures,
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def _has_ship(s: Snapshot) -> bool:
 def _about_regions(s: Snapshot) -> tuple[object, ...]:
     return (
         s.regions, s.region_calls, s.region_compiles, s.region_graphs, s.recompiles, s.phases, s.followed, s.entry,
-        s.graphs, s.skipped, s.complete, s.failed,
+        s.backward_captures, s.graphs, s.skipped, s.complete, s.failed,
     )  # fmt: skip
 
 

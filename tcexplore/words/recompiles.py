@@ -16,8 +16,10 @@ _SOURCES = {
 
 def looked_at(found: Recompiled) -> str:
     """`x.size(0)`, `self.steps`; the guard itself where torch does not say what it looked at."""
-    if found.kind in ("grad mode", "global state"):
+    if found.kind == "grad mode":
         return found.kind
+    if found.kind == "global state":
+        return found.what or found.kind
     if found.kind in ("size", "stride") and found.dim is not None:
         return f"{found.what}.{found.kind}({found.dim})"
     if found.kind == "condition":

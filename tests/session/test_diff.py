@@ -107,9 +107,9 @@ def test_guards_that_only_stand_in_another_order_are_the_same() -> None:
 
 
 def test_a_kernel_that_went_stands_where_it_stood() -> None:
-    gone, kept, last = (kernel(name, (f"aten.{name}",), f"{name}();") for name in ("gelu", "mul", "sum"))
-    new = kernel("silu", ("aten.silu",), "silu();")
+    gone, kept, last = (kernel(f"of_{op}", (f"aten.{op}",), f"{op}();") for op in ("gelu", "mul", "sum"))
+    new = kernel("of_silu", ("aten.silu",), "silu();")
     found = diff(run("a", gone, kept, last), run("b", new, kept, last)).kernels
-    assert [(c.kind, c.item.name) for c in found][:2] == [("removed", "gelu"), ("added", "silu")]
+    assert [(c.kind, c.item.name) for c in found][:2] == [("removed", "of_gelu"), ("added", "of_silu")]
     found = diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
     assert [c.kind for c in found] == ["same", "removed", "added", "same"]

@@ -81,3 +81,12 @@ async def test_large_run_lights_within_a_frame_or_three():
         links = staged.app.main.selection.links
         assert isinstance(links[0], Link)
         assert links[0] in staged.app.main.selection.chain
+
+
+async def test_a_line_lights_its_statements_in_the_graph_as_code():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        await staged.press("2", "c")
+        await select(staged, "1.2")
+        found = lit(staged, "graph")
+        assert len(found) == 1
+        assert "h_2" in found[0]

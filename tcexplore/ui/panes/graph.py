@@ -68,7 +68,7 @@ GRAPH = PaneSpec(
     "Graph",
     (
         View("nodes", _nodes, _about_nodes, _captured, frozenset({"node"})),
-        View("code", _code, _over, _captured),
+        View("code", _code, _over, _captured, frozenset({"node"})),
         View("decomp", _decomposition, _about_decomposition, _captured, frozenset({"line", "node", "aten"})),
         View("aot", _aot, _about_aot, lambda s: bool(s.aten_graphs), frozenset({"aten"})),
         View("passes", _passes, _about_passes, lambda s: bool(s.passes)),

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "study": {"cures", "events", "session", "study", "words"},
     "capture": {"capture", "events"},
     "accuracy": {"accuracy", "events", "capture", "words", "session"},
-    "timing": {"timing", "events", "capture"},
+    "timing": {"timing", "events", "capture", "words"},
 }
 """tcexplore's own rooms that a room may import: the one-way street."""
 

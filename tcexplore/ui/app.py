@@ -111,6 +111,10 @@ class ExplorerApp(App[int]):
     async def action_quit(self) -> None:
         self.exit(0)
 
+    def action_help_quit(self) -> None:
+        """What ctrl+c does: many press it to copy."""
+        self.notify("q leaves; y copies the row, Y the pane.")
+
     # ---- news of runs
 
     def _post(self, news: tuple[Job | Event, ...]) -> None:

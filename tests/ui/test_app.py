@@ -171,3 +171,10 @@ async def test_q_quits():
     async with stage(fakes.sitting()) as staged:
         await staged.pilot.press("q")
         assert staged.app.return_code == 0
+
+
+async def test_control_c_names_the_key_that_leaves():
+    async with stage(fakes.session(fakes.complete(1))) as staged:
+        await staged.press("ctrl+c")
+        assert "q leaves" in staged.said[-1]
+        assert staged.app.is_running

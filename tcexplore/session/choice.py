@@ -10,14 +10,17 @@ from tcexplore.session.cell import Cell, faster
 ALIKE = 1.05
 """Speed-ups that differ by less are not worth a longer compile."""
 
+SOON = 1.25
+"""Of cells whose compile takes no longer than so many times the shortest, the first is taken: it is the plainest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What to take, and which `level` others may be as fast, as far as is known, within `ALIKE`.
 
     A cell counts for what its interval makes sure of, so that a noisy measurement does not win by chance; of those that
-    are sure to be as fast as the best one, `take` is the one that compiles soonest. `varying` is the fastest one that
-    keeps sizes open, where `take` has a program for each size; None where none of them is faster than eager.
+    are sure to be as fast as the best one, `take` is the first that compiles about as soon as any. `varying` is
+    the fastest that keeps sizes open, where `take` has a program for each; None where no such one is faster than eager.
     """
 
     take: Cell
@@ -36,7 +39,9 @@ def choice(cells: Sequence[Cell]) -> Choice | None:
     if not good:
         return None
     least = _interval(good[0])[0] / ALIKE
-    take = min((cell for cell in good if _interval(cell)[0] >= least), key=_compile_s)
+    sure = [cell for cell in cells if faster(cell) and _interval(cell)[0] >= least]
+    longest = SOON * min(map(_compile_s, sure))
+    take = next(cell for cell in sure if _compile_s(cell) <= longest)
     open_sizes = next((cell for cell in good if cell.run.config.dynamic), None)
     return Choice(
         take=take,

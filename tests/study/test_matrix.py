@@ -126,6 +126,12 @@ def test_a_wide_interval_does_not_win_by_chance_nor_a_long_compile_by_a_hair():
     )
 
 
+def test_of_those_that_compile_as_soon_the_plainest_is_to_be_used():
+    first, second = conclusions([cell(1.35, "default", 3.8), cell(1.35, "reduce-overhead", 3.5)])
+    assert first.startswith("Use torch.compile(…, dynamic=False): 1.35×")
+    assert "soonest" not in second
+
+
 def test_a_wrong_result_is_never_the_one_to_use():
     bad = cell(9.0, "max-autotune")
     bad = Cell(bad.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))

@@ -75,18 +75,23 @@ class Terminal:
         self._text = b""
 
     def read(self, seconds: float) -> int:
-        """Take what the program writes within `seconds` of silence; returns the bytes read."""
+        """Take what the program writes until `seconds` of silence; returns the bytes read."""
         before = self.written
-        while select.select([self._master], [], [], seconds)[0]:
-            try:
-                data = os.read(self._master, 1 << 20)
-            except OSError:  # the program ended and closed its side
-                break
-            if not data:
-                break
-            self.written += len(data)
-            self._text += data
+        while self.read_once(seconds):
+            pass
         return self.written - before
+
+    def read_once(self, seconds: float) -> int:
+        """Wait for something within `seconds`, and take it; returns the bytes read."""
+        if not select.select([self._master], [], [], seconds)[0]:
+            return 0
+        try:
+            data = os.read(self._master, 1 << 20)
+        except OSError:  # the program ended and closed its side
+            return 0
+        self.written += len(data)
+        self._text += data
+        return len(data)
 
     def wait_for(self, text: str, timeout: float = 60.0) -> float:
         """Read until `text` was painted; returns `time.perf_counter()` of that moment. Raises `TimeoutError`."""

@@ -10,8 +10,8 @@ def prepare(session: Session) -> None:
 
     For 10 000 nodes and 50 000 lines that is a fifth of a second: to be called in a thread of its own.
     """
-    from tcexplore.ui.documents.decomposition import index
-    from tcexplore.ui.documents.diff_kernels import compare_code
+    from tcexplore.ui.documents.diff.kernels import compare_code
+    from tcexplore.ui.documents.graph.decomposition import index
     from tcexplore.ui.selection import index as index_links
 
     shown = session.shown

@@ -18,17 +18,17 @@ from textual.screen import Screen
 
 from tcexplore.events import Event, Job, Standby
 from tcexplore.session import Session
-from tcexplore.ui import theme
 from tcexplore.ui.actions import available, bindings
-from tcexplore.ui.driver import terminal_gone, thrifty_driver
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.screens.main import MainScreen
 from tcexplore.ui.screens.reading import ReadingScreen
+from tcexplore.ui.terminal import theme
+from tcexplore.ui.terminal.driver import terminal_gone, thrifty_driver
 from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
-    from tcexplore.ui.documents.choices import Choice  # not before the first frame
+    from tcexplore.ui.documents.code.choices import Choice  # not before the first frame
     from tcexplore.ui.studies import Studies
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -99,7 +99,7 @@ class ExplorerApp(App[int]):
 
     def _settle(self) -> None:
         """What the first document needs, while the first run is not there yet."""
-        import tcexplore.ui.documents.source  # noqa: F401
+        import tcexplore.ui.documents.source.pane  # noqa: F401
 
         gc.freeze()
         gc.enable()

@@ -7,8 +7,8 @@ from typing import Any
 from textual.app import App
 
 from tcexplore.session import Session
-from tcexplore.ui.ink import MARKED
-from tcexplore.ui.line_view import LineView
+from tcexplore.ui.lines.ink import MARKED
+from tcexplore.ui.lines.line_view import LineView
 from tcexplore.ui.panes.pane import Pane
 
 WHERE = "Put the cursor on a cache entry in the lineage view (v) of the guards pane."

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from tcexplore.ui.actions import Action, Scope, available
-from tcexplore.ui.document import Row, Span
-from tcexplore.ui.row_line import Line
+from tcexplore.ui.lines.document import Row, Span
+from tcexplore.ui.lines.row_line import Line
 
 
 class _Entry(NamedTuple):

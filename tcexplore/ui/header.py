@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcexplore import events as ev
 from tcexplore.session import Session, Snapshot
-from tcexplore.ui.document import Row
+from tcexplore.ui.lines.document import Row
 
 if TYPE_CHECKING:
     from tcexplore.ui.study import Study
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 def title_line(session: Session, standby: ev.Standby | None, now: float) -> Callable[[int], Row]:
     """File, torch, device, configuration, and the run under way; `now` is seconds since it began."""
-    from tcexplore.ui.documents.title import title
+    from tcexplore.ui.documents.strip.title import title
 
     return lambda width: title(session, standby, now, width)
 
 
 def verdict_line(session: Session) -> Callable[[int], Row]:
     """What the compiler made of the file, in one line."""
-    from tcexplore.ui.documents.verdict import verdict
+    from tcexplore.ui.documents.strip.verdict import verdict
 
     return lambda width: verdict(session, width)
 
 
 def history_line(session: Session) -> Callable[[int], Row]:
     """One cell per save."""
-    from tcexplore.ui.documents.history import history
+    from tcexplore.ui.documents.strip.history import history
 
     return lambda width: history(session, width)
 
 
 def study_line(name: str, job: ev.Job, study: Study[Any] | None) -> Callable[[int], Row]:
     """What a study is about and how far it is; a study that is over has no run under way."""
-    from tcexplore.ui.documents.study_title import study_title
+    from tcexplore.ui.documents.studies.title import study_title
 
     return lambda width: study_title(name, job, study, width)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcexplore.ui.document import Document, Row
-from tcexplore.ui.scan import own_links
+from tcexplore.ui.lines.document import Document, Row
+from tcexplore.ui.lines.scan import own_links
 
 _FAR = 1000
 """Rows looked at on each side; what moved further than that is not found again."""

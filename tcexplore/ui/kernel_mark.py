@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, kernel_link
-from tcexplore.ui.line_view import LineView
+from tcexplore.ui.lines.line_view import LineView
 
 if TYPE_CHECKING:
     from tcexplore.events import Kernel  # not before the first frame

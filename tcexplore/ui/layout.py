@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from textual.geometry import Size
 
-from tcexplore.ui.document import Row, Span
+from tcexplore.ui.lines.document import Row, Span
 from tcexplore.ui.panes import PANES, PaneSpec
 
 WIDE = Size(140, 40)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from tcexplore.events import Event, Job
-from tcexplore.ui.document import Row
+from tcexplore.ui.lines.document import Row
 
 
 @dataclass

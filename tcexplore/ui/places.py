@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tcexplore.events import Location
-from tcexplore.ui.document import Document, Row
-from tcexplore.ui.scan import scan
+from tcexplore.ui.lines.document import Document, Row
+from tcexplore.ui.lines.scan import scan
 
 
 def place_of(row: Row) -> Location | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.session.trail import Position, Trail
-from tcexplore.ui.document import chapters
+from tcexplore.ui.lines.document import chapters
 from tcexplore.ui.panes.board import Board
 from tcexplore.ui.panes.pane import Pane
 from tcexplore.ui.selection import Selection

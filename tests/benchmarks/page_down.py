@@ -21,11 +21,11 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea, Tree
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Document
-from tcexplore.ui.documents.code import code
-from tcexplore.ui.documents.graph import graph
-from tcexplore.ui.line_view import LineView
-from tcexplore.ui.theme import DARK
+from tcexplore.ui.documents.code.pane import code
+from tcexplore.ui.documents.graph.pane import graph
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.line_view import LineView
+from tcexplore.ui.terminal.theme import DARK
 from tests import fakes
 
 LINES, NODES, SIZE = 50_000, 10_000, (120, 40)

@@ -12,7 +12,7 @@ from textual.app import App
 
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.line_view import LineView
+from tcexplore.ui.lines.line_view import LineView
 from tests import fakes
 from tests.terminal import Terminal
 

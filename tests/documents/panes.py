@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tcexplore.ui.document import Builder
 from tcexplore.ui.documents.breaks import breaks
-from tcexplore.ui.documents.code import code
-from tcexplore.ui.documents.graph import graph
-from tcexplore.ui.documents.graph_code import graph_code
-from tcexplore.ui.documents.guards import guards
+from tcexplore.ui.documents.code.pane import code
+from tcexplore.ui.documents.graph.pane import graph
+from tcexplore.ui.documents.graph.readable import graph_code
+from tcexplore.ui.documents.guards.pane import guards
 from tcexplore.ui.documents.output import output
-from tcexplore.ui.documents.source import source
-from tcexplore.ui.documents.timing import timing
+from tcexplore.ui.documents.source.pane import source
+from tcexplore.ui.documents.timing.pane import timing
+from tcexplore.ui.lines.document import Builder
 
 BUILDERS: dict[str, Builder] = {
     "source": source,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.events import GraphBreak, GraphCaptured, Location
-from tcexplore.ui.documents.break_order import between
+from tcexplore.ui.documents.graph.break_order import between
 
 FILE = "/home/ada/model.py"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Standby
-from tcexplore.ui.document import Document
-from tcexplore.ui.documents.history import history
-from tcexplore.ui.documents.title import title
-from tcexplore.ui.documents.verdict import verdict
+from tcexplore.ui.documents.strip.history import history
+from tcexplore.ui.documents.strip.title import title
+from tcexplore.ui.documents.strip.verdict import verdict
+from tcexplore.ui.lines.document import Document
 from tests import fakes
 from tests.documents import golden
 from tests.documents.panes import BUILDERS

@@ -11,7 +11,7 @@ import pytest
 from tcexplore.session import Snapshot
 from tcexplore.session.diff import diff
 from tcexplore.session.links import closure, node_link
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tests import fakes
 from tests.documents.panes import BUILDERS
 from tests.documents.views import VIEWS

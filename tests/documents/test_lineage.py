@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.document import Builder
-from tcexplore.ui.documents.guard_diff import guards_of_two
-from tcexplore.ui.documents.lineage import lineage_view
-from tcexplore.ui.documents.symbols import symbols
-from tcexplore.ui.documents.would import would
-from tcexplore.ui.palette import NAMES
+from tcexplore.ui.documents.guards.guard_diff import guards_of_two
+from tcexplore.ui.documents.guards.lineage import lineage_view
+from tcexplore.ui.documents.guards.symbols import symbols
+from tcexplore.ui.documents.guards.would import would
+from tcexplore.ui.lines.document import Builder
+from tcexplore.ui.terminal.palette import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.test_views import opened, rows

@@ -10,11 +10,11 @@ from tcexplore.report.json import report
 from tcexplore.report.text.page import print_report
 from tcexplore.session.achieved import achieved
 from tcexplore.session.machine import machine
-from tcexplore.ui.document import Builder, Row
-from tcexplore.ui.documents.code import code
-from tcexplore.ui.documents.roofline import roofline
-from tcexplore.ui.documents.timing import timing
-from tcexplore.ui.documents.tuning import tuning
+from tcexplore.ui.documents.code.pane import code
+from tcexplore.ui.documents.code.roofline import roofline
+from tcexplore.ui.documents.code.tuning import tuning
+from tcexplore.ui.documents.timing.pane import timing
+from tcexplore.ui.lines.document import Builder, Row
 from tcexplore.words.call_profile import function
 from tcexplore.words.device import launch_bound, rate
 from tests import fakes

@@ -9,10 +9,10 @@ from rich.cells import cell_len
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
 from tcexplore.ui.documents.fitted import fitted, piece
-from tcexplore.ui.documents.history import history
 from tcexplore.ui.documents.labels import labels, op_name
-from tcexplore.ui.documents.plot import axis, bars, beyond
+from tcexplore.ui.documents.strip.history import history
 from tcexplore.ui.documents.tensors import stride, tensor
+from tcexplore.ui.documents.timing.plot import axis, bars, beyond
 from tests import fakes
 
 

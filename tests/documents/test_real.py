@@ -12,8 +12,8 @@ from tcexplore.session import Snapshot
 from tcexplore.session.fusion import Fusions
 from tcexplore.session.heat import heat
 from tcexplore.session.stages import node_phases
-from tcexplore.ui.document import Document
-from tcexplore.ui.documents.diff import diff
+from tcexplore.ui.documents.diff.whole import diff
+from tcexplore.ui.lines.document import Document
 from tests.documents.views import VIEWS
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tcexplore.ui.palette import NAMES
+from tcexplore.ui.terminal.palette import NAMES
 from tests import fakes
 from tests.documents.panes import BUILDERS
 

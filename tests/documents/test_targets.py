@@ -7,14 +7,14 @@ import math
 import pytest
 
 from tcexplore.session.links import closure, kernel_link, line_link, statement_link
-from tcexplore.ui.document import Builder, Row
-from tcexplore.ui.documents.code import code
-from tcexplore.ui.documents.device import ASSUMED
-from tcexplore.ui.documents.resources import resources
-from tcexplore.ui.documents.roof import HIGHEST, LOWEST, Mark, Roof, draw
-from tcexplore.ui.documents.roofline import roofline
-from tcexplore.ui.documents.stages import hiding, stages
-from tcexplore.ui.palette import NAMES
+from tcexplore.ui.documents.code.device import ASSUMED
+from tcexplore.ui.documents.code.pane import code
+from tcexplore.ui.documents.code.resources import resources
+from tcexplore.ui.documents.code.roof import HIGHEST, LOWEST, Mark, Roof, draw
+from tcexplore.ui.documents.code.roofline import roofline
+from tcexplore.ui.documents.code.stages import hiding, stages
+from tcexplore.ui.lines.document import Builder, Row
+from tcexplore.ui.terminal.palette import NAMES
 from tests.documents import golden
 from tests.snapshots import gpu
 

@@ -9,10 +9,10 @@ import pytest
 from tcexplore.events import FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link
-from tcexplore.ui.document import Builder, Row
-from tcexplore.ui.documents.diff import diff
-from tcexplore.ui.documents.why_not import why_not
-from tcexplore.ui.palette import NAMES
+from tcexplore.ui.documents.code.why_not import why_not
+from tcexplore.ui.documents.diff.whole import diff
+from tcexplore.ui.lines.document import Builder, Row
+from tcexplore.ui.terminal.palette import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.views import VIEWS, compared, same

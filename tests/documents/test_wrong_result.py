@@ -5,9 +5,9 @@ from __future__ import annotations
 from tcexplore import events as ev
 from tcexplore.report.text.verdict import verdict as reported
 from tcexplore.session import Session, summarise
-from tcexplore.ui.documents.history import history
-from tcexplore.ui.documents.timing import timing
-from tcexplore.ui.documents.verdict import verdict
+from tcexplore.ui.documents.strip.history import history
+from tcexplore.ui.documents.strip.verdict import verdict
+from tcexplore.ui.documents.timing.pane import timing
 from tests import fakes
 
 RIGHT = fakes.complete(1)

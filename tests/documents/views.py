@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Builder, Document
-from tcexplore.ui.documents.aot import aot
-from tcexplore.ui.documents.decomposition import decomposition
-from tcexplore.ui.documents.diff import diff
-from tcexplore.ui.documents.fusion import fusion
-from tcexplore.ui.documents.passes import passes
+from tcexplore.ui.documents.code.fusion import fusion
+from tcexplore.ui.documents.diff.whole import diff
+from tcexplore.ui.documents.graph.aot import aot
+from tcexplore.ui.documents.graph.decomposition import decomposition
+from tcexplore.ui.documents.graph.passes import passes
+from tcexplore.ui.lines.document import Builder, Document
 from tests import fakes
 from tests.snapshots import gate
 

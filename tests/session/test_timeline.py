@@ -11,8 +11,8 @@ from tcexplore.report.text import print_report
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
-from tcexplore.ui.documents.lane_strip import strip
-from tcexplore.ui.documents.timeline import FEW, time_line
+from tcexplore.ui.documents.timing.lane_strip import strip
+from tcexplore.ui.documents.timing.timeline import FEW, time_line
 from tcexplore.words.regions import hint
 
 FILE = "/tmp/script.py"

@@ -12,7 +12,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.ship import shipped
 from tcexplore.study.runs import Runs
 from tcexplore.study.ship import save_and_load
-from tcexplore.ui.documents.ship import ship as document
+from tcexplore.ui.documents.timing.ship import ship as document
 from tests.study.playing import JOB, MACHINE, Playback
 
 KEYS = ev.StateKeys(

@@ -20,7 +20,7 @@ from tcexplore.session.timeline import COMPILE, RECOMPILE
 from tcexplore.study.runs import Runs
 from tcexplore.study.storm import trials
 from tcexplore.supervisor import Supervisor
-from tcexplore.ui.documents.storm import storm as document
+from tcexplore.ui.documents.studies.storm import storm as document
 from tcexplore.words.storm import suggested
 from tests.study.playing import JOB, MACHINE, Playback, failed
 

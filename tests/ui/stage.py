@@ -12,8 +12,8 @@ from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.engine import Deliver
+from tcexplore.ui.lines.search_view import SearchView
 from tcexplore.ui.panes.pane import Pane
-from tcexplore.ui.search_view import SearchView
 from tests.documents.golden import check
 from tests.study.playing import JOB, Playback, Story
 

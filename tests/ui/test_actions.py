@@ -9,7 +9,7 @@ import pytest
 from tcexplore.ui.actions import ACTIONS, available
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.footer import footer
-from tcexplore.ui.line_view import LineView
+from tcexplore.ui.lines.line_view import LineView
 from tcexplore.ui.panes import PANES
 from tcexplore.ui.screens.blame import BlameScreen
 from tcexplore.ui.screens.cold import ColdScreen

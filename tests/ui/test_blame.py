@@ -10,7 +10,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.ui.documents.output import output
-from tcexplore.ui.documents.results import accuracy
+from tcexplore.ui.documents.timing.results import accuracy
 from tcexplore.ui.screens.blame import BlameScreen
 from tests import fakes
 from tests.study.playing import JOB, failed

@@ -54,12 +54,15 @@ def test_which_runs_are_large():
 
 
 async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.documents.decomposition import decomposition
+    from tcexplore.ui.documents.graph.decomposition import decomposition
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "v")
         made = held(
-            monkeypatch, "tcexplore.ui.documents.decomposition.decomposition", decomposition, "tcexplore.ui.panes.pane"
+            monkeypatch,
+            "tcexplore.ui.documents.graph.decomposition.decomposition",
+            decomposition,
+            "tcexplore.ui.panes.pane",
         )
         before = staged.view("graph").document
         await staged.pilot.press("v", "1", "end")
@@ -73,13 +76,16 @@ async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.Monkey
 
 
 async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.documents.decomposition import decomposition
+    from tcexplore.ui.documents.graph.decomposition import decomposition
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "v")
         before = staged.view("graph").document
         made = held(
-            monkeypatch, "tcexplore.ui.documents.decomposition.decomposition", decomposition, "tcexplore.ui.panes.pane"
+            monkeypatch,
+            "tcexplore.ui.documents.graph.decomposition.decomposition",
+            decomposition,
+            "tcexplore.ui.panes.pane",
         )
         await staged.pilot.press("v", "V")
         made.open()
@@ -109,10 +115,10 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
 
 
 async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.documents.diff import diff
+    from tcexplore.ui.documents.diff.whole import diff
 
     async with stage(fakes.session(gate.run(3), edited())) as staged:
-        made = held(monkeypatch, "tcexplore.ui.documents.diff.diff", diff, "tcexplore.ui.screens.diff")
+        made = held(monkeypatch, "tcexplore.ui.documents.diff.whole.diff", diff, "tcexplore.ui.screens.diff")
         await staged.pilot.press("d")
         assert isinstance(staged.app.screen, DiffScreen)
         assert "Comparing the two runs" in staged.screen

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from tcexplore.events import Location
-from tcexplore.ui import clipboard
 from tcexplore.ui.editor import command
+from tcexplore.ui.terminal import clipboard
 from tests import fakes
 from tests.ui.stage import stage
 

@@ -9,9 +9,9 @@ from rich.color import ColorSystem
 from rich.style import Style
 from textual.color import Color
 
-from tcexplore.ui import theme
-from tcexplore.ui.colours import ANSI, DARK, KERNELS, LIGHT
-from tcexplore.ui.palette import NAMES, PALETTES, palette
+from tcexplore.ui.terminal import theme
+from tcexplore.ui.terminal.colours import ANSI, DARK, KERNELS, LIGHT
+from tcexplore.ui.terminal.palette import NAMES, PALETTES, palette
 
 THEMES = [(theme.DARK, DARK), (theme.LIGHT, LIGHT)]
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from time import perf_counter
 
-from tcexplore.ui.strips import Query
+from tcexplore.ui.lines.strips import Query
 from tests import fakes
 from tests.ui.stage import stage
 

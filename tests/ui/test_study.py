@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from tcexplore.events import Finished, Job
 from tcexplore.study.runs import Going, Runs, Say
-from tcexplore.ui.document import Document, Row, Span
+from tcexplore.ui.lines.document import Document, Row, Span
+from tcexplore.ui.lines.text_document import Text
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.studies import Studies
 from tcexplore.ui.study import Study
-from tcexplore.ui.text_document import Text
 from tests import fakes
 from tests.study.playing import failed
 from tests.ui.stage import Stage, stage

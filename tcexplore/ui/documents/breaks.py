@@ -8,11 +8,11 @@ from tcexplore.events import GraphBreak
 from tcexplore.session import Snapshot
 from tcexplore.session.break_costs import Costed, ranked
 from tcexplore.session.links import break_link, line_link
-from tcexplore.ui.document import Row
 from tcexplore.ui.documents.empty import nothing, nothing_compiled
 from tcexplore.ui.documents.parts import Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.ui.lines.document import Row
 from tcexplore.words.break_costs import cost, short, together, why
 from tcexplore.words.quantities import count, duration
 

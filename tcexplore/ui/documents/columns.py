@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tcexplore.session.links import Link
-from tcexplore.ui.document import Row, Span
+from tcexplore.ui.lines.document import Row, Span
 
 Cell = tuple[Span, ...]
 

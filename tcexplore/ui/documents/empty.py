@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
-from tcexplore.ui.document import Row
 from tcexplore.ui.documents.parts import Part, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, row, wrapped
+from tcexplore.ui.lines.document import Row
 from tcexplore.words.phases import PHASES
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.cells import cells
 from tcexplore.ui.documents.prose import shortened
+from tcexplore.ui.lines.document import Row, Span
 
 
 class Piece(NamedTuple):

@@ -11,7 +11,7 @@ from pygments.lexer import RegexLexer
 from pygments.lexers import CppLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token, _TokenType
 
-from tcexplore.ui.document import Span
+from tcexplore.ui.lines.document import Span
 
 _STYLES = {
     Comment: "comment",

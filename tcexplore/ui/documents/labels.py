@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, kernel_link
-from tcexplore.ui.document import Span
 from tcexplore.ui.documents.memo import by_identity
+from tcexplore.ui.lines.document import Span
 
 EXTERN = "✕"
 

@@ -8,12 +8,12 @@ from functools import partial
 from tcexplore.events import Failed, Output
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
-from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.empty import phase
 from tcexplore.ui.documents.memo import by_identity
 from tcexplore.ui.documents.parts import Part, Parts, fixed
 from tcexplore.ui.documents.places import places
 from tcexplore.ui.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.ui.lines.document import Row, Span
 from tcexplore.words.quantities import count
 
 TEACHES = "What your program prints shows here, stderr told apart, and its traceback first when it fails."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tcexplore.ui.document import Chapter, Row
+from tcexplore.ui.lines.document import Chapter, Row
 
 
 @dataclass(frozen=True, slots=True)

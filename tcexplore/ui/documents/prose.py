@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tcexplore.ui.document import Row, Span
 from tcexplore.ui.documents.cells import cells, cut
+from tcexplore.ui.lines.document import Row, Span
 
 NARROWEST = 24
 """Columns that prose is wrapped to at the least; a narrower pane scrolls sideways."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
 

@@ -6,48 +6,48 @@ from collections.abc import Sequence
 
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
 
 def _kernels(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.code import code
+    from tcexplore.ui.documents.code.pane import code
 
     return code(snapshot, toggled, width)
 
 
 def _fusion(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.fusion import fusion
+    from tcexplore.ui.documents.code.fusion import fusion
 
     return fusion(snapshot, toggled, width)
 
 
 def _stages(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.stages import stages
+    from tcexplore.ui.documents.code.stages import stages
 
     return stages(snapshot, toggled, width)
 
 
 def _opens(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
-    from tcexplore.ui.documents.stages import hiding
+    from tcexplore.ui.documents.code.stages import hiding
 
     return hiding(snapshot, links)
 
 
 def _resources(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.resources import resources
+    from tcexplore.ui.documents.code.resources import resources
 
     return resources(snapshot, toggled, width)
 
 
 def _roofline(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.roofline import roofline
+    from tcexplore.ui.documents.code.roofline import roofline
 
     return roofline(snapshot, toggled, width)
 
 
 def _tuning(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.tuning import tuning
+    from tcexplore.ui.documents.code.tuning import tuning
 
     return tuning(snapshot, toggled, width)
 

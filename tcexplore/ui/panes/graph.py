@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
 
 def _nodes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.graph import graph
+    from tcexplore.ui.documents.graph.pane import graph
 
     return graph(snapshot, toggled, width)
 
 
 def _code(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.graph_code import graph_code
+    from tcexplore.ui.documents.graph.readable import graph_code
 
     return graph_code(snapshot, toggled, width)
 
 
 def _decomposition(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.decomposition import decomposition
+    from tcexplore.ui.documents.graph.decomposition import decomposition
 
     return decomposition(snapshot, toggled, width)
 
 
 def _aot(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.aot import aot
+    from tcexplore.ui.documents.graph.aot import aot
 
     return aot(snapshot, toggled, width)
 
 
 def _passes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.passes import passes
+    from tcexplore.ui.documents.graph.passes import passes
 
     return passes(snapshot, toggled, width)
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
 
 def _guards(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.guards import guards
+    from tcexplore.ui.documents.guards.pane import guards
 
     return guards(snapshot, toggled, width)
 
 
 def _lineage(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.lineage import lineage_view
+    from tcexplore.ui.documents.guards.lineage import lineage_view
 
     return lineage_view(snapshot, toggled, width)
 
 
 def _symbols(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.symbols import symbols
+    from tcexplore.ui.documents.guards.symbols import symbols
 
     return symbols(snapshot, toggled, width)
 
 
 def _would(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.would import would
+    from tcexplore.ui.documents.guards.would import would
 
     return would(snapshot, toggled, width)
 

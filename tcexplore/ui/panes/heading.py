@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.cells import cell_len
 from textual.content import Content
 
+from tcexplore.ui.lines.strips import flat
 from tcexplore.ui.panes.spec import PaneSpec, View
-from tcexplore.ui.strips import flat
 
 MORE = "…"
 """There are more views than there is room for."""

@@ -12,14 +12,14 @@ from textual.reactive import var
 
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
-from tcexplore.ui.document import Document, start
-from tcexplore.ui.guarded import guarded
 from tcexplore.ui.later import Later, is_large
+from tcexplore.ui.lines.document import Document, start
+from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.lines.search_view import SearchView
+from tcexplore.ui.lines.text_document import message
 from tcexplore.ui.messages import HitReached
 from tcexplore.ui.panes.heading import heading
 from tcexplore.ui.panes.spec import PaneSpec, View
-from tcexplore.ui.search_view import SearchView
-from tcexplore.ui.text_document import message
 
 _WIDE = ("line", "kernel")
 """Kinds of links that say less than one row where the person was."""

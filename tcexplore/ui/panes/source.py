@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
 
 def _source(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.source import source
+    from tcexplore.ui.documents.source.pane import source
 
     return source(snapshot, toggled, width)
 

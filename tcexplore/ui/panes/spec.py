@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
-from tcexplore.ui.document import Builder
+from tcexplore.ui.lines.document import Builder
 
 
 @dataclass(frozen=True, slots=True)

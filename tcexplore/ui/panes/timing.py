@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.panes.spec import PaneSpec, View
 
 
 def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.timing import timing
+    from tcexplore.ui.documents.timing.pane import timing
 
     return timing(snapshot, toggled, width)
 
@@ -27,13 +27,13 @@ def _has(s: Snapshot) -> bool:
 
 
 def _time_line(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.timeline import time_line
+    from tcexplore.ui.documents.timing.timeline import time_line
 
     return time_line(snapshot, toggled, width)
 
 
 def _ship(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.ui.documents.ship import ship
+    from tcexplore.ui.documents.timing.ship import ship
 
     return ship(snapshot, toggled, width)
 

@@ -11,7 +11,7 @@ from tcexplore.study.blame import climb, ladder
 from tcexplore.study.job import EACH_TIMEOUT
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.screens.ask import AskScreen, Field
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
@@ -42,7 +42,7 @@ class BlameScreen(StudyScreen[Step]):
         return ladder(machine.backends if machine else (), self._job.config.mode)
 
     def build(self, study: Study[Step], width: int) -> Document:
-        from tcexplore.ui.documents.blame import blame
+        from tcexplore.ui.documents.studies.blame import blame
 
         return blame(study.found, self._rungs(study.machine), over=study.over, width=width)
 

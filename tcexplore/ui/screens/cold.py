@@ -10,7 +10,7 @@ from tcexplore.study.cold import cold_and_warm
 from tcexplore.study.job import EACH_TIMEOUT
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
 
@@ -29,6 +29,6 @@ class ColdScreen(StudyScreen[Cell]):
         return going
 
     def build(self, study: Study[Cell], width: int) -> Document:
-        from tcexplore.ui.documents.cold import cold
+        from tcexplore.ui.documents.studies.cold import cold
 
         return cold(study.found, over=study.over, width=width)

@@ -15,8 +15,8 @@ from tcexplore.study.cure import Treatment
 from tcexplore.study.job import EACH_TIME_FOR, EACH_TIMEOUT
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
 from tcexplore.ui.engine import Engine
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
 from tcexplore.ui.undo import Undo
@@ -62,12 +62,12 @@ class CureScreen(StudyScreen[Proof]):
         return going
 
     def build(self, study: Study[Proof], width: int) -> Document:
-        from tcexplore.ui.documents.cure import cure
+        from tcexplore.ui.documents.studies.cure import cure
 
         return cure(self._tried(study), width)
 
     def _tried(self, study: Study[Proof]) -> Any:
-        from tcexplore.ui.documents.cure import Tried
+        from tcexplore.ui.documents.studies.cure import Tried
 
         run, change = study.run, self._trying
         current = Proof(change, self._found, self._before, run) if run is not None and change is not None else None
@@ -105,7 +105,7 @@ class CureScreen(StudyScreen[Proof]):
         """The proof fills while a run goes on."""
         study = self.study
         if study is not None and self.is_mounted and not study.over:
-            from tcexplore.ui.guarded import guarded
+            from tcexplore.ui.lines.guarded import guarded
 
             self._view.show(guarded(partial(self.build, study, self._view.text_width)))
 

@@ -8,15 +8,15 @@ from textual.app import ComposeResult
 
 from tcexplore.session import Session, Snapshot, changes, summarise
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document, Row
 from tcexplore.ui.footer import footer
-from tcexplore.ui.guarded import guarded
 from tcexplore.ui.header import compare_line, history_line
 from tcexplore.ui.later import Later, is_large
+from tcexplore.ui.lines.document import Document, Row
+from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.lines.row_line import RowLine
+from tcexplore.ui.lines.text_document import message
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.screens.over import OverScreen
-from tcexplore.ui.text_document import message
 
 _Made = tuple[tuple[object, ...], Document]
 """What the rows are made of, and they."""
@@ -134,13 +134,13 @@ def _make(
 
 
 def _build(before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int) -> Document:
-    from tcexplore.ui.documents.diff import diff
+    from tcexplore.ui.documents.diff.whole import diff
 
     return diff(before, after, toggled, width) if after else message("Waiting for the first run.")
 
 
 def _begins_section(row: Row) -> bool:
-    from tcexplore.ui.documents.diff import SECTIONS
+    from tcexplore.ui.documents.diff.whole import SECTIONS
 
     return row.fold in {f"diff {section.name}" for section in SECTIONS}
 

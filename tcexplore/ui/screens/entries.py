@@ -11,10 +11,10 @@ from textual.screen import ModalScreen
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
 from tcexplore.ui.footer import footer
-from tcexplore.ui.guarded import guarded
-from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.screens.over import OverScreen
 
 _FRAME = 3
@@ -48,6 +48,6 @@ class EntriesScreen(OverScreen, ModalScreen[None]):
         self.query_one(Vertical).styles.height = len(document) + _FRAME
 
     def _build(self) -> Document:
-        from tcexplore.ui.documents.guard_diff import guards_of_two
+        from tcexplore.ui.documents.guards.guard_diff import guards_of_two
 
         return guards_of_two(*self._asked, self._view.text_width)

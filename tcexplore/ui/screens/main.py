@@ -18,16 +18,16 @@ from tcexplore.ui.collection import uncollected
 from tcexplore.ui.entry_mark import compare_entries, mark_entry
 from tcexplore.ui.footer import footer
 from tcexplore.ui.header import history_line, title_line, verdict_line
-from tcexplore.ui.ink import MARKED
 from tcexplore.ui.kernel_mark import kernel_name, kernel_of, kernel_under
 from tcexplore.ui.later import Later
+from tcexplore.ui.lines.ink import MARKED
+from tcexplore.ui.lines.row_line import RowLine
+from tcexplore.ui.lines.scan import own_links
+from tcexplore.ui.lines.search_view import SearchView
 from tcexplore.ui.messages import CursorMoved, RowEntered
 from tcexplore.ui.panes import PANES
 from tcexplore.ui.panes.board import Board
-from tcexplore.ui.row_line import RowLine
-from tcexplore.ui.scan import own_links
 from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.search_view import SearchView
 from tcexplore.ui.selection import Selection, index
 from tcexplore.ui.walk import Walk
 

@@ -12,7 +12,7 @@ from tcexplore.study.matrix import UNKNOWN, cells, plan
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.study.scratch import scratch
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
@@ -49,7 +49,7 @@ class MatrixScreen(StudyScreen[Cell]):
         return going
 
     def build(self, study: Study[Cell], width: int) -> Document:
-        from tcexplore.ui.documents.matrix import ORDERS, matrix
+        from tcexplore.ui.documents.studies.matrix import ORDERS, matrix
 
         under_way = None if study.over or study.run is None else study.run.config
         waiting = [job.config for job in study.planned[len(study.found) :]]
@@ -60,7 +60,7 @@ class MatrixScreen(StudyScreen[Cell]):
     # ---- what it does on keys
 
     def action_sort(self) -> None:
-        from tcexplore.ui.documents.matrix import ORDERS
+        from tcexplore.ui.documents.studies.matrix import ORDERS
 
         self._order = (self._order + 1) % len(ORDERS)
         self._show()

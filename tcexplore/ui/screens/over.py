@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from tcexplore.ui.lines.search_view import SearchView
 from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.search_view import SearchView
 
 
 class OverScreen(ReadingScreen):

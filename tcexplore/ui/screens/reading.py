@@ -9,14 +9,15 @@ from textual import work
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tcexplore.ui import clipboard, editor
+from tcexplore.ui import editor
 from tcexplore.ui.actions import Scope, bindings
+from tcexplore.ui.lines.search_view import SearchView
 from tcexplore.ui.messages import HitReached, SearchCounted
 from tcexplore.ui.places import place_of, text_of, whole_text
-from tcexplore.ui.search_view import SearchView
+from tcexplore.ui.terminal import clipboard
 
 if TYPE_CHECKING:
-    from tcexplore.ui.search_bar import SearchBar
+    from tcexplore.ui.lines.search_bar import SearchBar
 
 
 class ReadingScreen(Screen[None]):
@@ -50,7 +51,7 @@ class ReadingScreen(Screen[None]):
         self._search_from = self.reader.cursor
         if self.search_bar is None:
             # Textual's input takes 20 ms that the first frame does not have.
-            from tcexplore.ui.search_bar import SearchBar
+            from tcexplore.ui.lines.search_bar import SearchBar
 
             self.search_bar = SearchBar()
             footer = self.query_one("#footer")

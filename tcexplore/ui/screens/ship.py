@@ -10,7 +10,7 @@ from tcexplore.study.job import EACH_TIMEOUT
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.study.ship import save_and_load
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
 
@@ -29,6 +29,6 @@ class ShipScreen(StudyScreen[Snapshot]):
         return going
 
     def build(self, study: Study[Snapshot], width: int) -> Document:
-        from tcexplore.ui.documents.shipped import shipped
+        from tcexplore.ui.documents.studies.shipped import shipped
 
         return shipped(study.found, over=study.over, width=width)

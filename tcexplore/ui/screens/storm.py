@@ -11,8 +11,8 @@ from tcexplore.study.job import EACH_TIMEOUT
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.study.storm import trials
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
-from tcexplore.ui.guarded import guarded
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.guarded import guarded
 from tcexplore.ui.screens.ask import AskScreen, Field
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
@@ -54,7 +54,7 @@ class StormScreen(StudyScreen[Trial]):
         return going
 
     def build(self, study: Study[Trial], width: int) -> Document:
-        from tcexplore.ui.documents.storm import storm
+        from tcexplore.ui.documents.studies.storm import storm
 
         return storm(study.found, None if study.over else study.run, self._toggled, width)
 

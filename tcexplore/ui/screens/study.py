@@ -13,13 +13,13 @@ from tcexplore.session import Snapshot
 from tcexplore.study.job import one_of_many
 from tcexplore.study.runs import Going, Result
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.footer import footer
-from tcexplore.ui.guarded import guarded
 from tcexplore.ui.header import study_line
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.screens.over import OverScreen
 from tcexplore.ui.study import Study
 

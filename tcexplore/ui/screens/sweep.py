@@ -10,11 +10,11 @@ from tcexplore.study.job import EACH_TIMEOUT
 from tcexplore.study.runs import Going, Runs, Say
 from tcexplore.study.sweep import plan, steps
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.text_document import message
 from tcexplore.ui.screens.ask import AskScreen, Field
 from tcexplore.ui.screens.study import StudyScreen
 from tcexplore.ui.study import Study
-from tcexplore.ui.text_document import message
 from tcexplore.words.sizes import dimension, sizes, suggested
 
 NOTE = (
@@ -61,7 +61,7 @@ class SweepScreen(StudyScreen[Step]):
         return going
 
     def build(self, study: Study[Step], width: int) -> Document:
-        from tcexplore.ui.documents.sweep import sweep
+        from tcexplore.ui.documents.studies.sweep import sweep
 
         asked = _of(study)
         if asked is None:

@@ -11,10 +11,10 @@ from textual.screen import ModalScreen
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.documents.choices import FIRST, Choice, choice_rows, choices
+from tcexplore.ui.documents.code.choices import FIRST, Choice, choice_rows, choices
 from tcexplore.ui.footer import footer
+from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.row_line import RowLine
 from tcexplore.ui.screens.over import OverScreen
 
 _FRAME = 3

@@ -8,12 +8,12 @@ from tcexplore.events import Kernel
 from tcexplore.session import Snapshot
 from tcexplore.session.twice import Twice, others, twice
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
+from tcexplore.ui.documents.code.twice import FORMS, two
 from tcexplore.ui.documents.fitted import fitted, piece
-from tcexplore.ui.documents.twice import FORMS, two
 from tcexplore.ui.footer import footer
-from tcexplore.ui.guarded import guarded
-from tcexplore.ui.row_line import Line, RowLine
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.lines.row_line import Line, RowLine
 from tcexplore.ui.screens.over import OverScreen
 
 

@@ -10,10 +10,10 @@ from textual.screen import ModalScreen
 from tcexplore.events import Kernel
 from tcexplore.session import Snapshot
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.document import Document
 from tcexplore.ui.footer import footer
-from tcexplore.ui.guarded import guarded
-from tcexplore.ui.row_line import RowLine
+from tcexplore.ui.lines.document import Document
+from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.screens.over import OverScreen
 
 _FRAME = 3
@@ -47,6 +47,6 @@ class WhyScreen(OverScreen, ModalScreen[None]):
         self.query_one(Vertical).styles.height = len(document) + _FRAME
 
     def _build(self) -> Document:
-        from tcexplore.ui.documents.why_not import why_not
+        from tcexplore.ui.documents.code.why_not import why_not
 
         return why_not(*self._asked, self._view.text_width)

@@ -1,0 +1,1 @@
+"""The FX graph pane and its views, below Dynamo's graphs too."""

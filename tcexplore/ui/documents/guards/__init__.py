@@ -1,0 +1,1 @@
+"""The guards pane and its views: cache entries, recompiles, symbols."""

@@ -1,0 +1,1 @@
+"""The lines around the panes: title, verdict, history."""

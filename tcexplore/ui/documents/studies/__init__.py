@@ -1,0 +1,1 @@
+"""What the studies found: many runs of one file, side by side."""

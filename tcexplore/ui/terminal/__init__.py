@@ -1,0 +1,1 @@
+"""What the terminal can do: bytes, colours, clipboard."""

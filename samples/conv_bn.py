@@ -1,8 +1,8 @@
-"""Convolution, batch normalisation, ReLU, twice.
+"""Convolution, batch normalization, ReLU, twice.
 
-Look at: each convolution is an extern kernel; batch normalisation and ReLU share the generated kernel behind it. On a
+Look at: each convolution is an extern kernel; batch normalization and ReLU share the generated kernel behind it. On a
 CPU another kernel may stand before the first convolution: it brings the input into the layout that this one wants.
-Edit: delete `.eval()`. In training mode the normalisation has to compute its mean and variance over the batch, so its
+Edit: delete `.eval()`. In training mode the normalization has to compute its mean and variance over the batch, so its
 kernel grows a reduction, and writes the running statistics too.
 """
 

@@ -1,4 +1,4 @@
-"""A plain function rather than a module: RMS normalisation followed by SwiGLU's gate.
+"""A plain function rather than a module: RMS normalization followed by SwiGLU's gate.
 
 Look at: a function compiles as a module does. Its arguments are the guards, and there is no module to look through.
 Edit: make `x` a bfloat16 tensor, `x.bfloat16()` in the last line. The kernel converts it to float32 as it loads it, and

@@ -1,9 +1,9 @@
 """A pre-norm transformer block.
 
 Look at: four matrix products and the attention are extern kernels; everything between them is fused: the residual
-addition shares a kernel with the normalisation that follows it.
-Edit: normalise behind the first addition instead, `x = self.norm1(x + self.attention(x))`. Addition and both
-normalisations now stand side by side and become one kernel; the one before the attention is gone.
+addition shares a kernel with the normalization that follows it.
+Edit: normalize behind the first addition instead, `x = self.norm1(x + self.attention(x))`. Addition and both
+normalizations now stand side by side and become one kernel; the one before the attention is gone.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""When did the person's files change, and to what text."""
+"""When did the user's files change, and to what text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_source(path: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file has new content. `text` is None where it cannot be read, and `problem` and `hint` say why."""
 
     path: str
@@ -62,12 +62,12 @@ class Change:
     hint: str = ""
 
 
-def look(path: str) -> Change:
+def look(path: str) -> FileChange:
     """A file as it is now."""
     try:
-        return Change(path, read_source(path))
+        return FileChange(path, read_source(path))
     except UnreadableError as error:
-        return Change(path, None, error.message, error.hint)
+        return FileChange(path, None, error.message, error.hint)
 
 
 class Watch:
@@ -87,7 +87,7 @@ class Watch:
         if self._folders() != before:
             self._restart.set()
 
-    async def changes(self) -> AsyncIterator[Change]:
+    async def changes(self) -> AsyncIterator[FileChange]:
         """Each change of content, the model file's first; saving the same content again is none.
 
         A file that disappears is a change, and one more when it is back.
@@ -104,7 +104,7 @@ class Watch:
                     for change in changed:
                         yield change
 
-    async def _changed(self) -> list[Change]:
+    async def _changed(self) -> list[FileChange]:
         changed = self._differing()
         if any(not (change.text or "").strip() for change in changed):
             await asyncio.sleep(SETTLE_S)
@@ -113,7 +113,7 @@ class Watch:
             self._seen[change.path] = _digest(change)
         return changed
 
-    def _differing(self) -> list[Change]:
+    def _differing(self) -> list[FileChange]:
         ordered = sorted(self._seen, key=lambda path: path != self._file)
         return [now for now in map(look, ordered) if _digest(now) != self._seen[now.path]]
 
@@ -121,7 +121,7 @@ class Watch:
         return tuple(sorted({_standing(os.path.dirname(path)) for path in self._seen}))
 
 
-def _digest(change: Change) -> bytes:
+def _digest(change: FileChange) -> bytes:
     return hashlib.sha256((change.problem if change.text is None else f"\n{change.text}").encode()).digest()
 
 

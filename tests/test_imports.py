@@ -10,29 +10,31 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "cures", "doctor", "events", "report", "session", "study", "supervisor", "ui", "watch", "words")
-"""The rooms of the front end's process: torch would cost it more than a second before the first frame."""
+FRONT = ("cli", "doctor", "documents", "events", "fixes", "quantities", "report", "session", "studies", "supervisor",
+         "ui", "watch")  # fmt: skip
+"""The packages of the front end's process: torch would cost it more than a second before the first frame."""
 
-PURE = ("cures", "events", "session", "report", "words")
-"""What holds, folds and prints events needs no terminal app."""
+PURE = ("documents", "events", "fixes", "quantities", "session", "studies")
+"""What holds, folds and describes events needs no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
-"""Rooms of the worker's process, which load torch."""
+"""Packages of the worker's process, which load torch."""
 
 MAY_IMPORT = {
     "events": {"events"},
+    "quantities": {"quantities"},
     "session": {"events", "session"},
     "watch": {"watch"},
-    "words": {"events", "session", "words"},
-    "report": {"cures", "events", "session", "report", "words"},
+    "fixes": {"documents", "events", "fixes", "quantities", "session"},
+    "documents": {"documents", "events", "fixes", "quantities", "session", "targets"},
+    "studies": {"documents", "events", "fixes", "quantities", "report", "session", "studies", "targets"},
+    "report": {"documents", "events", "fixes", "quantities", "report", "session", "studies", "targets"},
     "supervisor": {"events", "supervisor"},
-    "cures": {"cures", "events", "session", "words"},
-    "study": {"cures", "events", "session", "study", "words"},
     "capture": {"capture", "events"},
-    "accuracy": {"accuracy", "events", "capture", "words", "session"},
-    "timing": {"timing", "events", "capture", "words"},
+    "accuracy": {"accuracy", "capture", "events", "quantities"},
+    "timing": {"capture", "events", "quantities", "timing"},
 }
-"""tcexplore's own rooms that a room may import: the one-way street."""
+"""tcexplore's own packages that a package may import: data flows one way."""
 
 
 def modules(room: str) -> list[str]:
@@ -94,4 +96,7 @@ def test_asking_for_the_version_loads_next_to_nothing():
 
 
 def test_the_command_line_reads_no_device_at_the_start():
-    assert not loaded_by(["tcexplore.cli.arguments", "tcexplore.cli.app"]) & {"tcexplore.targets.table", "tomllib"}
+    assert not loaded_by(["tcexplore.cli.arguments", "tcexplore.cli.explore_command"]) & {
+        "tcexplore.targets.device_table",
+        "tomllib",
+    }

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tcexplore.capture.dynamo.break_costs import unseen
-from tcexplore.capture.dynamo.outside import SYMBOL
+from tcexplore.capture.dynamo.eager_ops import SYMBOL
 from tcexplore.capture.hooks import Hooks
 
 FACT = "what a call that compiles does beside compiling"

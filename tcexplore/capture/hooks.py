@@ -91,7 +91,7 @@ class Hooks:
 
     @contextmanager
     def silenced(self) -> Iterator[None]:
-        """While inside, nothing is made known: for a compile that is no part of what the person asked for."""
+        """While inside, nothing is made known: for a compile that is no part of what the user asked for."""
         emit, self.emit = self.emit, lambda _: None
         try:
             yield

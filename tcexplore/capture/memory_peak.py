@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tcexplore.capture.dynamo.outside import quiet_profiler
+from tcexplore.capture.dynamo.eager_ops import quiet_profiler
 
 
 class Meter(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which files are the person's own, and where in them a stack points."""
+"""Which files are the user's own, and where in them a stack points."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class NodeNames(NamedTuple):
 
 
 class Project:
-    """The person's file and every module that is neither the standard library's nor installed.
+    """The user's file and every module that is neither the standard library's nor installed.
 
-    A model whose class an installed library defines (a GPT-2 out of `transformers`) has no line in the person's file:
+    A model whose class an installed library defines (a GPT-2 out of `transformers`) has no line in the user's file:
     `adopt` then counts that library as theirs.
     """
 
@@ -39,7 +39,7 @@ class Project:
         self._adopted: str | None = None
         self._placed: set[str] = set()
         self.callers: dict[str, Location] = {}
-        """By compile id, the person's line that ran when the frame was compiled."""
+        """By compile id, the user's line that ran when the frame was compiled."""
         self.nodes: dict[str, NodeNames] = {}
         """By compile id, what Dynamo's nodes are called."""
 
@@ -59,7 +59,7 @@ class Project:
         return tuple(os.path.realpath(r) + os.sep for r in roots)
 
     def adopt(self, function: Any) -> None:
-        """Count the installed package that defines `function` as the person's; torch and Python never are."""
+        """Count the installed package that defines `function` as the user's; torch and Python never are."""
         code = getattr(inspect.unwrap(function), "__code__", None)
         file = os.path.realpath(code.co_filename) if code else ""
         if not file or self.owns(file):
@@ -71,7 +71,7 @@ class Project:
             self._known.clear()
 
     def owns(self, file: str) -> bool:
-        """Whether a file is the person's: it exists, and is neither installed nor part of Python or tcexplore."""
+        """Whether a file is the user's: it exists, and is neither installed nor part of Python or tcexplore."""
         known = self._known.get(file)
         if known is None:
             real = os.path.realpath(file)
@@ -86,7 +86,7 @@ class Project:
         return known
 
     def frames(self, stack: Iterable[Any] | None) -> tuple[Location, ...]:
-        """The person's frames of a `traceback.StackSummary` or of any frames with filename, lineno and name."""
+        """The user's frames of a `traceback.StackSummary` or of any frames with filename, lineno and name."""
         return tuple(self.location(f.filename, f.lineno, f.name) for f in stack or () if self.owns(f.filename))
 
     def frames_of_text(self, stack_trace: str | None) -> tuple[Location, ...]:
@@ -95,7 +95,7 @@ class Project:
         return tuple(self.location(f, int(n), fn) for f, n, fn in found if self.owns(f))
 
     def sources(self) -> tuple[tuple[str, str], ...]:
-        """(path, text) of every file that a place was given in, but for the person's own."""
+        """(path, text) of every file that a place was given in, but for the user's own."""
         files = sorted(file for file in self._placed if file != self.file)
         return tuple((file, "".join(linecache.getlines(file))) for file in files)
 
@@ -111,7 +111,7 @@ class Project:
         return self.location(file, line, function) if file else None
 
     def imported(self, since: Collection[str] = ()) -> tuple[str, ...]:
-        """Every loaded module of the person's other than the file itself, sorted.
+        """Every loaded module of the user's other than the file itself, sorted.
 
         `since` names modules that were loaded before and are not looked at; what Inductor generated is not theirs.
         """
@@ -122,7 +122,7 @@ class Project:
 
     @staticmethod
     def line(location: Location | None) -> str:
-        """The person's line as written, stripped; empty where there is none."""
+        """The user's line as written, stripped; empty where there is none."""
         return linecache.getline(location.file, location.line).strip() if location else ""
 
 
@@ -132,6 +132,6 @@ def is_resumed(function: str) -> bool:
 
 
 def function_name(function: str) -> str:
-    """The person's name of a function, also where Dynamo resumes it: `torch_dynamo_resume_in_f_at_12` is `f`."""
+    """The user's name of a function, also where Dynamo resumes it: `torch_dynamo_resume_in_f_at_12` is `f`."""
     found = _RESUMED.match(function)
     return found.group(1) if found else function

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tcexplore import __version__
-from tcexplore.cli import curing, kinds, studies
+from tcexplore.cli import argument_types as kinds
+from tcexplore.cli import fix_arguments as curing
+from tcexplore.cli import study_arguments as studies
 from tcexplore.cli.options import (
     Parser,
     compile_options,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.cli.request import Limits, Request
+from tcexplore.documents.accuracy_text import GOOD, sentence
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
-from tcexplore.study.runs import Outcome
-from tcexplore.words.accuracy import GOOD, sentence
-from tcexplore.words.quantities import count, duration
+from tcexplore.studies.study_runs import Outcome
 
-DONE, EXCEEDED, PERSON, COMPILER = 0, 1, 2, 3
+DONE, EXCEEDED, USER, COMPILER = 0, 1, 2, 3
 
 
 def exceeded(request: Request, outcome: Outcome) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def exceeded(request: Request, outcome: Outcome) -> tuple[str, ...]:
 
 
 def status(request: Request, outcome: Outcome) -> int:
-    """0 done and within limits, 1 a limit exceeded, 2 the person's file or arguments, 3 the compiler or the worker."""
+    """0 done and within limits, 1 a limit exceeded, 2 the user's file or arguments, 3 the compiler or the worker."""
     if exceeded(request, outcome):
         return EXCEEDED
     return blamed(outcome.snapshot)
@@ -37,7 +37,7 @@ def blamed(snapshot: Snapshot) -> int:
     """0 for a run that did not fail, else 2 or 3 by whose failure it was."""
     if snapshot.failed is None:
         return DONE
-    return PERSON if snapshot.failed.blame == "person" else COMPILER
+    return USER if snapshot.failed.blame == "user" else COMPILER
 
 
 def _breaks(limits: Limits, breaks: int) -> Iterator[str]:

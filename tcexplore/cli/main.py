@@ -13,7 +13,7 @@ from tcexplore.cli.request import Request
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status.
 
-    0 done and within limits, 1 a limit was exceeded, 2 the person's file or the arguments are at fault, 3 the
+    0 done and within limits, 1 a limit was exceeded, 2 the user's file or the arguments are at fault, 3 the
     compiler or the worker failed, 130 interrupted.
     """
     _never_fail_to_print()
@@ -37,11 +37,11 @@ def _never_fail_to_print() -> None:
 
 
 def _app(request: Request) -> int:
-    from tcexplore.cli.terminal import why_no_screen
+    from tcexplore.cli.tty import why_no_screen
 
     reason = why_no_screen()
     if reason is None:
-        from tcexplore.cli.app import explore
+        from tcexplore.cli.explore_command import explore
 
         return explore(request)
     sys.stderr.write(f"tcexplore: {reason}, so this is the report of one run (tcexplore check)\n")
@@ -49,49 +49,49 @@ def _app(request: Request) -> int:
 
 
 def _check(request: Request) -> int:
-    from tcexplore.cli.check import check
+    from tcexplore.cli.check_command import check
 
     return check(request)
 
 
 def _compare(request: Request) -> int:
-    from tcexplore.cli.compare import compare
+    from tcexplore.cli.modes_command import compare
 
     return compare(request)
 
 
 def _sweep(request: Request) -> int:
-    from tcexplore.cli.sweep import sweep
+    from tcexplore.cli.sweep_command import sweep
 
     return sweep(request)
 
 
 def _storm(request: Request) -> int:
-    from tcexplore.cli.storm import storm
+    from tcexplore.cli.recompiles_command import storm
 
     return storm(request)
 
 
 def _ship(request: Request) -> int:
-    from tcexplore.cli.ship import ship
+    from tcexplore.cli.artifacts_command import ship
 
     return ship(request)
 
 
 def _blame(request: Request) -> int:
-    from tcexplore.cli.blame import blame
+    from tcexplore.cli.bisect_command import blame
 
     return blame(request)
 
 
 def _cure(request: Request) -> int:
-    from tcexplore.cli.cure import cure
+    from tcexplore.cli.fix_command import cure
 
     return cure(request)
 
 
 def _export(request: Request) -> int:
-    from tcexplore.cli.export import export
+    from tcexplore.cli.export_command import export
 
     return export(request)
 

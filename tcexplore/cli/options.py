@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
-from tcexplore.cli import kinds
+from tcexplore.cli import argument_types as kinds
 from tcexplore.cli.request import TIMEOUT
 from tcexplore.events.job import FOLLOW_S, Config
-from tcexplore.targets.names import NATIVE, names
+from tcexplore.targets.target_names import NATIVE, names
 
 
 class Parser(argparse.ArgumentParser):

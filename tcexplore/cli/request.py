@@ -29,7 +29,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class StudyOptions:
     """What `compare` and `sweep` go through; empty means all that there is. `repro` is where `blame` writes to;
     `cure` is for the break with that `number`, and may `write`."""
 
@@ -71,5 +71,5 @@ class Request:
     calls: int | None = None
     would: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
-    study: Study = field(default_factory=Study)
+    study: StudyOptions = field(default_factory=StudyOptions)
     export: Export | None = None

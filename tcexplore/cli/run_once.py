@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tcexplore import events as ev
-from tcexplore.cli.interrupted import EndedBySignalError, until_signal
-from tcexplore.cli.progress import Line
+from tcexplore.cli.interruptible import EndedBySignalError, until_signal
+from tcexplore.cli.progress_line import Line
 from tcexplore.session import Snapshot
-from tcexplore.study.runs import Emit, Outcome, Runner, Runs, Watcher
+from tcexplore.studies.study_runs import Emit, Outcome, Runner, Runs, Watcher
 
 __all__ = ["EndedBySignalError", "Outcome", "run_once"]
 

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterable
 
 from tcexplore import __version__
-from tcexplore.cli.progress import Line, progress
+from tcexplore.cli.progress_line import Line, progress
 from tcexplore.doctor.finding import Finding, Section
-from tcexplore.doctor.machine import caches, installed
+from tcexplore.doctor.findings_text import print_findings
+from tcexplore.doctor.machine_checks import caches, installed
 from tcexplore.doctor.probe import ask
-from tcexplore.doctor.show import print_findings
-from tcexplore.doctor.terminal import screen
-from tcexplore.doctor.trial import trials
+from tcexplore.doctor.terminal_check import screen
+from tcexplore.doctor.trial_compile import trials
 
 __all__ = ["Finding", "Section", "doctor", "examine"]
 

@@ -13,8 +13,8 @@ Answers = dict[str, Any]
 
 
 def ask() -> Answers:
-    """The answers of `tcexplore.worker.doctor`; where it gave none, the reason under every question."""
-    command = [sys.executable, "-P", "-m", "tcexplore.worker.doctor"]
+    """The answers of `tcexplore.worker.torch_probe`; where it gave none, the reason under every question."""
+    command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         answers: Answers = json.loads(done.stdout)

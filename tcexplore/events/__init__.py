@@ -6,15 +6,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tcexplore.events.base import PROTOCOL, Event, Location
+from tcexplore.events.clean_text import clean
 from tcexplore.events.job import Config, Job, Standby
-from tcexplore.events.text import clean
 
 if TYPE_CHECKING:
+    from tcexplore.events.artifact_events import ArtifactsLoaded, ArtifactsSaved, StateKeys
     from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
-    from tcexplore.events.cures import BreakCost, BreaksCosted, ChangeJudged, ChangeTimed, PaddingJudged
-    from tcexplore.events.device import Choice, CudaGraphRecorded, CudaGraphSkipped, DeviceFacts, KernelTimed, Tuned
-    from tcexplore.events.dynamo import (
+    from tcexplore.events.device_events import (
+        Choice,
+        CudaGraphRecorded,
+        CudaGraphSkipped,
+        DeviceFacts,
+        KernelTimed,
+        Tuned,
+    )
+    from tcexplore.events.dynamo_events import (
         RECOMPILE_KINDS,
+        EagerOps,
         FrameEntered,
         FrameSkipped,
         FxNode,
@@ -22,12 +30,12 @@ if TYPE_CHECKING:
         GraphCaptured,
         Guard,
         GuardsInstalled,
-        OpsOutside,
         Recompiled,
     )
-    from tcexplore.events.inductor import (
+    from tcexplore.events.fix_events import BreakCost, BreaksCosted, ChangeJudged, ChangeTimed, PaddingJudged
+    from tcexplore.events.inductor_events import (
         AtenGraph,
-        CacheUsed,
+        CacheLookup,
         FusionDecision,
         Kernel,
         KernelCall,
@@ -38,28 +46,28 @@ if TYPE_CHECKING:
         SchedulerNode,
         Wrapper,
     )
-    from tcexplore.events.passes import Hunk, PassRun
-    from tcexplore.events.recompile import (
+    from tcexplore.events.pass_events import Hunk, PassRun
+    from tcexplore.events.recompile_events import (
         WOULD_VERDICTS,
         Condition,
         EntryAsked,
         FrameAsked,
-        Specialised,
+        Specialized,
         Symbol,
         SymbolsFound,
         SymbolSource,
         WouldRecompile,
         ZeroOne,
     )
-    from tcexplore.events.regions import (
+    from tcexplore.events.region_events import (
         BackwardCaptured,
         GraphOfRegion,
+        RegionCalls,
         RegionCompiled,
-        RegionMade,
-        RegionSeen,
+        RegionCreated,
         ScriptFollowed,
     )
-    from tcexplore.events.results import (
+    from tcexplore.events.result_events import (
         ACCURACY_VERDICTS,
         Accuracy,
         CallPart,
@@ -69,7 +77,7 @@ if TYPE_CHECKING:
         KernelCompiled,
         Memory,
     )
-    from tcexplore.events.run import (
+    from tcexplore.events.run_events import (
         PHASES,
         EntryFound,
         FactMissing,
@@ -81,13 +89,12 @@ if TYPE_CHECKING:
         PhaseTimed,
         SourceRead,
     )
-    from tcexplore.events.ship import ArtifactsLoaded, ArtifactsSaved, StateKeys
-    from tcexplore.events.targets import (
+    from tcexplore.events.target_events import (
         DeviceAsked,
         KernelAssembled,
         KernelNotAssembled,
         KernelRunnable,
-        LoopVectorised,
+        LoopVectorized,
         Resources,
         RooflinePoint,
         Stage,
@@ -95,24 +102,24 @@ if TYPE_CHECKING:
         TargetSkipped,
         Vectors,
     )
-    from tcexplore.events.timing import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
+    from tcexplore.events.timing_events import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
     from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job
 else:
     # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
     # a run needs.
     _LATER = (
-        "run",
-        "timing",
-        "cures",
-        "dynamo",
-        "inductor",
-        "passes",
-        "recompile",
-        "results",
-        "regions",
-        "ship",
-        "targets",
-        "device",
+        "run_events",
+        "timing_events",
+        "fix_events",
+        "dynamo_events",
+        "inductor_events",
+        "pass_events",
+        "recompile_events",
+        "result_events",
+        "region_events",
+        "artifact_events",
+        "target_events",
+        "device_events",
         "codec",
         "vocabulary",
     )
@@ -128,18 +135,104 @@ else:
 
 
 __all__ = [
-    "ACCURACY_VERDICTS", "HEADER", "LARGEST", "PHASES", "PROTOCOL", "RECOMPILE_KINDS", "VOCABULARY",
-    "WOULD_VERDICTS", "Accuracy", "ArtifactsLoaded", "ArtifactsSaved", "AtenGraph", "BackwardCaptured",
-    "BreakCost", "BreaksCosted", "CacheUsed", "CallMade", "CallPart", "CallProfiled", "ChangeJudged",
-    "ChangeTimed", "Choice", "Condition", "Config", "CudaGraphRecorded", "CudaGraphSkipped", "Deviation",
-    "DeviceAsked", "DeviceFacts", "EntryAsked", "EntryFound", "Event", "FactMissing", "Failed", "Finished",
-    "FrameAsked", "FrameEntered", "FrameSkipped", "FusionDecision", "FxNode", "GraphBreak", "GraphCaptured",
-    "GraphOfRegion", "GraphScript", "Guard", "GuardsInstalled", "Hunk", "Job", "Kernel", "KernelAssembled",
-    "KernelCall", "KernelCompiled", "KernelLine", "KernelNotAssembled", "KernelRunnable", "KernelTimed",
-    "Location", "LoopVectorised", "Memory", "ModulesImported", "OpsOutside", "Output", "PaddingJudged",
-    "PairsMeasured", "Partitioned", "PassRun", "PhaseStarted", "PhaseTimed", "ProtocolError", "Recompiled",
-    "RegionCompiled", "RegionMade", "RegionSeen", "Resources", "RooflinePoint", "SavedTensor", "ScheduleMade",
-    "SchedulerNode", "ScriptFollowed", "SourceRead", "Specialised", "Stage", "Standby", "StateKeys", "Symbol",
-    "SymbolSource", "SymbolsFound", "TargetLowered", "TargetSkipped", "TimingEstimate", "TimingSkipped",
-    "Tuned", "Vectors", "WouldRecompile", "Wrapper", "ZeroOne", "clean", "decode", "decode_job", "encode",
+    "ACCURACY_VERDICTS",
+    "HEADER",
+    "LARGEST",
+    "PHASES",
+    "PROTOCOL",
+    "RECOMPILE_KINDS",
+    "VOCABULARY",
+    "WOULD_VERDICTS",
+    "Accuracy",
+    "ArtifactsLoaded",
+    "ArtifactsSaved",
+    "AtenGraph",
+    "BackwardCaptured",
+    "BreakCost",
+    "BreaksCosted",
+    "CacheLookup",
+    "CallMade",
+    "CallPart",
+    "CallProfiled",
+    "ChangeJudged",
+    "ChangeTimed",
+    "Choice",
+    "Condition",
+    "Config",
+    "CudaGraphRecorded",
+    "CudaGraphSkipped",
+    "Deviation",
+    "DeviceAsked",
+    "DeviceFacts",
+    "EagerOps",
+    "EntryAsked",
+    "EntryFound",
+    "Event",
+    "FactMissing",
+    "Failed",
+    "Finished",
+    "FrameAsked",
+    "FrameEntered",
+    "FrameSkipped",
+    "FusionDecision",
+    "FxNode",
+    "GraphBreak",
+    "GraphCaptured",
+    "GraphOfRegion",
+    "GraphScript",
+    "Guard",
+    "GuardsInstalled",
+    "Hunk",
+    "Job",
+    "Kernel",
+    "KernelAssembled",
+    "KernelCall",
+    "KernelCompiled",
+    "KernelLine",
+    "KernelNotAssembled",
+    "KernelRunnable",
+    "KernelTimed",
+    "Location",
+    "LoopVectorized",
+    "Memory",
+    "ModulesImported",
+    "Output",
+    "PaddingJudged",
+    "PairsMeasured",
+    "Partitioned",
+    "PassRun",
+    "PhaseStarted",
+    "PhaseTimed",
+    "ProtocolError",
+    "Recompiled",
+    "RegionCalls",
+    "RegionCompiled",
+    "RegionCreated",
+    "Resources",
+    "RooflinePoint",
+    "SavedTensor",
+    "ScheduleMade",
+    "SchedulerNode",
+    "ScriptFollowed",
+    "SourceRead",
+    "Specialized",
+    "Stage",
+    "Standby",
+    "StateKeys",
+    "Symbol",
+    "SymbolSource",
+    "SymbolsFound",
+    "TargetLowered",
+    "TargetSkipped",
+    "TimingEstimate",
+    "TimingSkipped",
+    "Tuned",
+    "Vectors",
+    "WouldRecompile",
+    "Wrapper",
+    "ZeroOne",
+    "clean",
+    "decode",
+    "decode_job",
+    "encode",
 ]  # fmt: skip

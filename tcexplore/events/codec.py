@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from tcexplore.events.text import clean
+from tcexplore.events.clean_text import clean
 
 HEADER = struct.Struct(">I")
 LARGEST = 256 * 1024 * 1024

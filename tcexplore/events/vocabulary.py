@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from tcexplore.events.artifact_events import (
+    ArtifactsLoaded,
+    ArtifactsSaved,
+    StateKeys,
+)
 from tcexplore.events.base import (
     Event,
 )
 from tcexplore.events.codec import decode as _decode
-from tcexplore.events.cures import (
-    BreaksCosted,
-    ChangeJudged,
-    ChangeTimed,
-    PaddingJudged,
-)
-from tcexplore.events.device import (
+from tcexplore.events.device_events import (
     CudaGraphRecorded,
     CudaGraphSkipped,
     DeviceFacts,
     KernelTimed,
     Tuned,
 )
-from tcexplore.events.dynamo import (
+from tcexplore.events.dynamo_events import (
+    EagerOps,
     FrameEntered,
     FrameSkipped,
     GraphBreak,
     GraphCaptured,
     GuardsInstalled,
-    OpsOutside,
     Recompiled,
 )
-from tcexplore.events.inductor import (
+from tcexplore.events.fix_events import (
+    BreaksCosted,
+    ChangeJudged,
+    ChangeTimed,
+    PaddingJudged,
+)
+from tcexplore.events.inductor_events import (
     AtenGraph,
-    CacheUsed,
+    CacheLookup,
     FusionDecision,
     Kernel,
     Partitioned,
@@ -38,29 +43,29 @@ from tcexplore.events.inductor import (
     Wrapper,
 )
 from tcexplore.events.job import Job
-from tcexplore.events.passes import (
+from tcexplore.events.pass_events import (
     PassRun,
 )
-from tcexplore.events.recompile import (
+from tcexplore.events.recompile_events import (
     SymbolsFound,
     WouldRecompile,
 )
-from tcexplore.events.regions import (
+from tcexplore.events.region_events import (
     BackwardCaptured,
     GraphOfRegion,
+    RegionCalls,
     RegionCompiled,
-    RegionMade,
-    RegionSeen,
+    RegionCreated,
     ScriptFollowed,
 )
-from tcexplore.events.results import (
+from tcexplore.events.result_events import (
     Accuracy,
     CallProfiled,
     GraphScript,
     KernelCompiled,
     Memory,
 )
-from tcexplore.events.run import (
+from tcexplore.events.run_events import (
     EntryFound,
     FactMissing,
     Failed,
@@ -71,22 +76,17 @@ from tcexplore.events.run import (
     PhaseTimed,
     SourceRead,
 )
-from tcexplore.events.ship import (
-    ArtifactsLoaded,
-    ArtifactsSaved,
-    StateKeys,
-)
-from tcexplore.events.targets import (
+from tcexplore.events.target_events import (
     DeviceAsked,
     KernelAssembled,
     KernelNotAssembled,
     KernelRunnable,
-    LoopVectorised,
+    LoopVectorized,
     RooflinePoint,
     TargetLowered,
     TargetSkipped,
 )
-from tcexplore.events.timing import (
+from tcexplore.events.timing_events import (
     CallMade,
     PairsMeasured,
     TimingEstimate,
@@ -101,7 +101,7 @@ VOCABULARY: dict[str, type] = {
         ArtifactsSaved,
         AtenGraph,
         BreaksCosted,
-        CacheUsed,
+        CacheLookup,
         CallMade,
         CallProfiled,
         ChangeJudged,
@@ -129,11 +129,11 @@ VOCABULARY: dict[str, type] = {
         KernelCompiled,
         KernelNotAssembled,
         KernelRunnable,
-        LoopVectorised,
+        LoopVectorized,
         KernelTimed,
         Memory,
         ModulesImported,
-        OpsOutside,
+        EagerOps,
         Output,
         PairsMeasured,
         Partitioned,
@@ -142,8 +142,8 @@ VOCABULARY: dict[str, type] = {
         PhaseTimed,
         Recompiled,
         RegionCompiled,
-        RegionMade,
-        RegionSeen,
+        RegionCreated,
+        RegionCalls,
         RooflinePoint,
         ScheduleMade,
         ScriptFollowed,
@@ -168,6 +168,6 @@ def decode(body: bytes) -> Event:
 
 
 def decode_job(body: bytes) -> Job:
-    """The job in one frame's body, its text as the person wrote it. Raises `ProtocolError`."""
+    """The job in one frame's body, its text as the user wrote it. Raises `ProtocolError`."""
     job: Job = _decode(body, {"Job": Job}, text=str)
     return job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore.session import Snapshot
-from tcexplore.session.compile_time import Span, files_compiled
+from tcexplore.session.compile_time import CompileSpan, files_compiled
 from tcexplore.session.compile_time import compile_time as tree_of
 
 Fields = dict[str, Any]
@@ -27,7 +27,7 @@ def compile_time(snapshot: Snapshot) -> Fields:
     }
 
 
-def _span(span: Span) -> Fields:
+def _span(span: CompileSpan) -> Fields:
     return {
         "name": span.name,
         "graph": span.graph,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.session.break_costs import Costed
-from tcexplore.words.paths import shown
+from tcexplore.documents.paths import shown
+from tcexplore.session.ranked_breaks import Costed
 
 Fields = dict[str, Any]
 
@@ -24,7 +24,7 @@ def pair(location: ev.Location) -> list[Any]:
 
 
 def stack(locations: tuple[ev.Location, ...]) -> list[Fields]:
-    """The person's frames, outermost first."""
+    """The user's frames, outermost first."""
     return [{**place(location), "function": location.function} for location in locations]
 
 
@@ -112,7 +112,7 @@ def skipped(frame: ev.FrameSkipped) -> Fields:
     return {**place(frame.frame), "function": frame.frame.function, "reason": frame.reason, "graph": frame.graph}
 
 
-def outside(found: ev.OpsOutside | None) -> Fields | None:
+def outside(found: ev.EagerOps | None) -> Fields | None:
     if found is None:
         return None
     ops = [{"op": name, "count": times, "total_us": total} for name, times, total in found.ops]

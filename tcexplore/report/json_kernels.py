@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.documents.fusion_text import plain
+from tcexplore.documents.paths import shown
 from tcexplore.report.json_graphs import pair
 from tcexplore.report.json_targets import codes, machine
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fused, Fusions, WhyNot
-from tcexplore.session.heat import heat
-from tcexplore.words.fusion import plain
-from tcexplore.words.paths import shown
+from tcexplore.session.fused_kernels import FusedKernel, Fusions, WhyNot
+from tcexplore.session.line_traffic import heat
 
 Fields = dict[str, Any]
 
@@ -25,7 +25,7 @@ def kernels(snapshot: Snapshot) -> list[Fields]:
     return found
 
 
-def _kernel(snapshot: Snapshot, kernel: ev.Kernel, what: Fused) -> Fields:
+def _kernel(snapshot: Snapshot, kernel: ev.Kernel, what: FusedKernel) -> Fields:
     return {
         "name": kernel.name,
         "graph": kernel.graph,
@@ -110,10 +110,10 @@ def fusion(decision: ev.FusionDecision) -> Fields:
     }
 
 
-def neighbours(snapshot: Snapshot) -> list[Fields]:
+def neighbors(snapshot: Snapshot) -> list[Fields]:
     """Why each two generated kernels that follow each other were not fused; `between` stand in the way of data from the
     one to the other, `compared` is false where torch never asked."""
-    return [_apart(found) for found in Fusions(snapshot).neighbours()]
+    return [_apart(found) for found in Fusions(snapshot).neighbors()]
 
 
 def _apart(found: WhyNot) -> Fields:
@@ -137,5 +137,5 @@ def schedule(made: ev.ScheduleMade) -> Fields:
     return {"graph": made.graph, "phase": made.phase, "compared_with_next": made.attempts, "nodes": nodes}
 
 
-def cache(used: ev.CacheUsed) -> Fields:
+def cache(used: ev.CacheLookup) -> Fields:
     return {"cache": used.cache, "graph": used.graph, "outcome": used.outcome, "reason": used.reason}

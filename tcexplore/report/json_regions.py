@@ -7,7 +7,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.report import json_graphs
 from tcexplore.session import Snapshot
-from tcexplore.session.timeline import Lane, Mark, timeline
+from tcexplore.session.timeline import CompileMark, RegionLane, timeline
 
 Fields = dict[str, Any]
 
@@ -24,7 +24,7 @@ def script(snapshot: Snapshot) -> Fields:
     }
 
 
-def _lane(lane: Lane, graphs: list[str]) -> Fields:
+def _lane(lane: RegionLane, graphs: list[str]) -> Fields:
     made = lane.region
     return {
         "region": made.region,
@@ -37,7 +37,7 @@ def _lane(lane: Lane, graphs: list[str]) -> Fields:
     }
 
 
-def _calls(seen: ev.RegionSeen | None) -> Fields | None:
+def _calls(seen: ev.RegionCalls | None) -> Fields | None:
     if seen is None:
         return None
     return {
@@ -57,7 +57,7 @@ def _calls(seen: ev.RegionSeen | None) -> Fields | None:
     }
 
 
-def _mark(mark: Mark) -> Fields:
+def _mark(mark: CompileMark) -> Fields:
     return {
         "what": mark.what,
         "call": mark.call,

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.documents.accuracy_text import sentence
 from tcexplore.session import Snapshot
-from tcexplore.session.kept import kept_for_backward
-from tcexplore.words.accuracy import sentence
+from tcexplore.session.saved_tensors import kept_for_backward
 
 Fields = dict[str, Any]
 

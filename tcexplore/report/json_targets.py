@@ -10,8 +10,8 @@ from tcexplore.report.json_device import measured
 from tcexplore.report.json_graphs import place
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.session.machine import loops
-from tcexplore.session.machine import machine as known
+from tcexplore.session.kernel_facts import loops
+from tcexplore.session.kernel_facts import machine as known
 
 Fields = dict[str, Any]
 
@@ -37,7 +37,7 @@ def machine(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
     }
 
 
-def _loop(loop: ev.LoopVectorised) -> Fields:
+def _loop(loop: ev.LoopVectorized) -> Fields:
     return {
         "scheduler_nodes": list(loop.nodes),
         "form": loop.form,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.documents.device_text import launch_bound
+from tcexplore.documents.recommendation_text import advice
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
-from tcexplore.words.device import launch_bound
-from tcexplore.words.recommendation import advice
 
 Fields = dict[str, Any]
 

@@ -32,7 +32,7 @@ class Code:
     assembled: tuple[ev.KernelAssembled, ...] = ()
     not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
     roofline: tuple[ev.RooflinePoint, ...] = ()
-    vectorised: tuple[ev.LoopVectorised, ...] = ()
+    vectorized: tuple[ev.LoopVectorized, ...] = ()
 
 
 FIELDS = {
@@ -48,7 +48,7 @@ FIELDS = {
     "KernelAssembled": "assembled",
     "KernelNotAssembled": "not_assembled",
     "RooflinePoint": "roofline",
-    "LoopVectorised": "vectorised",
+    "LoopVectorized": "vectorized",
 }
 """Where the events go that belong to one device, by the names of their classes."""
 

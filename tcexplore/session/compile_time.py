@@ -17,13 +17,13 @@ SMALL = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CompileSpan:
     """A span and those inside it, the longest first. `seconds` includes them; `count` spans of one name are one."""
 
     name: str
     seconds: float
     graph: str | None = None
-    inside: tuple[Span, ...] = ()
+    inside: tuple[CompileSpan, ...] = ()
     count: int = 1
 
     @property
@@ -41,7 +41,7 @@ class CompileTime:
     outside its spans. Both are measured, beside the spans; None where they were not.
     """
 
-    roots: tuple[Span, ...]
+    roots: tuple[CompileSpan, ...]
     seconds: float
     wall: float | None
     running: float | None = None
@@ -83,22 +83,22 @@ def _sum(measured: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def tree(phases: Iterable[PhaseTimed]) -> tuple[Span, ...]:
+def tree(phases: Iterable[PhaseTimed]) -> tuple[CompileSpan, ...]:
     """The spans in order of their beginning; each arrives after those inside it."""
-    waiting: dict[int, list[Span]] = defaultdict(list)
+    waiting: dict[int, list[CompileSpan]] = defaultdict(list)
     for phase in phases:
         inside = _merged(waiting.pop(phase.depth + 1, []))
-        waiting[phase.depth].append(Span(phase.name, phase.seconds, phase.graph, inside))
+        waiting[phase.depth].append(CompileSpan(phase.name, phase.seconds, phase.graph, inside))
     return tuple(waiting[0])
 
 
-def shortened(span: Span, whole: float) -> Span:
+def shortened(span: CompileSpan, whole: float) -> CompileSpan:
     """The span without what is too short to matter beside `whole` seconds, and chains of spans as one."""
     large = tuple(shortened(inner, whole) for inner in span.inside if inner.seconds >= SMALL * whole)
     if len(large) == 1 and large[0].count == 1 and large[0].seconds >= CHAIN * span.seconds:
         (only,) = large
-        return Span(_chain(span.name, only.name), span.seconds, span.graph, only.inside, span.count)
-    return Span(span.name, span.seconds, span.graph, large, span.count)
+        return CompileSpan(_chain(span.name, only.name), span.seconds, span.graph, only.inside, span.count)
+    return CompileSpan(span.name, span.seconds, span.graph, large, span.count)
 
 
 def _chain(outer: str, inner: str) -> str:
@@ -107,12 +107,12 @@ def _chain(outer: str, inner: str) -> str:
     return f"{outer} › {'… › ' if between else ''}{last}"
 
 
-def files_compiled(spans: Iterable[Span]) -> tuple[float, ...]:
+def files_compiled(spans: Iterable[CompileSpan]) -> tuple[float, ...]:
     """Seconds of each run of the C++ compiler, the longest first."""
     return tuple(sorted(_files(spans), reverse=True))
 
 
-def _files(spans: Iterable[Span]) -> Iterable[float]:
+def _files(spans: Iterable[CompileSpan]) -> Iterable[float]:
     for span in spans:
         below = list(_files(span.inside))
         yield from below
@@ -120,9 +120,9 @@ def _files(spans: Iterable[Span]) -> Iterable[float]:
             yield span.seconds
 
 
-def _merged(spans: list[Span]) -> tuple[Span, ...]:
+def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
     """Spans of one name as one, but for those of files, which are told apart."""
-    kept: dict[object, Span] = {}
+    kept: dict[object, CompileSpan] = {}
     for number, span in enumerate(spans):
         key = (span.name, number) if span.name == "compile_file" else span.name
         known = kept.get(key)
@@ -130,6 +130,6 @@ def _merged(spans: list[Span]) -> tuple[Span, ...]:
     return tuple(sorted(kept.values(), key=lambda span: -span.seconds))
 
 
-def _joined(one: Span, other: Span) -> Span:
+def _joined(one: CompileSpan, other: CompileSpan) -> CompileSpan:
     inside = _merged([*one.inside, *other.inside])
-    return Span(one.name, one.seconds + other.seconds, one.graph, inside, one.count + other.count)
+    return CompileSpan(one.name, one.seconds + other.seconds, one.graph, inside, one.count + other.count)

@@ -1,4 +1,4 @@
-"""What each op that the person wrote became: Dynamo node → ATen nodes → the statements of kernels."""
+"""What each op that the user wrote became: Dynamo node → ATen nodes → the statements of kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.stages import lowest
+from tcexplore.session.graph_stages import lowest
 
 Line = tuple[str, int]
 """File and line number."""
@@ -44,7 +44,7 @@ class Op(NamedTuple):
 
 
 class Decomposition:
-    """The ops of a run by the person's line. `lines` are in the order of the graphs; None has the ops whose line is
+    """The ops of a run by the user's line. `lines` are in the order of the graphs; None has the ops whose line is
     not known."""
 
     def __init__(

@@ -10,7 +10,7 @@ from tcexplore.session.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class GuardDiff:
     """One condition: in the first entry only (`after` is None), in the second only, or on the same thing in both."""
 
     before: Guard | None
@@ -22,17 +22,17 @@ def guards_of(snapshot: Snapshot, graph: str) -> GuardsInstalled | None:
     return next((installed for installed in snapshot.guards if installed.graph == graph), None)
 
 
-def guard_diff(one: GuardsInstalled, other: GuardsInstalled) -> tuple[Difference, ...]:
+def guard_diff(one: GuardsInstalled, other: GuardsInstalled) -> tuple[GuardDiff, ...]:
     """What differs, but for plumbing; first what both look at, then what only one does."""
     before, after = _by_what(one), _by_what(other)
     both = [key for key in before if key in after]
-    changed = [Difference(before[k], after[k]) for k in both if _said(before[k]) != _said(after[k])]
-    gone = [Difference(guard, None) for key, guard in before.items() if key not in after]
-    new = [Difference(None, guard) for key, guard in after.items() if key not in before]
+    changed = [GuardDiff(before[k], after[k]) for k in both if _said(before[k]) != _said(after[k])]
+    gone = [GuardDiff(guard, None) for key, guard in before.items() if key not in after]
+    new = [GuardDiff(None, guard) for key, guard in after.items() if key not in before]
     return (*changed, *_paired(gone, new))
 
 
-def _paired(gone: list[Difference], new: list[Difference]) -> Iterator[Difference]:
+def _paired(gone: list[GuardDiff], new: list[GuardDiff]) -> Iterator[GuardDiff]:
     """A guard of another kind on the same thing (`lr == 0.1`, then the type of `lr`) is one change."""
     left = list(new)
     for difference in gone:
@@ -40,7 +40,7 @@ def _paired(gone: list[Difference], new: list[Difference]) -> Iterator[Differenc
         match = next((found for found in left if source and found.after and found.after.source == source), None)
         if match is not None:
             left.remove(match)
-            yield Difference(difference.before, match.after)
+            yield GuardDiff(difference.before, match.after)
         else:
             yield difference
     yield from left

@@ -14,7 +14,7 @@ KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """All runs, oldest first. `pinned` is the run that the person stepped back to, None follows the newest; `base` is
+    """All runs, oldest first. `pinned` is the run that the user stepped back to, None follows the newest; `base` is
     the run that they want others compared with, None compares each with the one before."""
 
     runs: tuple[Snapshot, ...] = field(default=())
@@ -68,7 +68,7 @@ class Session:
 
     @property
     def calls_asked(self) -> int | None:
-        """For how many calls the person wants to know what compiling wins."""
+        """For how many calls the user wants to know what compiling wins."""
         return self.runs[-1].calls_asked if self.runs else None
 
     def ask(self, calls: int | None) -> Session:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore import events as ev
 from tcexplore.session.code import NATIVE
-from tcexplore.session.machine import machine
+from tcexplore.session.kernel_facts import machine
 from tcexplore.session.snapshot import Snapshot
 
 ENDINGS = {"assembly": "s", "llir": "ll"}
@@ -16,7 +16,7 @@ SOURCES = {"cpp": "cpp", "triton": "py"}
 
 
 class NoSuchKernelError(LookupError):
-    """The run has no such kernel, or it is a library's; the message is for the person."""
+    """The run has no such kernel, or it is a library's; the message is for the user."""
 
 
 def kernel_files(snapshot: Snapshot, name: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.session.graph_stages import node_phases
 from tcexplore.session.snapshot import Snapshot
-from tcexplore.session.stages import node_phases
 
 
 class Link(NamedTuple):
@@ -67,7 +67,7 @@ def entry_link(graph: str) -> Link:
 
 
 class Index:
-    """Neighbours of each link of one run: `down` towards what runs, `up` towards the person's line.
+    """Neighbors of each link of one run: `down` towards what runs, `up` towards the user's line.
 
     `beside` has the breaks and guards of a line, and the line of each.
     """
@@ -138,7 +138,7 @@ def indexed(snapshot: Snapshot) -> bool:
 
 
 def closure(snapshot: Snapshot, selected: Sequence[Link]) -> frozenset[Link]:
-    """Everything on the chain through `selected`: what it came from and what became of it, not its neighbours there.
+    """Everything on the chain through `selected`: what it came from and what became of it, not its neighbors there.
 
     The first link's kind says what is selected: the chain runs from the links of that kind, the others only join.
     """
@@ -152,11 +152,11 @@ def closure(snapshot: Snapshot, selected: Sequence[Link]) -> frozenset[Link]:
     return frozenset(chain | beside | set(selected))
 
 
-def _reach(neighbours: dict[Link, set[Link]], start: Iterable[Link]) -> set[Link]:
+def _reach(neighbors: dict[Link, set[Link]], start: Iterable[Link]) -> set[Link]:
     reached: set[Link] = set()
     todo = list(start)
     while todo:
-        new = neighbours.get(todo.pop(), set()) - reached
+        new = neighbors.get(todo.pop(), set()) - reached
         reached |= new
         todo += new
     return reached

@@ -32,7 +32,7 @@ class Snapshot:
     graphs: tuple[ev.GraphCaptured, ...] = ()
     breaks: tuple[ev.GraphBreak, ...] = ()
     skipped: tuple[ev.FrameSkipped, ...] = ()
-    outside: ev.OpsOutside | None = None
+    outside: ev.EagerOps | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
@@ -51,10 +51,10 @@ class Snapshot:
     assembled: tuple[ev.KernelAssembled, ...] = ()
     not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
     roofline: tuple[ev.RooflinePoint, ...] = ()
-    vectorised: tuple[ev.LoopVectorised, ...] = ()
+    vectorized: tuple[ev.LoopVectorized, ...] = ()
     elsewhere: tuple[Code, ...] = ()
     asked: tuple[ev.DeviceAsked, ...] = ()
-    caches: tuple[ev.CacheUsed, ...] = ()
+    caches: tuple[ev.CacheLookup, ...] = ()
     phases: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()
     pairs: tuple[ev.PairsMeasured, ...] = ()
@@ -80,11 +80,11 @@ class Snapshot:
     """Characters of output that were let go because there was too much of it."""
     modules: tuple[str, ...] = ()
     sources: tuple[ev.SourceRead, ...] = ()
-    regions: tuple[ev.RegionMade, ...] = ()
+    regions: tuple[ev.RegionCreated, ...] = ()
     region_graphs: tuple[ev.GraphOfRegion, ...] = ()
     backward_captures: tuple[ev.BackwardCaptured, ...] = ()
     region_compiles: tuple[ev.RegionCompiled, ...] = ()
-    region_calls: tuple[ev.RegionSeen, ...] = ()
+    region_calls: tuple[ev.RegionCalls, ...] = ()
     """The newest of each region, in the order of the regions' first calls."""
     followed: ev.ScriptFollowed | None = None
     state_keys: ev.StateKeys | None = None
@@ -92,7 +92,7 @@ class Snapshot:
     artifacts_loaded: ev.ArtifactsLoaded | None = None
     failed: ev.Failed | None = None
     calls_asked: int | None = None
-    """For how many calls the person wants to know what compiling wins."""
+    """For how many calls the user wants to know what compiling wins."""
     missing: tuple[ev.FactMissing, ...] = ()
 
     @property
@@ -197,7 +197,7 @@ def _break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
-def _seen(snapshot: Snapshot, event: ev.RegionSeen) -> Snapshot:
+def _seen(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot:
     """What is newly known of a region's calls takes the place of what was."""
     known = snapshot.region_calls
     if all(seen.region != event.region for seen in known):
@@ -225,7 +225,7 @@ def _of_dynamo() -> dict[type, Step]:
         ev.GraphCaptured: _append("graphs"),
         ev.GraphBreak: _break,
         ev.FrameSkipped: _append("skipped"),
-        ev.OpsOutside: _set("outside"),
+        ev.EagerOps: _set("outside"),
         ev.GuardsInstalled: _append("guards"),
         ev.Recompiled: _append("recompiles"),
         ev.FrameEntered: _entered,
@@ -242,7 +242,7 @@ def _steps() -> dict[type, Step]:
         **_of_dynamo(),
         **{getattr(ev, name): _code for name in FIELDS},
         ev.DeviceAsked: _append("asked"),
-        ev.CacheUsed: _append("caches"),
+        ev.CacheLookup: _append("caches"),
         ev.PhaseTimed: _append("phases"),
         ev.CallMade: _append("calls"),
         ev.PairsMeasured: _append("pairs"),
@@ -266,11 +266,11 @@ def _steps() -> dict[type, Step]:
         ev.Output: _output,
         ev.SourceRead: _append("sources"),
         ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
-        ev.RegionMade: _append("regions"),
+        ev.RegionCreated: _append("regions"),
         ev.GraphOfRegion: _append("region_graphs"),
         ev.BackwardCaptured: _append("backward_captures"),
         ev.RegionCompiled: _append("region_compiles"),
-        ev.RegionSeen: _seen,
+        ev.RegionCalls: _seen,
         ev.ScriptFollowed: _set("followed"),
         ev.StateKeys: _set("state_keys"),
         ev.ArtifactsSaved: _set("artifacts_saved"),

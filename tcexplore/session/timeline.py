@@ -19,7 +19,7 @@ _BACKWARD_SPAN = "entire_backward_compile"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CompileMark:
     """Something was compiled from `at` on for `seconds`. `what` is one of the names above; `call` is the region's call,
     from 1, None for a backward; `why` are the guards that failed, the newest entry's first. `captured` is torch's
     reason for capturing a backward of compiled autograd anew, None for anything else, empty where it gave none."""
@@ -39,12 +39,12 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class RegionLane:
     """One region: its marks in the order of time, and its calls so far, None before the first."""
 
-    region: ev.RegionMade
-    seen: ev.RegionSeen | None
-    marks: tuple[Mark, ...]
+    region: ev.RegionCreated
+    seen: ev.RegionCalls | None
+    marks: tuple[CompileMark, ...]
 
     def spent(self, *, again: bool) -> float:
         """Seconds of the calls and backwards that compiled for the first time, or again."""
@@ -55,7 +55,7 @@ class Lane:
 class Timeline:
     """All regions that were called, then those that were not; `seconds` since the job arrived until the last event."""
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[RegionLane, ...]
     seconds: float
 
     @property
@@ -67,36 +67,36 @@ def timeline(snapshot: Snapshot) -> Timeline:
     """The regions of a run over its time; empty for a file that is no script."""
     seen = {found.region: found for found in snapshot.region_calls}
     marks = _marks(snapshot)
-    lanes = [Lane(made, seen.get(made.region), tuple(marks.get(made.region, ()))) for made in snapshot.regions]
+    lanes = [RegionLane(made, seen.get(made.region), tuple(marks.get(made.region, ()))) for made in snapshot.regions]
     lanes.sort(key=lambda lane: lane.seen is None)
     return Timeline(tuple(lanes), max([0.0, *(end for lane in lanes for end in _ends(lane))]))
 
 
-def _ends(lane: Lane) -> Iterator[float]:
+def _ends(lane: RegionLane) -> Iterator[float]:
     yield from (mark.at + mark.seconds for mark in lane.marks)
     if lane.seen is not None:
         yield len(lane.seen.activity) * lane.seen.bin_s
 
 
-def _marks(snapshot: Snapshot) -> dict[int, list[Mark]]:
+def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
     """The marks of each region, in the order of time."""
     why: dict[str, list[ev.Recompiled]] = {}
     for again in snapshot.recompiles:
         why.setdefault(again.graph, []).append(again)
     reasons = {found.backward: found.reason for found in snapshot.backward_captures}
-    found: dict[int, list[Mark]] = {}
+    found: dict[int, list[CompileMark]] = {}
     for made in snapshot.region_compiles:
         failed = tuple(why[graph][0] for graph in made.graphs if graph in why)
         what = RECOMPILE if failed else COMPILE
         number = backward_number(made.graphs[0]) if made.graphs else ""
         captured = reasons.get(number, "") if number not in FIRST else None
-        mark = Mark(what, made.at, made.seconds, made.graphs, made.call, failed, captured)
+        mark = CompileMark(what, made.at, made.seconds, made.graphs, made.call, failed, captured)
         found.setdefault(made.region, []).append(mark)
     regions = {known.graph: known.region for known in snapshot.region_graphs}
     for span in snapshot.phases:
         if span.name == _BACKWARD_SPAN and span.graph in regions and span.at is not None:
             failed = tuple(why.get(span.graph or "", ()))[:1]
             what = BACKWARD_AGAIN if failed else BACKWARD
-            mark = Mark(what, span.at, span.seconds, (span.graph or "",), why=failed)
+            mark = CompileMark(what, span.at, span.seconds, (span.graph or "",), why=failed)
             found.setdefault(regions[span.graph], []).append(mark)
     return {region: sorted(marks, key=lambda mark: mark.at) for region, marks in found.items()}

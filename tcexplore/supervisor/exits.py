@@ -32,11 +32,11 @@ def explain(code: int, job: Job, crash: str) -> Failed:
     name = number.name if number else f"signal {-code}"
     what, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
     theirs = number == signal.SIGKILL or not _in_torch(_stack(crash), job)
-    return _failed(job, crash, name, f"The process {what}.", hint, blame="person" if theirs else "compiler")
+    return _failed(job, crash, name, f"The process {what}.", hint, blame="user" if theirs else "compiler")
 
 
 def stopped(phase: str, job: Job, crash: str) -> Event:
-    """The end of a run that the person stopped; while it was being timed, or waited for questions, nothing is lost."""
+    """The end of a run that the user stopped; while it was being timed, or waited for questions, nothing is lost."""
     if phase in ("timing", "answering"):
         return Finished(run=job.run)
     hint = "Save the file, or press r, to run it again."
@@ -52,7 +52,7 @@ def garbled(error: Exception, job: Job) -> Failed:
 
 
 def _failed(
-    job: Job, crash: str, kind: str, message: str, hint: str, blame: str = "person", stage: str = "worker"
+    job: Job, crash: str, kind: str, message: str, hint: str, blame: str = "user", stage: str = "worker"
 ) -> Failed:
     location = next((frame for frame in _stack(crash) if frame.file == job.file), None)
     return Failed(
@@ -62,7 +62,7 @@ def _failed(
 
 
 def _traceback(crash: str) -> str:
-    """The stack of the thread that was struck, without tcexplore's own frames below the person's."""
+    """The stack of the thread that was struck, without tcexplore's own frames below the user's."""
     lines = [
         line for line in clean(_struck(crash)).splitlines()
         if (match := _FRAME.match(line)) is None or not match["file"].startswith((_TCEXPLORE, "<"))
@@ -82,7 +82,7 @@ def _stack(crash: str) -> list[Location]:
 
 
 def _in_torch(stack: list[Location], job: Job) -> bool:
-    """Whether it happened inside torch: below the person's innermost line, or with no Python frame known."""
+    """Whether it happened inside torch: below the user's innermost line, or with no Python frame known."""
     for frame in stack:
         if frame.file == job.file:
             return False

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 from tcexplore.events import Event, Failed, Job, Standby
-from tcexplore.events.control import Question
-from tcexplore.supervisor.host import Host
-from tcexplore.supervisor.lane import Lane
-from tcexplore.supervisor.seat import FULL_SPEED_S
+from tcexplore.events.commands import RecompileQuery
+from tcexplore.supervisor.run_process import FULL_SPEED_S
+from tcexplore.supervisor.run_queue import RunQueue
+from tcexplore.supervisor.worker_process import WorkerProcess
 
 STANDBYS = 2
 """Single-use workers kept ready: the next one takes seconds, and saves come in pairs."""
@@ -27,10 +27,10 @@ class Supervisor:
 
     def __init__(self, emit: Callable[[Event], None], *, single: bool = False) -> None:
         self._single = single
-        self._hosts: list[Host] = []
+        self._hosts: list[WorkerProcess] = []
         self._started = 0
         self._restock = True
-        self._main = Lane(self, emit)
+        self._main = RunQueue(self, emit)
         self._lanes = [self._main]
         self._standby: Standby | None = None
         self._greeted: set[int] = set()
@@ -46,7 +46,7 @@ class Supervisor:
         self._main.submit(job)
 
     def stop_run(self) -> None:
-        """End the current run at the person's request; it ends with `Failed`, or `Finished` if all was shown."""
+        """End the current run at the user's request; it ends with `Failed`, or `Finished` if all was shown."""
         self._main.stop_run()
 
     def hold(self, held: bool) -> None:
@@ -57,13 +57,13 @@ class Supervisor:
         """Have the run under way lower what it captured for another target, too; False where none can hear it."""
         return self._main.switch(target)
 
-    def ask(self, question: Question) -> bool:
+    def ask(self, question: RecompileQuery) -> bool:
         """Have the run under way answer a question; False where none can hear it."""
         return self._main.ask(question)
 
-    def beside(self, emit: Callable[[Event], None]) -> Lane:
+    def beside(self, emit: Callable[[Event], None]) -> RunQueue:
         """Somewhere to run jobs that neither end nor wait for those submitted here; to be started and closed."""
-        return Lane(self, emit)
+        return RunQueue(self, emit)
 
     async def close(self) -> None:
         """End every process; returns when none is left."""
@@ -83,13 +83,13 @@ class Supervisor:
         if not self._closing:
             self._serve()
 
-    def enter(self, lane: Lane) -> None:
+    def enter(self, lane: RunQueue) -> None:
         """The lane may have jobs from now on."""
         self._lanes.append(lane)
         if self._standby is not None:
             lane.emit(self._standby)
 
-    def leave(self, lane: Lane) -> None:
+    def leave(self, lane: RunQueue) -> None:
         """The lane has no more jobs."""
         if lane in self._lanes:
             self._lanes.remove(lane)
@@ -98,9 +98,9 @@ class Supervisor:
 
     def _add_host(self) -> None:
         self._started += 1
-        self._hosts.append(Host(self._started, self._changed, single=self._single))
+        self._hosts.append(WorkerProcess(self._started, self._changed, single=self._single))
 
-    def _changed(self, host: Host) -> None:
+    def _changed(self, host: WorkerProcess) -> None:
         if self._closing:
             return
         if host.standby is not None and host.number not in self._greeted:

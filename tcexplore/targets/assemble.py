@@ -18,10 +18,11 @@ from typing import IO, Any, Protocol
 import platformdirs
 
 from tcexplore.events import Event, Kernel
-from tcexplore.events.targets import KernelAssembled, KernelNotAssembled, Resources, Stage
-from tcexplore.targets import binary, resources
-from tcexplore.targets.stages import stage
-from tcexplore.targets.table import Target
+from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled, Resources, Stage
+from tcexplore.targets import disassembler as binary
+from tcexplore.targets import resources
+from tcexplore.targets.assembly_stages import stage
+from tcexplore.targets.device_table import Target
 
 _FILE = "kernel.py"
 _ROOT = str(Path(__file__).resolve().parents[2])

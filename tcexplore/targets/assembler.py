@@ -21,9 +21,9 @@ from unittest import mock
 import torch._inductor.config as inductor_config
 from torch._inductor.runtime import triton_helpers
 
-from tcexplore.targets.answers import answering
+from tcexplore.targets.device_answers import answering
+from tcexplore.targets.device_table import Target, find
 from tcexplore.targets.inline_asm import kept_to_its_line
-from tcexplore.targets.table import Target, find
 
 _METADATA = ("shared", "num_warps", "num_stages", "num_ctas")
 _STATIC = ("use_static_cuda_launcher", "use_static_triton_launcher")

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import torch
 from torch.nn.attention import SDPBackend
 
-from tcexplore.targets.table import Target
+from tcexplore.targets.device_table import Target
 
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AttentionQuery:
     """The arguments that the choice depends on; `training` when a gradient will be asked for."""
 
     query: torch.Tensor
@@ -39,8 +39,8 @@ class Question:
         return self.query, self.key, self.value
 
 
-def choose(question: Question, target: Target) -> SDPBackend:
-    """The backend that torch takes on `target`. Raises `RuntimeError` when the person allows none that fits."""
+def choose(question: AttentionQuery, target: Target) -> SDPBackend:
+    """The backend that torch takes on `target`. Raises `RuntimeError` when the user allows none that fits."""
     for backend in _order(target):
         if _CAN[backend](question, target):
             return backend
@@ -60,7 +60,7 @@ def _prefers_cudnn(target: Target) -> bool:
     return target.backend == "cuda" and target.cudnn > 91500 and target.properties.major in (9, 10)
 
 
-def _cudnn(q: Question, target: Target) -> bool:
+def _cudnn(q: AttentionQuery, target: Target) -> bool:
     return (
         torch.backends.cuda.cudnn_sdp_enabled()
         and target.backend == "cuda"
@@ -78,7 +78,7 @@ def _cudnn(q: Question, target: Target) -> bool:
     )
 
 
-def _cudnn_mask(q: Question) -> bool:
+def _cudnn_mask(q: AttentionQuery) -> bool:
     if q.mask is None:
         return True
     (batch, heads, rows), columns, mask = q.query.shape[:3], q.key.shape[2], q.mask
@@ -87,7 +87,7 @@ def _cudnn_mask(q: Question) -> bool:
     return bool(fits and (mask.dim() == 2 or full))
 
 
-def _cudnn_shapes(q: Question, target: Target) -> bool:
+def _cudnn_shapes(q: AttentionQuery, target: Target) -> bool:
     wide, narrow = q.query.size(3), q.value.size(3)
     hopper = target.capability == (9, 0) or target.properties.major == 10
     limit = 256 if hopper and target.cudnn >= 91000 else 128
@@ -103,7 +103,7 @@ def _cudnn_shapes(q: Question, target: Target) -> bool:
     )
 
 
-def _flash(q: Question, target: Target) -> bool:
+def _flash(q: AttentionQuery, target: Target) -> bool:
     head = q.query.size(-1)
     return bool(
         torch.backends.cuda.flash_sdp_enabled()
@@ -121,13 +121,13 @@ def _flash(q: Question, target: Target) -> bool:
     )
 
 
-def _flash_backward(q: Question, target: Target) -> bool:
+def _flash_backward(q: AttentionQuery, target: Target) -> bool:
     small = target.backend == "cuda" and target.capability in ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
     head = q.query.size(-1)
     return not (small and q.training) or head <= 192 or (not q.dropout and head > 224)
 
 
-def _efficient(q: Question, target: Target) -> bool:
+def _efficient(q: AttentionQuery, target: Target) -> bool:
     dtypes = (*_HALVES, torch.float32) if target.capability >= (8, 0) else (torch.float16, torch.float32)
     alignment = 8 if q.query.dtype in _HALVES else 4
     head, narrow = q.query.size(-1), q.value.size(-1)
@@ -146,11 +146,11 @@ def _efficient(q: Question, target: Target) -> bool:
     )
 
 
-def _math(_: Question, __: Target) -> bool:
+def _math(_: AttentionQuery, __: Target) -> bool:
     return bool(torch.backends.cuda.math_sdp_enabled())
 
 
-_CAN: dict[SDPBackend, Callable[[Question, Target], bool]] = {
+_CAN: dict[SDPBackend, Callable[[AttentionQuery, Target], bool]] = {
     SDPBackend.CUDNN_ATTENTION: _cudnn,
     SDPBackend.FLASH_ATTENTION: _flash,
     SDPBackend.EFFICIENT_ATTENTION: _efficient,
@@ -158,24 +158,24 @@ _CAN: dict[SDPBackend, Callable[[Question, Target], bool]] = {
 }
 
 
-def _four_dimensional(q: Question) -> bool:
+def _four_dimensional(q: AttentionQuery) -> bool:
     return all(t.dim() == 4 for t in q.qkv)
 
 
-def _dtype(q: Question, allowed: tuple[torch.dtype, ...]) -> bool:
+def _dtype(q: AttentionQuery, allowed: tuple[torch.dtype, ...]) -> bool:
     return q.query.dtype in allowed and q.query.dtype == q.key.dtype == q.value.dtype
 
 
-def _not_empty(q: Question) -> bool:
+def _not_empty(q: AttentionQuery) -> bool:
     return bool(q.query.size(-2) != 0 and q.key.size(-2) != 0)
 
 
-def _last_stride(q: Question, *, ignore_single: bool) -> bool:
+def _last_stride(q: AttentionQuery, *, ignore_single: bool) -> bool:
     contiguous = all(t.stride(-1) == 1 for t in q.qkv) or (ignore_single and q.query.size(-1) == 1)
     return bool(contiguous and (q.mask is None or q.mask.stride(-1) == 1))
 
 
-def _heads(q: Question, *, gqa: bool, same_kv: bool) -> bool:
+def _heads(q: AttentionQuery, *, gqa: bool, same_kv: bool) -> bool:
     if not q.query.size(0) == q.key.size(0) == q.value.size(0):
         return False
     queries, keys, values = (t.size(-3) for t in q.qkv)

@@ -1,4 +1,4 @@
-"""The machine code of an Inductor C++ kernel: each instruction with its source line, and whether it is vectorised."""
+"""The machine code of an Inductor C++ kernel: each instruction with its source line, and whether it is vectorized."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tcexplore.events.targets import Stage, Vectors
+from tcexplore.events.target_events import Stage, Vectors
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"', re.M)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
@@ -28,7 +28,7 @@ class NotCompiledError(RuntimeError):
 
 
 class CpuAssembly(NamedTuple):
-    """`stage` is the assembly with its source lines, `vectors` what is vectorised in it."""
+    """`stage` is the assembly with its source lines, `vectors` what is vectorized in it."""
 
     stage: Stage
     vectors: Vectors
@@ -81,7 +81,7 @@ def describe(assembly: str, file: str) -> CpuAssembly:
             tuple((n, line) for n, (_, line) in enumerate(lines, 1) if line),
         ),
         vectors=Vectors(
-            vectorised=packed > scalar if packed + scalar else None,
+            vectorized=packed > scalar if packed + scalar else None,
             width=max((_width(*instruction) for instruction in instructions), default=0),
             packed=packed,
             scalar=scalar,

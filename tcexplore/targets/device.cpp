@@ -21,7 +21,7 @@ struct OneDevice final : c10::impl::NoOpDeviceGuardImpl<DeviceType::CUDA> {
 
 long cudnn = 0;
 
-// What the autograd engine and the choice of convolution and normalisation kernels ask for.
+// What the autograd engine and the choice of convolution and normalization kernels ask for.
 struct Hooks final : at::CUDAHooksInterface {
   bool hasCUDA() const override { return true; }
   bool isBuilt() const override { return true; }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcexplore.targets.table import Target
+from tcexplore.targets.device_table import Target
 
 _QUARTERS = 4
 """NVIDIA's multiprocessors and AMD's compute units have four register files; a warp lives in one of them."""

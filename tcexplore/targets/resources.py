@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tcexplore.events.targets import Resources
-from tcexplore.targets.mix import mix, warnings
+from tcexplore.events.target_events import Resources
+from tcexplore.targets.device_table import Target
+from tcexplore.targets.instruction_mix import mix, warnings
 from tcexplore.targets.occupancy import fit
-from tcexplore.targets.table import Target
 
 _AMD_FACT = re.compile(
     r"\.(vgpr_count|agpr_count|vgpr_spill_count|private_segment_fixed_size|group_segment_fixed_size):\s+(\d+)"

@@ -21,7 +21,7 @@ def on_target(gm: GraphModule, replace: dict[Any, Any]) -> GraphModule:
     """A copy of a Dynamo graph with its devices moved to the target and call targets exchanged by `replace`.
 
     A device that the graph holds as `torch.device("cpu")` came from a tensor (`x.device`) and moves; a device that the
-    person wrote as text (`"cpu"`) stays, but for autocast, which is asked for by device type.
+    user wrote as text (`"cpu"`) stays, but for autocast, which is asked for by device type.
     """
     moved = copied(gm)
     _move(moved, replace)

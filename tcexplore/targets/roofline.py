@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tcexplore.events import Kernel
-from tcexplore.events.targets import RooflinePoint
-from tcexplore.targets.table import Peaks, Target
+from tcexplore.events.target_events import RooflinePoint
+from tcexplore.targets.device_table import Peaks, Target
 
 _POINTER = re.compile(r"'\*(fp\d+|bf16|fp8\w+)'")
 _TENSOR_CORE = re.compile(r"\btl\.dot\(")

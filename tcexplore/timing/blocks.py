@@ -26,13 +26,13 @@ Blocks of 2 ms beside seven busy processes on two cores: 57 % were interrupted w
 
 @dataclass(frozen=True, slots=True)
 class BlockTimer:
-    """Times units of work. `synchronise` waits for the device; `reset`, where set, runs untimed before each unit.
+    """Times units of work. `synchronize` waits for the device; `reset`, where set, runs untimed before each unit.
 
     A block runs inside `around()`.
     """
 
     clock: Clock
-    synchronise: Callable[[], None]
+    synchronize: Callable[[], None]
     reset: Callable[[], None] | None
     shortest_ns: int
     around: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -49,8 +49,8 @@ class BlockTimer:
     def time(self, run: Callable[[], object], units: int, warm: int = 0) -> float:
         """Nanoseconds per unit of one block, after `warm` units that are not timed.
 
-        Without `reset` the device is synchronised once, at the block's end. With it each unit is timed on its own,
-        synchronised and added up, so that nothing of the reset is counted.
+        Without `reset` the device is synchronized once, at the block's end. With it each unit is timed on its own,
+        synchronized and added up, so that nothing of the reset is counted.
         """
         with _no_collection(), self.around():
             self._warm(run, warm)
@@ -66,11 +66,11 @@ class BlockTimer:
             run()
 
     def _together(self, run: Callable[[], object], units: int) -> int:
-        self.synchronise()
+        self.synchronize()
         start = self.clock.now_ns()
         for _ in range(units):
             run()
-        self.synchronise()
+        self.synchronize()
         return self.clock.now_ns() - start
 
     def _separately(self, run: Callable[[], object], units: int) -> int:
@@ -78,10 +78,10 @@ class BlockTimer:
         for _ in range(units):
             if self.reset:
                 self.reset()
-            self.synchronise()
+            self.synchronize()
             start = self.clock.now_ns()
             run()
-            self.synchronise()
+            self.synchronize()
             total += self.clock.now_ns() - start
         return total
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcexplore.timing.machine import Machine
+from tcexplore.timing.sample_statistics import median
 from tcexplore.timing.sampler import Sampler
-from tcexplore.timing.statistics import median
+from tcexplore.timing.timed_machine import TimedMachine
 from tcexplore.timing.workload import Workload
 
 AT_ONCE = 3
@@ -19,7 +19,7 @@ WANTED = 30
 class DeviceShare:
     """Medians of the device's own time in microseconds per call; None where the machine cannot tell, or not yet."""
 
-    def __init__(self, machine: Machine, workload: Workload) -> None:
+    def __init__(self, machine: TimedMachine, workload: Workload) -> None:
         self._time = machine.device_time
         self._workload = workload
         self._eager: list[float] = []

@@ -1,4 +1,4 @@
-"""From samples to the estimate that the person sees. Pure: the same samples give the same estimate."""
+"""From samples to the estimate that the user sees. Pure: the same samples give the same estimate."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from tcexplore.events import TimingEstimate
 from tcexplore.timing.conditions import Conditions
-from tcexplore.timing.notes import notes
+from tcexplore.timing.sample_statistics import halves, independent, mad, median, outliers, percentile
 from tcexplore.timing.samples import Samples
-from tcexplore.timing.statistics import halves, independent, mad, median, outliers, percentile
-from tcexplore.timing.verdict import (
+from tcexplore.timing.timing_notes import notes
+from tcexplore.timing.timing_verdict import (
     FEWEST_CONTROLS,
     FEWEST_PAIRS,
     FEWEST_SLOW_PAIRS,

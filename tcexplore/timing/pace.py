@@ -1,4 +1,4 @@
-"""How hard and how long the machine is used: fast answers first, then a rest that leaves it to the person. Pure."""
+"""How hard and how long the machine is used: fast answers first, then a rest that leaves it to the user. Pure."""
 
 from __future__ import annotations
 

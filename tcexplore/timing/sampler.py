@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tcexplore.timing.block_sizes import sizes
 from tcexplore.timing.blocks import BlockTimer
-from tcexplore.timing.gate import LONG_BLOCK_NS, NeverSteadyError, Steady, settle
+from tcexplore.timing.pair_order import turns
 from tcexplore.timing.samples import Samples
-from tcexplore.timing.schedule import turns
-from tcexplore.timing.sizes import sizes
+from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, settle
 from tcexplore.timing.workload import Workload
 
 MISSIZED = 1.5
@@ -37,8 +37,8 @@ class Sampler:
 
     def settle(self) -> None:
         """Pass both sides through the gate and size their blocks. Raises `NeverSteadyError`."""
-        self.eager: Steady = settle(self._timer, self._workload.eager, self._compiles)
-        self.compiled: Steady = settle(self._timer, self._workload.compiled, self._compiles)
+        self.eager: SteadyState = settle(self._timer, self._workload.eager, self._compiles)
+        self.compiled: SteadyState = settle(self._timer, self._workload.compiled, self._compiles)
         self._size()
 
     def _size(self) -> None:

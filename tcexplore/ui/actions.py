@@ -1,4 +1,4 @@
-"""Everything that the person can do, once: keys, footer, help and command palette all come from this table."""
+"""Everything that the user can do, once: keys, footer, help and command palette all come from this table."""
 
 from __future__ import annotations
 

@@ -21,18 +21,18 @@ from tcexplore.session import Session
 from tcexplore.ui.actions import available, bindings
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import RunEvents
-from tcexplore.ui.screens.main import MainScreen
-from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.terminal import theme
-from tcexplore.ui.terminal.driver import terminal_gone, thrifty_driver
+from tcexplore.ui.screens.main_screen import MainScreen
+from tcexplore.ui.screens.reading_screen import ReadingScreen
+from tcexplore.ui.terminal import themes as theme
+from tcexplore.ui.terminal.terminal_driver import terminal_gone, thrifty_driver
 from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
-    from tcexplore.ui.documents.code.choices import Choice  # not before the first frame
-    from tcexplore.ui.studies import Studies
+    from tcexplore.documents.code.target_choices import TargetChoice  # not before the first frame
+    from tcexplore.ui.study_keys import Studies
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_NO_COLOUR = NoColor()
+_NO_COLOR = NoColor()
 
 
 class ExplorerApp(App[int]):
@@ -67,11 +67,11 @@ class ExplorerApp(App[int]):
         return thrifty_driver(super().get_driver_class())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual chooses before it knows the theme: its shades of grey would all be black among 16 colours."""
+        """Textual chooses before it knows the theme: its shades of grey would all be black among 16 colors."""
         filters = super().get_line_filters()
         if not (self.no_color and self.native_ansi_color):
             return filters
-        return [_NO_COLOUR if isinstance(one, Monochrome) else one for one in filters]
+        return [_NO_COLOR if isinstance(one, Monochrome) else one for one in filters]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
@@ -91,7 +91,7 @@ class ExplorerApp(App[int]):
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
-        from tcexplore.ui.inbox import Inbox  # not before the first frame: it knows the events
+        from tcexplore.ui.event_batches import Inbox  # not before the first frame: it knows the events
 
         self.engine = self._make_engine()
         await self.engine.start(Inbox(self._post).put)
@@ -99,7 +99,7 @@ class ExplorerApp(App[int]):
 
     def _settle(self) -> None:
         """What the first document needs, while the first run is not there yet."""
-        import tcexplore.ui.documents.source.pane  # noqa: F401
+        import tcexplore.documents.source.source_view  # noqa: F401
 
         gc.freeze()
         gc.enable()
@@ -179,8 +179,8 @@ class ExplorerApp(App[int]):
         self.session = self.session.toggle_base()
 
     def action_ask_calls(self) -> None:
-        from tcexplore.ui.screens.ask import AskScreen, Field
-        from tcexplore.words.sizes import calls
+        from tcexplore.documents.sizes_text import calls
+        from tcexplore.ui.screens.prompt_screen import AskScreen, Field
 
         asked = self.session.calls_asked
         field = Field("How often will it be called? Empty for any number", "" if asked is None else str(asked), calls)
@@ -192,17 +192,17 @@ class ExplorerApp(App[int]):
         self.push_screen(AskScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
 
     def action_diff(self) -> None:
-        from tcexplore.ui.screens.diff import DiffScreen
+        from tcexplore.ui.screens.diff_screen import DiffScreen
 
         self.push_screen(DiffScreen(self.session))
 
     def action_target(self) -> None:
-        from tcexplore.ui.screens.target import TargetScreen
+        from tcexplore.ui.screens.target_screen import TargetScreen
 
         device = self.standby.device if self.standby is not None else ""
         self.push_screen(TargetScreen(self.session.shown, self._own_targets, device, self._retarget))
 
-    def _retarget(self, choice: Choice) -> None:
+    def _retarget(self, choice: TargetChoice) -> None:
         """Show the code for the chosen device: what there is of it at once, else as soon as it is made."""
         shown, newest = self.session.shown, self.session.newest
         if shown is None or newest is None or self.engine is None:
@@ -215,7 +215,7 @@ class ExplorerApp(App[int]):
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run gets it.")
 
     def action_study(self, name: str) -> None:
-        from tcexplore.ui.studies import Studies
+        from tcexplore.ui.study_keys import Studies
 
         if self.engine is None or self.session.newest is None:
             self.main.say("There is no run to study yet.")
@@ -231,7 +231,7 @@ class ExplorerApp(App[int]):
         self.theme = theme.OTHER[self.theme]
 
     def action_help(self) -> None:
-        from tcexplore.ui.screens.help import HelpScreen
+        from tcexplore.ui.screens.help_screen import HelpScreen
 
         if isinstance(self.screen, ReadingScreen):
             self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES))

@@ -1,4 +1,4 @@
-"""Opening the person's editor at a line."""
+"""Opening the user's editor at a line."""
 
 from __future__ import annotations
 

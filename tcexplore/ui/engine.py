@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from tcexplore.events import Event, Job
 
 if TYPE_CHECKING:
-    from tcexplore.study.runs import Emit, Runner  # not before the first frame
+    from tcexplore.studies.study_runs import Emit, Runner  # not before the first frame
 
 Deliver = Callable[[Job | Event], None]
 

@@ -1,4 +1,4 @@
-"""The person's file, watched, and run in a worker on every save."""
+"""The user's file, watched, and run in a worker on every save."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 
 from tcexplore.events import Config, Event, Failed, Finished, Job, ModulesImported, TargetLowered, TargetSkipped
-from tcexplore.events.control import Question
+from tcexplore.events.commands import RecompileQuery
 from tcexplore.session.code import target_of
-from tcexplore.study.runs import Emit, Runner
+from tcexplore.studies.study_runs import Emit, Runner
 from tcexplore.supervisor import Supervisor
 from tcexplore.ui.engine import Deliver
 from tcexplore.watch import Watch, look
@@ -58,7 +58,7 @@ class FileEngine:
             return
         self._supervisor.stop_run()
         self._deliver(
-            Failed(run=self._run, stage="file", blame="person", type="unreadable", message=now.problem, hint=now.hint)
+            Failed(run=self._run, stage="file", blame="user", type="unreadable", message=now.problem, hint=now.hint)
         )
 
     def stop_run(self) -> None:
@@ -82,7 +82,7 @@ class FileEngine:
     def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
         """Ask the process of the file's run, which still holds what it compiled."""
         self._questions += 1
-        return self._supervisor.ask(Question(number=self._questions, inputs=inputs, region=region))
+        return self._supervisor.ask(RecompileQuery(number=self._questions, inputs=inputs, region=region))
 
     def retarget(self, target: str, *, known: bool) -> bool:
         """Later runs are for `target`; unless its code is `known`, the run that is alive makes it, else a new one."""

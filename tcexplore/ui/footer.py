@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from tcexplore.documents.document import Row, Span
 from tcexplore.ui.actions import Action, Scope, available
-from tcexplore.ui.lines.document import Row, Span
 from tcexplore.ui.lines.row_line import Line
 
 

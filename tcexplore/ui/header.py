@@ -7,44 +7,44 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Row
 from tcexplore.session import Session, Snapshot
-from tcexplore.ui.lines.document import Row
 
 if TYPE_CHECKING:
-    from tcexplore.ui.study import Study
+    from tcexplore.ui.study_task import StudyTask
 
 
 def title_line(session: Session, standby: ev.Standby | None, now: float) -> Callable[[int], Row]:
     """File, torch, device, configuration, and the run under way; `now` is seconds since it began."""
-    from tcexplore.ui.documents.strip.title import title
+    from tcexplore.documents.strip.title_line import title
 
     return lambda width: title(session, standby, now, width)
 
 
 def verdict_line(session: Session) -> Callable[[int], Row]:
     """What the compiler made of the file, in one line."""
-    from tcexplore.ui.documents.strip.verdict import verdict
+    from tcexplore.documents.strip.verdict_line import verdict
 
     return lambda width: verdict(session, width)
 
 
 def history_line(session: Session) -> Callable[[int], Row]:
     """One cell per save."""
-    from tcexplore.ui.documents.strip.history import history
+    from tcexplore.documents.strip.history_strip import history
 
     return lambda width: history(session, width)
 
 
-def study_line(name: str, job: ev.Job, study: Study[Any] | None) -> Callable[[int], Row]:
+def study_line(name: str, job: ev.Job, study: StudyTask[Any] | None) -> Callable[[int], Row]:
     """What a study is about and how far it is; a study that is over has no run under way."""
-    from tcexplore.ui.documents.studies.title import study_title
+    from tcexplore.studies.study_title import study_title
 
     return lambda width: study_title(name, job, study, width)
 
 
 def compare_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Callable[[int], Row]:
     """Which runs are compared, and why these."""
-    from tcexplore.ui.documents.fitted import fitted, piece
+    from tcexplore.documents.fitted_row import fitted, piece
 
     if after is None:
         return lambda width: fitted([piece(" compare", "title"), piece("no run yet", "muted")], width)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from tcexplore.documents.document import Row
 from tcexplore.events import Event, Job
-from tcexplore.ui.lines.document import Row
 
 
 @dataclass
@@ -19,7 +19,7 @@ class RunEvents(Message):
 
 @dataclass
 class CursorMoved(Message):
-    """The person moved the cursor of a pane onto a row."""
+    """The user moved the cursor of a pane onto a row."""
 
     row: Row
 

@@ -1,4 +1,4 @@
-"""What the person selected, and the same thing in every pane."""
+"""What the user selected, and the same thing in every pane."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link, break_link, closure, indexed, line_link
-from tcexplore.ui.later import is_large
+from tcexplore.ui.background_task import is_large
 from tcexplore.ui.panes.pane import Pane
 
 

@@ -1,14 +1,14 @@
-"""Taking back what was written to the person's file last."""
+"""Taking back what was written to the user's file last."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcexplore.words.paths import shown
+from tcexplore.documents.paths import shown
 
 if TYPE_CHECKING:
-    from tcexplore.cures.write import Written
+    from tcexplore.fixes.file_writes import Written
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Undo:
 
     def take_back(self) -> str:
         """Put the file back as it was; returns a sentence on what became of it."""
-        from tcexplore.cures.write import NotWrittenError, undo
+        from tcexplore.fixes.file_writes import NotWrittenError, undo
 
         if self.last is None:
             return "Nothing was written to your files."

@@ -8,10 +8,10 @@ import socket
 import sys
 
 from tcexplore.events import PROTOCOL, Failed
-from tcexplore.events.control import SEAT_DESCRIPTORS, Hello, Ready, Seat, Seated, decode_order
-from tcexplore.worker import process
+from tcexplore.events.commands import SEAT_DESCRIPTORS, Hello, Ready, Seat, Seated, decode_order
+from tcexplore.worker import process_setup as process
 from tcexplore.worker.link import Channel, receive
-from tcexplore.worker.standby import Prepared, prepare
+from tcexplore.worker.priming import Prepared, prepare
 
 UNUSABLE = 3
 """Exit status when torch cannot be imported."""
@@ -40,11 +40,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _make_runs(control: socket.socket, prepared: Prepared) -> int:
     if prepared.template:
-        from tcexplore.worker.template import Template
+        from tcexplore.worker.fork_server import Template
 
         Template(control, prepared.threads).serve()
         return 0
-    from tcexplore.worker.seat import serve
+    from tcexplore.worker.job_process import serve
 
     while frame := receive(control, SEAT_DESCRIPTORS):
         match decode_order(frame.body):

@@ -1,4 +1,4 @@
-"""Dynamo's settings, which the person's file may change when it is run."""
+"""Dynamo's settings, which the user's file may change when it is run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class DynamoSettings:
-    """Dynamo's settings as they are now, to be put back after the person's file may have changed them.
+    """Dynamo's settings as they are now, to be put back after the user's file may have changed them.
 
     On a torch that cannot copy its settings they stay as the file left them.
     """

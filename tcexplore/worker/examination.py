@@ -8,14 +8,14 @@ from functools import partial
 
 import torch
 
-from tcexplore.accuracy.subject import Subject
-from tcexplore.accuracy.tensors import size_of
+from tcexplore.accuracy.compared_calls import Subject
+from tcexplore.accuracy.named_tensors import size_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory_peak import held_by_graphs, holding, meter
-from tcexplore.capture.memory_saved import saved_for_backward
+from tcexplore.capture.saved_for_backward import saved_for_backward
 from tcexplore.events import Accuracy, Memory
-from tcexplore.words.quantities import size
-from tcexplore.worker.heard import Heard
+from tcexplore.quantities import size
+from tcexplore.worker.event_recorder import Heard
 from tcexplore.worker.program import Function, Program
 
 
@@ -43,7 +43,7 @@ class Examination:
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:
-        from tcexplore.accuracy.measure import measure
+        from tcexplore.accuracy.accuracy_check import measure
 
         try:
             return measure(self._subject())
@@ -53,11 +53,11 @@ class Examination:
 
     def _subject(self) -> Subject:
         redraws = self._program.inductor_draws
-        return replace(self._program.subject(), unrandomised=self._unrandomised if redraws else None)
+        return replace(self._program.subject(), unrandomized=self._unrandomized if redraws else None)
 
-    def _unrandomised(self, warm: Callable[[Function], None]) -> Function:
+    def _unrandomized(self, warm: Callable[[Function], None]) -> Function:
         """Compiled once more, and none of it shown."""
-        function = self._program.unrandomised()
+        function = self._program.unrandomized()
         with self._hooks.silenced():
             warm(function)
         return function

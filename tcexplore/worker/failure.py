@@ -1,4 +1,4 @@
-"""Every exception of a run as one `Failed`: whose it is, where in the person's file, what to try."""
+"""Every exception of a run as one `Failed`: whose it is, where in the user's file, what to try."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failed(error: BaseException, phase: str, project: Project, *, eager_done: bo
     if isinstance(error, EntryError):
         return Failed(
             stage=error.stage,
-            blame="person",
+            blame="user",
             type="no entry" if error.stage == "file" else "argument",
             message=error.message,
             hint=error.hint,
@@ -55,12 +55,12 @@ def _message(error: BaseException, stage: str) -> str:
         return str(error.msg)  # type: ignore[attr-defined]  # without what torch appends for its own developers
     try:
         return str(error).strip() or type(error).__name__
-    except Exception:  # the person's own __str__ is at work here
+    except Exception:  # the user's own __str__ is at work here
         return f"{type(error).__name__}, whose text could not be made"
 
 
 def _location(error: BaseException, project: Project) -> Location | None:
-    """The innermost of the person's lines; torch's own record of the user stack goes before the traceback."""
+    """The innermost of the user's lines; torch's own record of the user stack goes before the traceback."""
     for link in chain(error):
         if isinstance(link, SyntaxError) and link.filename and project.owns(link.filename):
             return Location(os.path.abspath(link.filename), link.lineno or 1)
@@ -83,7 +83,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def traceback_text(error: BaseException, project: Project) -> str:
-    """The traceback with the person's frames only; where none is theirs, with all but those of tcexplore."""
+    """The traceback with the user's frames only; where none is theirs, with all but those of tcexplore."""
     whole = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = whole
     while link is not None:

@@ -14,14 +14,14 @@ GONE = 0
 """Exit status of a worker that nobody listens to any more."""
 
 
-class Frame(NamedTuple):
+class WireFrame(NamedTuple):
     """One message's body and the file descriptors that came with it."""
 
     body: bytes
     descriptors: tuple[int, ...]
 
 
-def receive(sock: socket.socket, descriptors: int = 0) -> Frame | None:
+def receive(sock: socket.socket, descriptors: int = 0) -> WireFrame | None:
     """The next message, None when the other side is gone. Raises `ProtocolError` for a message of impossible size."""
     if descriptors:
         header, received, _, _ = socket.recv_fds(sock, HEADER.size, descriptors)
@@ -34,7 +34,7 @@ def receive(sock: socket.socket, descriptors: int = 0) -> Frame | None:
     if size > LARGEST:
         raise ProtocolError(f"a message of {size} bytes")
     body = _exactly(sock, size)
-    return None if body is None else Frame(body, tuple(received))
+    return None if body is None else WireFrame(body, tuple(received))
 
 
 def _exactly(sock: socket.socket, size: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The person's program in its two forms, eager and compiled, and what a call of it leaves behind."""
+"""The user's program in its two forms, eager and compiled, and what a call of it leaves behind."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.accuracy.subject import Subject
+from tcexplore.accuracy.compared_calls import Subject
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.inputs import tensors_of
+from tcexplore.capture.entry.entry_inputs import tensors_of
 from tcexplore.events import Config
 from tcexplore.timing.workload import Workload
-from tcexplore.worker.settings import seed
+from tcexplore.worker.torch_settings import seed
 
 Function = Callable[..., Any]
 
@@ -92,7 +92,7 @@ class Program:
         """Whether random numbers come from Inductor's own generator in compiled code."""
         return self._config.backend == "inductor"
 
-    def unrandomised(self) -> Function:
+    def unrandomized(self) -> Function:
         """The eager form compiled once more, such that Inductor draws random numbers as eager does."""
         config = self._config
         options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), "fallback_random": True}

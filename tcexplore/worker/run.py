@@ -11,22 +11,22 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture import phases
+from tcexplore.capture import compile_phases as phases
 from tcexplore.capture.call_clock import FRAMES, RUNNING, CallClock
 from tcexplore.capture.dynamo import break_costs
-from tcexplore.capture.dynamo.frames import FrameCounter
+from tcexplore.capture.dynamo.compiled_frames import FrameCounter
 from tcexplore.capture.entry.entry import Entry
-from tcexplore.capture.entry.find import find
-from tcexplore.capture.entry.inputs import describe
-from tcexplore.capture.entry.sizes import resized
-from tcexplore.capture.entry.vary import varied
+from tcexplore.capture.entry.entry_inputs import describe
+from tcexplore.capture.entry.find_entry import find
+from tcexplore.capture.entry.resized_calls import resized
+from tcexplore.capture.entry.varied_calls import varied
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
-from tcexplore.capture.install import install_all
+from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.project import Project
-from tcexplore.capture.regions.askable import Askable
-from tcexplore.capture.regions.regions import Regions
-from tcexplore.capture.state_keys import state_keys
+from tcexplore.capture.regions.compiled_regions import Regions
+from tcexplore.capture.regions.region_queries import Askable
+from tcexplore.capture.state_dict_keys import state_keys
 from tcexplore.events import (
     CallMade,
     EntryFound,
@@ -36,27 +36,29 @@ from tcexplore.events import (
     SourceRead,
     TimingSkipped,
 )
-from tcexplore.events.control import Question
+from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import artifacts, process, settings
-from tcexplore.worker.asking import Asking
-from tcexplore.worker.beside import Beside
+from tcexplore.worker import artifact_files as artifacts
+from tcexplore.worker import process_setup as process
+from tcexplore.worker import torch_settings as settings
+from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.dynamo_settings import DynamoSettings
+from tcexplore.worker.event_recorder import Heard
 from tcexplore.worker.examination import Examination
-from tcexplore.worker.execute import Source
 from tcexplore.worker.failure import failed
-from tcexplore.worker.follow import follow
-from tcexplore.worker.heard import Heard
 from tcexplore.worker.link import Channel
-from tcexplore.worker.orders import Orders
+from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.program import Program
-from tcexplore.worker.progress import Progress
+from tcexplore.worker.recompile_queries import RecompileQueries
+from tcexplore.worker.run_phase import Progress
+from tcexplore.worker.script_runner import follow
+from tcexplore.worker.target_codegen import TargetCodegen
 
 AN_HOUR_S = 3600.0
 """A wait for orders that never has to end: the process goes with the front end."""
 
 
-def run(job: Job, channel: Channel, threads: int, orders: Orders) -> None:
+def run(job: Job, channel: Channel, threads: int, orders: CommandQueue) -> None:
     """Do what the job asks for and say everything about it; raises nothing. `threads` is the machine's own number."""
     one = Run(job, channel, threads, orders)
     try:
@@ -68,12 +70,12 @@ def run(job: Job, channel: Channel, threads: int, orders: Orders) -> None:
 
 
 class Run:
-    """The state of one run. `eager_done` tells that the person's code is known to run without the compiler."""
+    """The state of one run. `eager_done` tells that the user's code is known to run without the compiler."""
 
-    def __init__(self, job: Job, channel: Channel, threads: int, orders: Orders) -> None:
+    def __init__(self, job: Job, channel: Channel, threads: int, orders: CommandQueue) -> None:
         self.job = job
         self._heard = Heard(channel.emit)
-        self._beside = Beside(job, self._heard.emit)
+        self._beside = TargetCodegen(job, self._heard.emit)
         self.emit = self._beside.emit
         self.project = Project(job.file)
         self.progress = Progress(self.emit)
@@ -82,7 +84,7 @@ class Run:
         self._orders = orders
         self._loaded = frozenset(sys.modules)
         self._hooks = Hooks(self.emit)
-        self._asking = Asking(self._hooks, self.project, job)
+        self._asking = RecompileQueries(self._hooks, self.project, job)
         self._clock = CallClock()
 
     def do(self) -> None:
@@ -98,14 +100,14 @@ class Run:
             graph_script.install(self._hooks, trace)
         self._frames = FrameCounter(trace)
         self._dynamo = DynamoSettings()
-        source = Source(self.job)
+        source = ModelFile(self.job)
         self.progress.enter("importing")
         if source.is_script:
             self._script(source)
         else:
             self._module(source)
 
-    def _script(self, source: Source) -> None:
+    def _script(self, source: ModelFile) -> None:
         self.emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
         asked = self.job.time_for is None or bool(self.job.would)
         askable = Askable(self.project) if asked else None
@@ -135,7 +137,7 @@ class Run:
         for question in self._orders.questions():
             self._asking.answer(question)
 
-    def _module(self, source: Source) -> None:
+    def _module(self, source: ModelFile) -> None:
         config = self.job.config
         try:
             module = source.as_module()
@@ -201,7 +203,7 @@ class Run:
         return mutates
 
     def _measure(self, program: Program, mutates: bool) -> None:
-        from tcexplore.timing.measure import measure
+        from tcexplore.timing.timing_run import measure
 
         workload = program.workload(mutates)
         self._hooks.guarded("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
@@ -216,7 +218,7 @@ class Run:
 
     def _compare(self, program: Program, mutates: bool) -> None:
         """A changed file beside what it was, in the place of compiled beside eager."""
-        from tcexplore.worker.before import Before, compare_with_before
+        from tcexplore.worker.baseline import Before, compare_with_before
 
         self.progress.enter("comparing")
         with self._hooks.silenced():
@@ -228,7 +230,7 @@ class Run:
         one."""
         order = first = self._orders.wait(seconds)
         while order is not None:
-            if isinstance(order, Question):
+            if isinstance(order, RecompileQuery):
                 self._asking.answer(order)
             else:
                 resting = self.progress.phase
@@ -243,14 +245,14 @@ class Run:
             self.emit(keys)
 
     def _say_padding(self, program: Program) -> None:
-        from tcexplore.accuracy.padding import judge_padding
+        from tcexplore.accuracy.padded_inputs import judge_padding
 
         with self._hooks.silenced():
             judged = judge_padding(program.subject(), program.entry.unpadded, program.entry.calls)
         self._hooks.emit(judged)
 
     def _say_outside(self, workload: Workload) -> None:
-        from tcexplore.capture.dynamo.outside import measure
+        from tcexplore.capture.dynamo.eager_ops import measure
 
         self.emit(measure(workload.alone(workload.compiled)))
 

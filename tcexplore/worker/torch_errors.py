@@ -1,4 +1,4 @@
-"""Whose an exception is, by its type: the person's, or the compiler's and of which layer."""
+"""Whose an exception is, by its type: the user's, or the compiler's and of which layer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from tcexplore.capture.project import Project
 
 BEFORE_COMPILE = ("file", "importing", "arguments", "eager")
-"""Phases in which no compiler has run yet: what is raised there is the person's."""
+"""Phases in which no compiler has run yet: what is raised there is the user's."""
 
 _LAYERS = frozenset({"_dynamo", "_inductor", "_functorch", "_subclasses"})
-PERSON, COMPILER = "person", "compiler"
+USER, COMPILER = "user", "compiler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ RULES = {
     "torch._inductor.exc.CppCompileError": Rule("compiler", COMPILER, _CXX_REFUSED),
     "torch._inductor.exc.CppWrapperCodegenError": Rule("inductor", COMPILER, _REPORT),
     "torch._inductor.exc.InductorError": Rule("inductor", COMPILER, _INDUCTOR),
-    "torch._dynamo.exc.InvalidBackend": Rule("arguments", PERSON, _BACKENDS),
-    "torch._dynamo.exc.Unsupported": Rule("dynamo", PERSON, _FULLGRAPH),
-    "torch._dynamo.exc.UserError": Rule("dynamo", PERSON),
-    "torch._dynamo.exc.RecompileError": Rule("dynamo", PERSON, _RECOMPILES),
-    "torch._dynamo.exc.FailOnRecompileLimitHit": Rule("dynamo", PERSON, _RECOMPILES),
+    "torch._dynamo.exc.InvalidBackend": Rule("arguments", USER, _BACKENDS),
+    "torch._dynamo.exc.Unsupported": Rule("dynamo", USER, _FULLGRAPH),
+    "torch._dynamo.exc.UserError": Rule("dynamo", USER),
+    "torch._dynamo.exc.RecompileError": Rule("dynamo", USER, _RECOMPILES),
+    "torch._dynamo.exc.FailOnRecompileLimitHit": Rule("dynamo", USER, _RECOMPILES),
     "torch._dynamo.exc.TorchRuntimeError": Rule("dynamo", COMPILER, _FAKE),
     "torch._dynamo.exc.BackendCompilerFailed": Rule("", COMPILER, _BACKEND),
     "torch._dynamo.exc.TorchDynamoException": Rule("dynamo", COMPILER, _REPORT),
-    "torch.OutOfMemoryError": Rule("", PERSON, _LESS_MEMORY),
+    "torch.OutOfMemoryError": Rule("", USER, _LESS_MEMORY),
 }
 """By qualified name, so that a type which this torch does not have costs nothing."""
 
@@ -79,11 +79,11 @@ def judge(error: BaseException, phase: str, project: Project, *, eager_done: boo
     """Whose `error` is, and the layer it came from."""
     inner, rule = _ruled(error)
     if rule is not None:
-        blame = rule.blame if eager_done or rule.stage != "dynamo" else PERSON
+        blame = rule.blame if eager_done or rule.stage != "dynamo" else USER
         return Verdict(inner, rule.stage or phase, blame, rule.hint)
     if phase not in BEFORE_COMPILE and _raised_by_compiler(error, project):
         return Verdict(error, phase, COMPILER, _REPORT)
-    return Verdict(error, phase, PERSON, _everyday(error))
+    return Verdict(error, phase, USER, _everyday(error))
 
 
 def _ruled(error: BaseException) -> tuple[BaseException, Rule | None]:
@@ -101,14 +101,14 @@ def _ruled(error: BaseException) -> tuple[BaseException, Rule | None]:
 
 
 def _raised_by_compiler(error: BaseException, project: Project) -> bool:
-    """Whether compiler code is at work below the person's innermost frame (above it, it always is)."""
+    """Whether compiler code is at work below the user's innermost frame (above it, it always is)."""
     frames = traceback.extract_tb(error.__traceback__)
     last = max((i for i, frame in enumerate(frames) if project.owns(frame.filename)), default=-1)
     return any(_is_compiler(frame.filename) for frame in frames[last + 1 :]) and last < len(frames) - 1
 
 
 def _is_compiler(file: str) -> bool:
-    """`eval_frame.py` is none: it calls the person's function and the compiled code alike."""
+    """`eval_frame.py` is none: it calls the user's function and the compiled code alike."""
     *folders, name = file.split(os.sep)
     return "torch" in folders and name != "eval_frame.py" and not _LAYERS.isdisjoint(folders)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from tcexplore.accuracy.measure import measure
-from tcexplore.accuracy.subject import Function, Subject
+from tcexplore.accuracy.accuracy_check import measure
+from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import Accuracy
 
@@ -19,7 +19,7 @@ def compared(
     *inputs: Any,
     train: bool = False,
     module: torch.nn.Module | None = None,
-    unrandomised: Callable[[Callable[[Function], None]], Function] | None = None,
+    unrandomized: Callable[[Callable[[Function], None]], Function] | None = None,
 ) -> Accuracy:
     """The judgement on one call of both; `inputs` are its arguments."""
 
@@ -33,6 +33,6 @@ def compared(
 
     subject = Subject(
         eager=eager, compiled=compiled, calls=(Call(args=inputs),), call=call, restore=lambda: None,
-        seed=lambda: torch.manual_seed(0) and None, train=train, module=module, unrandomised=unrandomised,
+        seed=lambda: torch.manual_seed(0) and None, train=train, module=module, unrandomized=unrandomized,
     )  # fmt: skip
     return measure(subject)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from tcexplore.accuracy import double, measure
+from tcexplore.accuracy import accuracy_check as measure
+from tcexplore.accuracy import float64_copy as double
 from tests.accuracy.subjects import compared
 
 pytestmark = pytest.mark.torch
@@ -116,15 +117,15 @@ def test_gradients_are_judged_too():
     assert model.weight.grad is None
 
 
-def test_random_numbers_are_recognised_and_drawn_alike():
+def test_random_numbers_are_recognized_and_drawn_alike():
     model = nn.Dropout(0.5)
     asked = []
 
-    def unrandomised(warm: Callable[[Any], None]) -> Any:
+    def unrandomized(warm: Callable[[Any], None]) -> Any:
         asked.append(warm(model))
         return model
 
-    found = compared(model, lambda x: x * 2, X, module=model, unrandomised=unrandomised)
+    found = compared(model, lambda x: x * 2, X, module=model, unrandomized=unrandomized)
     assert (found.verdict, found.random, found.fallback_random, len(asked)) == ("identical", True, True, 1)
     assert compared(nn.ReLU(), nn.ReLU(), X).random is False
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.accuracy.padding import judge_padding
-from tcexplore.accuracy.subject import Subject
+from tcexplore.accuracy.compared_calls import Subject
+from tcexplore.accuracy.padded_inputs import judge_padding
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import PaddingJudged
 
@@ -22,7 +22,7 @@ def judged(function: Callable[..., Any], *pairs: tuple[torch.Tensor, torch.Tenso
     plain, padded = ([Call((pair[side],)) for pair in pairs] for side in (0, 1))
     subject = Subject(
         eager=function, compiled=function, calls=tuple(padded), call=lambda f, c: f(*c.args), restore=lambda: None,
-        seed=lambda: torch.manual_seed(0) and None, train=False, module=None, unrandomised=None,
+        seed=lambda: torch.manual_seed(0) and None, train=False, module=None, unrandomized=None,
     )  # fmt: skip
     return judge_padding(subject, plain, padded)
 

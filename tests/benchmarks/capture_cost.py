@@ -20,9 +20,9 @@ import torch._functorch.config
 import torch._inductor.config
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.install import ROOMS
+from tcexplore.capture.install_hooks import ROOMS
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 
 DYNAMO = tuple(room for room in ROOMS if room.startswith(("dynamo.", "guards.")))
 

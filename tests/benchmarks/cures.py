@@ -17,15 +17,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcexplore.cures.treated import Treated
 from tcexplore.events import Config, Job
+from tcexplore.fixes.attempted_fixes import AttemptedFixes
 from tcexplore.session import Snapshot
-from tcexplore.study.cure import Treatment, treat
-from tcexplore.study.runs import Runs
+from tcexplore.studies.fixes.fixes_plan import FixAttempts, treat
+from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
 from tcexplore.watch import read_source
-from tests.cures.architectures import ARCHITECTURES
-from tests.cures.programs import INCURABLE, PROGRAMS
+from tests.fixes.architectures import ARCHITECTURES
+from tests.fixes.programs import INCURABLE, PROGRAMS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 WITHIN_S = 300.0
@@ -51,7 +51,7 @@ def _has_model(path: Path) -> bool:
 def by_torch(path: Path) -> set[tuple[str, int]]:
     """Where torch's own trace has a break."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.cures.reference", str(path)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.fixes.reference", str(path)], capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
@@ -92,8 +92,8 @@ async def cured(folder: Path, only: list[str]) -> int:
                 continue
             incurable = name.removeprefix("program ") in INCURABLE
             job = Job(run=1, file=str(path), source=path.read_text())
-            async for one in treat(Treatment(job, read_source), runs, WITHIN_S, 0.0):
-                if not isinstance(one, Treated):
+            async for one in treat(FixAttempts(job, read_source), runs, WITHIN_S, 0.0):
+                if not isinstance(one, AttemptedFixes):
                     continue
                 with_cure += not incurable
                 offered += one.cure is not None

@@ -20,12 +20,12 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 from textual.widgets import Static, TextArea, Tree
 
+from tcexplore.documents.code.kernels_view import code
+from tcexplore.documents.document import Document
+from tcexplore.documents.graph.graph_view import graph
 from tcexplore.session import Snapshot
-from tcexplore.ui.documents.code.pane import code
-from tcexplore.ui.documents.graph.pane import graph
-from tcexplore.ui.lines.document import Document
 from tcexplore.ui.lines.line_view import LineView
-from tcexplore.ui.terminal.theme import DARK
+from tcexplore.ui.terminal.themes import DARK
 from tests import fakes
 
 LINES, NODES, SIZE = 50_000, 10_000, (120, 40)

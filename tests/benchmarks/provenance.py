@@ -1,4 +1,4 @@
-"""How much of the generated code is linked to the person's lines, what that costs, and that it changes nothing.
+"""How much of the generated code is linked to the user's lines, what that costs, and that it changes nothing.
 
     python -m tests.benchmarks.provenance [--models NAME,…] [--no-gpu] [--no-cost] [--no-hand] [--show-unlinked]
 

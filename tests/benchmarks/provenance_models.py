@@ -26,7 +26,7 @@ _ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Model(NamedTuple):
-    """`file` is the person's file; `make` gives the module and its positional inputs."""
+    """`file` is the user's file; `make` gives the module and its positional inputs."""
 
     name: str
     file: str
@@ -60,7 +60,7 @@ def _first_call(module: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 class _Called(torch.nn.Module):
-    """The person's module around an architecture of the library, whose own files are not the person's."""
+    """The user's module around an architecture of the library, whose own files are not the user's."""
 
     def __init__(self, name: str, inner: torch.nn.Module) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ import time
 
 from tcexplore.events import Kernel
 from tcexplore.targets.assemble import Assembler
-from tcexplore.targets.table import Target, targets
+from tcexplore.targets.device_table import Target, targets
 from tests.benchmarks import targets_identity as identity
 from tests.benchmarks.targets_models import SMALL
 

@@ -37,7 +37,7 @@ EXTERN = re.compile(r"\b(?:extern_kernels\.\w+|torch\.ops\.aten\.\w+(?:\.\w+)*)\
 KINDS = ("inference", "training")
 
 
-def normalised(source: str) -> str:
+def normalized(source: str) -> str:
     """A kernel's source without the one thing that is told to differ: the hash of the machine's Triton build."""
     return re.sub(r"'backend_hash': '\w+'", "'backend_hash': ''", source).strip()
 
@@ -97,8 +97,8 @@ def _loss(out: Any) -> torch.Tensor:
 
 
 def kernels(codes: list[str]) -> list[tuple[str, str]]:
-    """(name, normalised source) of each Triton kernel, in the order of definition."""
-    return [(name, normalised(source)) for code in codes for name, source in KERNEL.findall(code)]
+    """(name, normalized source) of each Triton kernel, in the order of definition."""
+    return [(name, normalized(source)) for code in codes for name, source in KERNEL.findall(code)]
 
 
 def externs(codes: list[str]) -> list[str]:
@@ -129,7 +129,7 @@ def resources() -> dict[str, list[dict[str, Any]]]:
     for tuner in [o for o in gc.get_objects() if issubclass(type(o), CachingAutotuner)]:
         results = [_resource(r) for r in getattr(tuner, "compile_results", ())]
         with contextlib.suppress(OSError):
-            found[digest(normalised(Path(tuner.filename).read_text()))] = results
+            found[digest(normalized(Path(tuner.filename).read_text()))] = results
     return found
 
 
@@ -184,7 +184,7 @@ def _device() -> dict[str, Any]:
 
 def without_device(target: Any) -> Callable[..., Any]:
     """A backend that lowers each graph for `target` and then runs it eagerly."""
-    from tcexplore.targets.lower import lower
+    from tcexplore.targets.lowering import lower
 
     def backend(gm: Any, inputs: Any) -> Any:
         lower(gm, inputs, target, _complain)
@@ -200,7 +200,7 @@ def _complain(event: Any) -> None:
 
 def compare(file: Path, names: list[str], target: str, diff: bool) -> int:
     """Lower every model for the recorded device without one, and count the kernels that are the same to the letter."""
-    from tcexplore.targets.table import find
+    from tcexplore.targets.device_table import find
 
     facts = read(file)
     if facts["versions"] != versions():
@@ -246,7 +246,7 @@ def assembled(file: Path, count: int) -> int:
     """Assemble `count` of the recorded kernels here, and compare with what the device's driver reported of them."""
     from tcexplore.events import Kernel
     from tcexplore.targets.assemble import Assembler
-    from tcexplore.targets.table import find
+    from tcexplore.targets.device_table import find
 
     facts, assembler, target = read(file), Assembler(), find("h200")
     chosen = random.Random(1).sample(sorted(facts["resources"]), count)

@@ -21,7 +21,7 @@ from tcexplore.events import (
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
 from tcexplore.supervisor import Supervisor
-from tcexplore.targets.table import Target, targets
+from tcexplore.targets.device_table import Target, targets
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 PATIENCE_S = 600

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.timing_truth [--only same,1.05,1.2,2,10] [--controls 200] [--runs 50] [--seconds 1]
 
-Half of the runs of the same function have a busy neighbour: a second process that never pauses. Work is one torch
+Half of the runs of the same function have a busy neighbor: a second process that never pauses. Work is one torch
 operation repeated on one pair of tensors, so the true ratio of two repetitions is known, but for what repeating itself
 takes: that is timed, and counted into the truth. Prints one line per row and whether it holds; exits with 1 where one
 does not. 400 runs take about ten minutes on two quiet cores; `--only` takes one row, or a few.
@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from tcexplore.events import Event, TimingEstimate
-from tcexplore.timing.machine import this_machine
-from tcexplore.timing.measure import measure_on
+from tcexplore.timing.timed_machine import this_machine
+from tcexplore.timing.timing_run import measure_on
 from tcexplore.timing.workload import Workload
 
 SAME = "same"
@@ -80,7 +80,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--controls", type=int, default=200, help="runs of the same function on both sides")
     parser.add_argument("--runs", type=int, default=50, help="runs of each known ratio")
     parser.add_argument("--seconds", type=float, default=1.0, help="timing of one run")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of pairs and of the neighbour's runs")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of pairs and of the neighbor's runs")
     return parser.parse_args()
 
 
@@ -100,16 +100,16 @@ def rows(name: str, options: argparse.Namespace, overhead: float) -> list[bool]:
 
 
 def same(options: argparse.Namespace) -> list[bool]:
-    """The same function on both sides; which half of the runs has a neighbour is drawn by the seed."""
+    """The same function on both sides; which half of the runs has a neighbor is drawn by the seed."""
     busy = [number % 2 == 1 for number in range(options.controls)]
     random.Random(options.seed).shuffle(busy)
     estimates: dict[bool, list[TimingEstimate]] = {True: [], False: []}
-    for seed, neighbour in enumerate(busy, options.seed):
-        with busy_neighbour() if neighbour else nullcontext():
-            estimates[neighbour].append(run(1.0, options.seconds, seed))
-    for neighbour, what in ((False, "same function"), (True, "same function, busy neighbour")):
-        if estimates[neighbour]:
-            show(what, summed(estimates[neighbour], 1.0), "", holds=None)
+    for seed, neighbor in enumerate(busy, options.seed):
+        with busy_neighbour() if neighbor else nullcontext():
+            estimates[neighbor].append(run(1.0, options.seconds, seed))
+    for neighbor, what in ((False, "same function"), (True, "same function, busy neighbor")):
+        if estimates[neighbor]:
+            show(what, summed(estimates[neighbor], 1.0), "", holds=None)
     found = summed(estimates[False] + estimates[True], 1.0)
     holds = found.called <= MOST_CALLED
     show("same function, all", found, f"called ≤ {MOST_CALLED:.0%}", holds)
@@ -159,12 +159,12 @@ def repeating(times: int = 400) -> float:
 
 @contextmanager
 def busy_neighbour() -> Iterator[None]:
-    neighbour = subprocess.Popen([sys.executable, "-c", "while True: sum(range(100_000))"])
+    neighbor = subprocess.Popen([sys.executable, "-c", "while True: sum(range(100_000))"])
     try:
         yield
     finally:
-        neighbour.kill()
-        neighbour.wait()
+        neighbor.kill()
+        neighbor.wait()
 
 
 def summed(estimates: Sequence[TimingEstimate], truth: float) -> Found:

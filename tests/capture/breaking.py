@@ -192,7 +192,7 @@ def seeds(x: Tensor):
 
 def raises(x: Tensor):
     y = x.sin()
-    raise ZeroDivisionError("the person's own")
+    raise ZeroDivisionError("the user's own")
     return y
 
 

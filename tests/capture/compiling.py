@@ -14,12 +14,15 @@ import torch._dynamo
 import torch._functorch.config
 import torch._inductor.config
 
-from tcexplore.capture.dynamo import graphs as dynamo
+from tcexplore.capture.dynamo import dynamo_graphs as dynamo
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import aot, caches, fusion, kernels, wrapper
-from tcexplore.capture.inductor import graphs as inductor
+from tcexplore.capture.inductor import aot_graphs as aot
+from tcexplore.capture.inductor import cache_lookups as caches
+from tcexplore.capture.inductor import fusion_decisions as fusion
+from tcexplore.capture.inductor import kernels, wrapper
+from tcexplore.capture.inductor import lowering_graph as inductor
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import Event
 
 with warnings.catch_warnings():
@@ -35,7 +38,7 @@ _ROOMS = (dynamo, aot, inductor, kernels, wrapper, fusion, caches)
 
 @contextlib.contextmanager
 def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
-    """Dynamo's graphs and all below are watched while inside; what is known of the person's `file` goes into the list.
+    """Dynamo's graphs and all below are watched while inside; what is known of the user's `file` goes into the list.
 
     Not `listening` to torch's structured trace spares torch the texts that it writes for it.
     """
@@ -77,7 +80,7 @@ def generated(action: Callable[[], Any]) -> list[str]:
 
 
 def generated_for_gpu(model: Any, inputs: tuple[Any, ...], file: str | None, *, train: bool = False) -> list[str]:
-    """The same for a make-believe GPU, where nothing is run; watched with a `file` of the person's."""
+    """The same for a make-believe GPU, where nothing is run; watched with a `file` of the user's."""
     with contextlib.ExitStack() as stack:
         texts = stack.enter_context(no_gpu.stopping())
         if file is not None:

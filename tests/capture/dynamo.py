@@ -11,11 +11,16 @@ from typing import Any, TypeVar
 import torch
 import torch._dynamo
 
-from tcexplore.capture.dynamo import breaks, frame_entries, graphs, outside, recompiles, skips
-from tcexplore.capture.guards import guards, symbols
+from tcexplore.capture.dynamo import dynamo_graphs as graphs
+from tcexplore.capture.dynamo import eager_ops as outside
+from tcexplore.capture.dynamo import frame_entries, recompiles
+from tcexplore.capture.dynamo import graph_breaks as breaks
+from tcexplore.capture.dynamo import skipped_frames as skips
+from tcexplore.capture.guards import guards
+from tcexplore.capture.guards import symbolic_sizes as symbols
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import Event, FactMissing, Location
 
 _ROOMS = (graphs, breaks, skips, guards, symbols, recompiles, frame_entries, outside)
@@ -25,7 +30,7 @@ E = TypeVar("E", bound=Event)
 
 @contextlib.contextmanager
 def watching(file: str) -> Iterator[list[Event]]:
-    """Dynamo is watched while inside; what is made known of the person's `file` goes into the list."""
+    """Dynamo is watched while inside; what is made known of the user's `file` goes into the list."""
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
@@ -47,7 +52,7 @@ def watching(file: str) -> Iterator[list[Event]]:
 def run(program: Callable[..., Any], *calls: tuple[Any, ...], **options: Any) -> list[Event]:
     """The events of compiling `program` and making these calls, by default one with a small tensor.
 
-    What the calls raise is dropped: the person would see it, the capture has to work all the same.
+    What the calls raise is dropped: the user would see it, the capture has to work all the same.
     """
     written = program.forward if isinstance(program, torch.nn.Module) else program
     with watching(inspect.getsourcefile(written) or "") as events:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcexplore.capture.inductor.profiled import Seen
+from tcexplore.capture.inductor.profiler_tree import Seen
 from tcexplore.events import Event, Kernel, KernelCall
 from tcexplore.events.vocabulary import decode
 

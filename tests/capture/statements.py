@@ -31,7 +31,7 @@ def _is_statement(line: str, language: str) -> bool:
 
 
 def linked(kernel: Kernel) -> tuple[set[int], set[int]]:
-    """The statements that have an op and a line of the person's, and those that have not."""
+    """The statements that have an op and a line of the user's, and those that have not."""
     known = {line.n for line in kernel.lines if line.nodes and line.source}
     found = set(statements(kernel))
     return found & known, found - known

@@ -11,7 +11,7 @@ import torch
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.autotuning import Autotuning, install
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import Event, FactMissing, Tuned
 from tests.capture import profiles
 

@@ -14,7 +14,7 @@ import torch
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import BreaksCosted
 from tests.capture import breaking
 from tests.capture.dynamo import line_of, watching

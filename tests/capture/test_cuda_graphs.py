@@ -11,9 +11,9 @@ import torch
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import cuda_graphs as room
 from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install
-from tcexplore.capture.inductor.graphs import Compilation
+from tcexplore.capture.inductor.lowering_graph import Compilation
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped, Event, FactMissing
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]

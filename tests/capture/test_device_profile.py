@@ -9,7 +9,7 @@ import pytest
 from tcexplore.capture.inductor.call_parts import PROFILER, parts_of
 from tcexplore.capture.inductor.device_work import busy, gaps, works
 from tcexplore.capture.inductor.kernel_times import kernel_times, launched_as
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, Seen, faster_half, seen
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, Seen, faster_half, seen
 from tcexplore.events import CallProfiled, Kernel, KernelTimed
 from tests.capture import profiles
 
@@ -103,7 +103,7 @@ def test_marks_on_the_devices_time_line_are_no_work_and_other_threads_belong_to_
         [
             call,
             event("aten::add", 10, 20, call),
-            event("the person's mark", 30, 60, is_user_annotation=True, **device),
+            event("the user's mark", 30, 60, is_user_annotation=True, **device),
             event(GRAPH + "0/0 forward", 30, 60, **device),
             event("k", 40, 50, **device),
             event("autograd::engine::evaluate_function: MulBackward0", 50, 90),

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.find import find
-from tcexplore.capture.entry.inputs import calls_from, describe, moved
-from tcexplore.capture.entry.script import compiles_itself, module_names
-from tcexplore.capture.entry.spec import call_from
+from tcexplore.capture.entry.entry_inputs import calls_from, describe, moved
+from tcexplore.capture.entry.find_entry import find
+from tcexplore.capture.entry.input_specs import call_from
+from tcexplore.capture.entry.script_detection import compiles_itself, module_names
 from tcexplore.capture.project import Project
 from tcexplore.events import Config, Job, Location
-from tcexplore.worker.execute import Source
+from tcexplore.worker.model_file import ModelFile
 
 pytestmark = pytest.mark.torch
 
@@ -71,7 +71,7 @@ def entry_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         sys.modules.pop("my_model", None)
         file.write_text(source)
         job = Job(run=1, file=str(file), source=source, name=name, config=Config(**config))
-        return find(Source(job).as_module(), job, Project(str(file)))
+        return find(ModelFile(job).as_module(), job, Project(str(file)))
 
     yield entry_of
     sys.modules.pop("my_model", None)

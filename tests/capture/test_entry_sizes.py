@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.sizes import resized
+from tcexplore.capture.entry.resized_calls import resized
 
 pytestmark = pytest.mark.torch
 

@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 import torch
 import torch.fx
 
-from tcexplore.capture.fx.node import fx_node
-from tcexplore.capture.fx.tensors import is_contiguous
+from tcexplore.capture.fx.fx_node import fx_node
+from tcexplore.capture.fx.tensor_descriptions import is_contiguous
 from tcexplore.capture.project import Project
 
 HERE = __file__

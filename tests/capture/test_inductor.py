@@ -14,12 +14,13 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import caches
+from tcexplore.capture.inductor import cache_lookups as caches
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.documents.fusion_text import plain
 from tcexplore.events import (
     AtenGraph,
-    CacheUsed,
+    CacheLookup,
     Event,
     FactMissing,
     FusionDecision,
@@ -29,7 +30,6 @@ from tcexplore.events import (
     ScheduleMade,
     Wrapper,
 )
-from tcexplore.words.fusion import plain
 from tests.capture.compiling import captured
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -80,7 +80,7 @@ def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> Non
     assert all(node.location is not None for node in backward)
     assert all(node.origins for node in backward)
     written = {node.name for graph in _of(GraphCaptured) for node in graph.nodes}
-    assert "x" in written, "Dynamo names what the person assigns after the variable"
+    assert "x" in written, "Dynamo names what the user assigns after the variable"
     for graph in stages.values():
         assert {origin for node in graph.nodes if node.op == "call_function" for origin in node.origins} <= written
     first = {node.origins for node in backward if node.location.line == _line("self.first(x)) * 2.5")}
@@ -185,4 +185,4 @@ def test_cache_look_ups_come_from_the_trace(name: str, cache: str, outcome: str)
         "payload": json.dumps({"cache_bypass_reason": "told so"}),
     })  # fmt: skip
     trace.handle(record)
-    assert events == [CacheUsed(graph="1/0", cache=cache, outcome=outcome, reason="told so")]
+    assert events == [CacheLookup(graph="1/0", cache=cache, outcome=outcome, reason="told so")]

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture.dynamo import outside
+from tcexplore.capture.dynamo import eager_ops as outside
 from tests.capture import breaking
 from tests.capture.dynamo import watching
 

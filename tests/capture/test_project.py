@@ -1,4 +1,4 @@
-"""Whose a file is, and how the library that a model comes from joins the person's own."""
+"""Whose a file is, and how the library that a model comes from joins the user's own."""
 
 from __future__ import annotations
 

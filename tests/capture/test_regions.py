@@ -1,4 +1,4 @@
-"""Compiled regions: counted without keeping calls, named as the person knows them."""
+"""Compiled regions: counted without keeping calls, named as the user knows them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from tcexplore.capture.regions.activity import BINS, Activity
 from tcexplore.capture.regions.naming import named
-from tcexplore.capture.regions.region import SAMPLES, Region
+from tcexplore.capture.regions.region_calls import SAMPLES, Region
 
 
 def test_any_time_fits_into_the_bins_and_no_call_is_lost():

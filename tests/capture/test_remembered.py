@@ -10,12 +10,12 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
+from tcexplore.capture.regions.call_arguments import Remembered
 from tcexplore.capture.regions.call_state import CallState
-from tcexplore.capture.regions.remembered import Remembered
 
 
 class Cache:
-    """Something of the person's own."""
+    """Something of the user's own."""
 
 
 def test_a_tensor_that_is_gone_comes_back_as_one_like_it_and_one_that_is_there_as_itself():

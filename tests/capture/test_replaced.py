@@ -7,7 +7,7 @@ import operator
 import pytest
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import replaced
+from tcexplore.capture.inductor import replaced_nodes as replaced
 from tcexplore.events import Event
 
 

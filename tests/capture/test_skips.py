@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture.dynamo import skips
+from tcexplore.capture.dynamo import skipped_frames as skips
 from tcexplore.events import FrameSkipped, GraphCaptured, Recompiled
 from tests.capture import breaking
 from tests.capture.dynamo import of, run

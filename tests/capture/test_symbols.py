@@ -55,11 +55,11 @@ def ones(*shape: int) -> Tensor:
     return torch.ones(*shape)
 
 
-def test_ranges_sources_and_the_line_that_specialised():
+def test_ranges_sources_and_the_line_that_specialized():
     made = found((ones(6, 9), ones(6, 9), 3), dynamic=True)
     rows = of_source(made, "x", 0)
     assert rows is of_source(made, "y", 0), "equal sizes share a symbol"
-    (special,) = rows.specialised
+    (special,) = rows.specialized
     assert (special.value, special.location) == ("6", at(shapes, "if x.shape[0]"))
     assert special.reason.endswith("== 6")
     columns = of_source(made, "x", 1)
@@ -90,4 +90,4 @@ def test_a_mark_that_the_code_breaks_is_told_although_nothing_is_compiled():
     x = ones(6, 5)
     torch._dynamo.mark_dynamic(x, 0)
     (symbol,) = found((x,), program=adds_six).symbols
-    assert symbol.specialised[0].location == at(adds_six, "torch.ones(6, 5)")
+    assert symbol.specialized[0].location == at(adds_six, "torch.ones(6, 5)")

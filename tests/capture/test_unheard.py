@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import torch._logging
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.trace import StructuredTrace, TraceEvent
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import Event
 
 pytestmark = pytest.mark.torch

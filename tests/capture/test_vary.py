@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.vary import varied
+from tcexplore.capture.entry.varied_calls import varied
 from tcexplore.events import Config
 
 pytestmark = pytest.mark.torch

@@ -1,4 +1,4 @@
-"""Whether C++ loops are vectorised, and why not, as Inductor's own tiling decided."""
+"""Whether C++ loops are vectorized, and why not, as Inductor's own tiling decided."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import vectorising
+from tcexplore.capture.inductor import vectorization as vectorizing
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
-from tcexplore.events import Job, Kernel, LoopVectorised
-from tcexplore.session.machine import loops
+from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.documents.targets_text import written
+from tcexplore.events import Job, Kernel, LoopVectorized
+from tcexplore.session.kernel_facts import loops
 from tcexplore.session.snapshot import begun
-from tcexplore.words.targets import written
 from tests.capture.compiling import compiled, watching
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -22,11 +22,11 @@ def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.relu(x) * 2, x.to(torch.int16) + 1, x.t().contiguous() + 3
 
 
-def found(**options: object) -> dict[str, LoopVectorised]:
+def found(**options: object) -> dict[str, LoopVectorized]:
     """How each loop nest was written, by what its kernel is said to compute."""
     with watching(__file__, listening=False) as events:
         hooks = Hooks(events.append)
-        vectorising.install(hooks, StructuredTrace(hooks), Project(__file__))
+        vectorizing.install(hooks, StructuredTrace(hooks), Project(__file__))
         try:
             with torch._inductor.config.patch(options):
                 compiled(model, (torch.randn(64, 128),))
@@ -37,7 +37,7 @@ def found(**options: object) -> dict[str, LoopVectorised]:
         snapshot = snapshot.apply(event)
     kernels = [event for event in events if isinstance(event, Kernel)]
     every = [(loop, kernel) for kernel in kernels for loop in loops(snapshot, kernel)]
-    assert {loop.nodes for loop, _ in every} == {loop.nodes for loop in snapshot.vectorised}, "each has its kernel"
+    assert {loop.nodes for loop, _ in every} == {loop.nodes for loop in snapshot.vectorized}, "each has its kernel"
     return {loop.form + (" int16" if "int16" in loop.reason else ""): loop for loop, _ in every}
 
 

@@ -12,10 +12,10 @@ import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.project import Project
-from tcexplore.capture.would.answer import Would
-from tcexplore.capture.would.typed import call_from_typed
+from tcexplore.capture.recompile_check.recompile_answer import Would
+from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
 from tcexplore.events import FrameAsked
-from tcexplore.events.control import Question
+from tcexplore.events.commands import RecompileQuery
 from tests.capture import guarded, would_models
 from tests.capture.dynamo import at, watching
 from tests.capture.would_really import agree, cases
@@ -45,7 +45,7 @@ def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = 
             dynamic=None,
             raises=False,
         )
-        answer = would.answer(Question(number=1, inputs=inputs))
+        answer = would.answer(RecompileQuery(number=1, inputs=inputs))
     assert answer.problem == ""
     return answer.frames[0]
 
@@ -71,8 +71,8 @@ def test_inputs_that_do_not_fit_are_a_problem_and_no_answer():
         would = Would(
             compiled, (Call((X,)),), Project(""), ["0/0"], around=torch.enable_grad, dynamic=None, raises=False
         )
-        many = would.answer(Question(number=1, inputs=("f32[4]", "f32[4]")))
-        strange = would.answer(Question(number=2, inputs=("q7[4]",)))
+        many = would.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
+        strange = would.answer(RecompileQuery(number=2, inputs=("q7[4]",)))
     assert "do not fit" in many.problem
     assert "no dtype 'q7'" in strange.problem
 

@@ -11,10 +11,10 @@ import torch
 
 from tcexplore.capture.entry.entry import Call
 from tcexplore.capture.project import Project
-from tcexplore.capture.would.answer import Would
-from tcexplore.capture.would.binding import entered
-from tcexplore.capture.would.entries import entries_of
-from tcexplore.capture.would.typed import call_from_typed
+from tcexplore.capture.recompile_check.entry_checks import entries_of
+from tcexplore.capture.recompile_check.frame_binding import entered
+from tcexplore.capture.recompile_check.recompile_answer import Would
+from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
 from tcexplore.events import FrameAsked, Recompiled, SymbolsFound
 from tests.capture import would_models
 from tests.capture.dynamo import of, watching

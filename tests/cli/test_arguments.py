@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.request import Limits, Study
+from tcexplore.cli.request import Limits, StudyOptions
 from tcexplore.events import Config
 
 
@@ -46,7 +46,7 @@ def test_check_takes_more_limits_and_a_number_of_calls():
 def test_studies_take_lists():
     compared = parse(["compare", "m.py", "--modes", "default,lite", "--dynamic", "auto,true", "--train"])
     assert (compared.command, compared.config.train, compared.config.dynamic) == ("compare", True, None)
-    assert compared.study == Study(modes=("default", "lite"), dynamic=(None, True))
+    assert compared.study == StudyOptions(modes=("default", "lite"), dynamic=(None, True))
     swept = parse(["sweep", "m.py", "--dim", "1", "--sizes", "1, 2,4,2", "--mode", "lite"])
     assert (swept.study.dim, swept.study.sizes, swept.config.mode) == (1, (1, 2, 4), "lite")
     assert parse(["blame", "m.py", "--repro", "there"]).study.repro == "there"

@@ -21,7 +21,7 @@ ENTRY = ev.EntryFound(run=1, name="model", kind="module", rule="`model` and `inp
 BREAK = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="it prints")
 GRAPH = ev.GraphCaptured(run=1, graph="0/0", ops=1, nodes=(), code="")
 DONE = ev.Finished(run=1)
-THEIRS = ev.Failed(run=1, stage="eager", blame="person", type="ZeroDivisionError", message="division by zero")
+THEIRS = ev.Failed(run=1, stage="eager", blame="user", type="ZeroDivisionError", message="division by zero")
 OURS = ev.Failed(run=1, stage="inductor", blame="compiler", type="InductorError", message="lowering failed")
 
 
@@ -124,7 +124,7 @@ def test_a_file_that_cannot_be_run_starts_no_worker(check: Check, capsys: pytest
 def test_with_json_a_bad_file_is_a_report_too(check: Check, capsys: pytest.CaptureFixture[str]):
     assert check(arguments=(".", "--json")) == 2
     report = json.loads(capsys.readouterr().out)
-    assert (report["status"], report["error"]["stage"], report["error"]["blame"]) == ("failed", "file", "person")
+    assert (report["status"], report["error"]["stage"], report["error"]["blame"]) == ("failed", "file", "user")
 
 
 def test_without_a_terminal_the_app_says_so_and_prints_the_report(check: Check, capsys: pytest.CaptureFixture[str]):
@@ -141,7 +141,7 @@ def test_the_app_refuses_a_file_that_is_not_there_before_it_takes_the_screen(
     check: Check, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     del check
-    monkeypatch.setattr("tcexplore.cli.terminal.why_no_screen", lambda: None)
+    monkeypatch.setattr("tcexplore.cli.tty.why_no_screen", lambda: None)
     for target in ("gone.py", ".", "model.py:1"):
         assert main([target]) == 2
         assert capsys.readouterr().err.startswith("tcexplore: ")
@@ -150,7 +150,7 @@ def test_the_app_refuses_a_file_that_is_not_there_before_it_takes_the_screen(
 def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: pytest.MonkeyPatch):
     del check
     asked = []
-    monkeypatch.setattr("tcexplore.cli.terminal.why_no_screen", lambda: None)
-    monkeypatch.setattr("tcexplore.ui.run.run_app", lambda *arguments: asked.append(arguments) or 0)
+    monkeypatch.setattr("tcexplore.cli.tty.why_no_screen", lambda: None)
+    monkeypatch.setattr("tcexplore.ui.run_app.run_app", lambda *arguments: asked.append(arguments) or 0)
     assert main(["model.py:Net", "--train", "--", "-v"]) == 0
     assert asked == [("model.py", ev.Config(train=True), ("-v",), "Net")]

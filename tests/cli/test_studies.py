@@ -15,7 +15,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli import main
-from tests.study.playing import Playback, failed, timed
+from tests.studies.playing import Playback, failed, timed
 
 Story = Callable[[ev.Job], Sequence[ev.Event]]
 Study = Callable[..., int]

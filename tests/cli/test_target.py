@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.cli.target import BadFileError, read, split
+from tcexplore.cli.file_argument import BadFileError, read, split
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_content_that_cannot_be_run(tmp_path: Path, content: bytes, words: str):
     with pytest.raises(BadFileError) as refused:
         read(str(file))
     assert words in str(refused.value)
-    assert refused.value.failure.blame == "person"
+    assert refused.value.failure.blame == "user"
 
 
 def test_no_file_a_directory_a_device_and_a_forbidden_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.cli.progress import Line, Log, progress
-from tcexplore.cli.terminal import why_no_screen
+from tcexplore.cli.progress_line import Line, Log, progress
+from tcexplore.cli.tty import why_no_screen
 from tcexplore.session.snapshot import ended
 from tests import fakes
 
@@ -106,7 +106,7 @@ async def test_a_log_is_told_what_takes_long_and_nothing_of_what_is_quick():
 
 
 async def test_a_log_hears_of_many_quick_things_after_a_while(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tcexplore.cli.progress.AGAIN_S", 0.0)
+    monkeypatch.setattr("tcexplore.cli.progress_line.AGAIN_S", 0.0)
     stream = Noticed()
     with Log(stream, patience=1e9) as line:
         line.write("one of many")

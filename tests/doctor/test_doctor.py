@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from tcexplore.cli.run_once import Outcome
-from tcexplore.doctor import machine, probe, show, trial
+from tcexplore.doctor import findings_text as show
+from tcexplore.doctor import machine_checks as machine
+from tcexplore.doctor import probe
+from tcexplore.doctor import trial_compile as trial
 from tcexplore.doctor.finding import Finding, Section
 from tests import fakes
 
@@ -112,7 +115,7 @@ def test_on_this_machine():
 def test_what_the_probe_prints_is_json_whatever_torch_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "torch.py").write_text("print('hello from an import')\nraise RuntimeError('broken build')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    command = [sys.executable, "-P", "-m", "tcexplore.worker.doctor"]
+    command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     answers = json.loads(done.stdout)
     assert answers["torch"] == {"error": "RuntimeError", "message": "broken build"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tcexplore.ui.lines.document import Document, Row
+from tcexplore.documents.document import Document, Row
 
 FOLDER = Path(__file__).parent / "goldens"
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tcexplore.ui.documents.breaks import breaks
-from tcexplore.ui.documents.code.pane import code
-from tcexplore.ui.documents.graph.pane import graph
-from tcexplore.ui.documents.graph.readable import graph_code
-from tcexplore.ui.documents.guards.pane import guards
-from tcexplore.ui.documents.output import output
-from tcexplore.ui.documents.source.pane import source
-from tcexplore.ui.documents.timing.pane import timing
-from tcexplore.ui.lines.document import Builder
+from tcexplore.documents.breaks_view import breaks
+from tcexplore.documents.code.kernels_view import code
+from tcexplore.documents.document import Builder
+from tcexplore.documents.graph.graph_view import graph
+from tcexplore.documents.graph.readable_view import graph_code
+from tcexplore.documents.guards.guards_view import guards
+from tcexplore.documents.output_view import output
+from tcexplore.documents.source.source_view import source
+from tcexplore.documents.timing.timing_view import timing
 
 BUILDERS: dict[str, Builder] = {
     "source": source,

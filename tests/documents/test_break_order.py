@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tcexplore.documents.graph.break_order import between
 from tcexplore.events import GraphBreak, GraphCaptured, Location
-from tcexplore.ui.documents.graph.break_order import between
 
 FILE = "/home/ada/model.py"
 

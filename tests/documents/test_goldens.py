@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.documents.document import Document
+from tcexplore.documents.strip.history_strip import history
+from tcexplore.documents.strip.title_line import title
+from tcexplore.documents.strip.verdict_line import verdict
 from tcexplore.events import Standby
-from tcexplore.ui.documents.strip.history import history
-from tcexplore.ui.documents.strip.title import title
-from tcexplore.ui.documents.strip.verdict import verdict
-from tcexplore.ui.lines.document import Document
 from tests import fakes
 from tests.documents import golden
 from tests.documents.panes import BUILDERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcexplore.ui.documents.graph.gutter import Drawn, draw
+from tcexplore.documents.graph.graph_gutter import Drawn, draw
 from tests import fakes
 
 

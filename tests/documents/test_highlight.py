@@ -8,7 +8,7 @@ import pytest
 from pygments.lexers import PythonLexer
 
 import tcexplore
-from tcexplore.ui.documents.highlight import _style, highlighted
+from tcexplore.documents.highlight import _style, highlighted
 from tests import fakes
 
 FILES = sorted(Path(tcexplore.__file__).parent.rglob("*.py"))[::4]

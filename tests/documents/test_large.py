@@ -8,10 +8,10 @@ from time import thread_time
 
 import pytest
 
+from tcexplore.documents.document import Document
 from tcexplore.session import Snapshot
-from tcexplore.session.diff import diff
 from tcexplore.session.links import closure, node_link
-from tcexplore.ui.lines.document import Document
+from tcexplore.session.run_diff import diff
 from tests import fakes
 from tests.documents.panes import BUILDERS
 from tests.documents.views import VIEWS

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.documents.guards.guard_diff import guards_of_two
-from tcexplore.ui.documents.guards.lineage import lineage_view
-from tcexplore.ui.documents.guards.symbols import symbols
-from tcexplore.ui.documents.guards.would import would
-from tcexplore.ui.lines.document import Builder
-from tcexplore.ui.terminal.palette import NAMES
+from tcexplore.documents.document import Builder
+from tcexplore.documents.guards.cache_entries_view import lineage_view
+from tcexplore.documents.guards.guard_diff_view import guards_of_two
+from tcexplore.documents.guards.recompile_check_view import would
+from tcexplore.documents.guards.symbols_view import symbols
+from tcexplore.ui.terminal.style_palette import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.test_views import opened, rows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tcexplore.documents.document import Document, Row
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure
-from tcexplore.ui.lines.document import Document, Row
 from tests import fakes
 from tests.documents.panes import BUILDERS
 from tests.snapshots.mlp_source import at, line

@@ -6,17 +6,17 @@ import io
 
 import pytest
 
-from tcexplore.report.json import report
+from tcexplore.documents.call_profile_text import function
+from tcexplore.documents.code.autotuning_view import tuning
+from tcexplore.documents.code.kernels_view import code
+from tcexplore.documents.code.roofline_view import roofline
+from tcexplore.documents.device_text import launch_bound, rate
+from tcexplore.documents.document import Builder, Row
+from tcexplore.documents.timing.timing_view import timing
+from tcexplore.report.json_report import report
 from tcexplore.report.text.page import print_report
-from tcexplore.session.achieved import achieved
-from tcexplore.session.machine import machine
-from tcexplore.ui.documents.code.pane import code
-from tcexplore.ui.documents.code.roofline import roofline
-from tcexplore.ui.documents.code.tuning import tuning
-from tcexplore.ui.documents.timing.pane import timing
-from tcexplore.ui.lines.document import Builder, Row
-from tcexplore.words.call_profile import function
-from tcexplore.words.device import launch_bound, rate
+from tcexplore.session.achieved_rates import achieved
+from tcexplore.session.kernel_facts import machine
 from tests import fakes
 from tests.documents import golden
 from tests.snapshots import gpu, measured

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
+from tcexplore.documents.fitted_row import fitted, piece
+from tcexplore.documents.labels import labels, op_name
+from tcexplore.documents.node_text import stride, tensor
+from tcexplore.documents.strip.history_strip import history
+from tcexplore.documents.timing.distribution_plot import axis, bars, beyond
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
-from tcexplore.ui.documents.fitted import fitted, piece
-from tcexplore.ui.documents.labels import labels, op_name
-from tcexplore.ui.documents.strip.history import history
-from tcexplore.ui.documents.tensors import stride, tensor
-from tcexplore.ui.documents.timing.plot import axis, bars, beyond
 from tests import fakes
 
 
-def test_a_kernel_has_one_number_and_colour_everywhere():
+def test_a_kernel_has_one_number_and_color_everywhere():
     run = fakes.complete()
     known = labels(run)
     assert [known.kernel[kernel_link(kernel)].text for kernel in run.kernels] == ["✕1", "▐1▌", "✕2", "▐2▌"]
@@ -28,7 +28,7 @@ def test_labels_name_what_the_person_wrote():
     run = fakes.complete()
     fused = labels(run).fused(run.kernels[1])
     assert [label.text for label in fused] == ["layer_norm", "gelu", "mul", "mean"]
-    assert len({label.colour for label in fused}) == 4
+    assert len({label.color for label in fused}) == 4
 
 
 def test_labels_fall_back_to_aten_ops():

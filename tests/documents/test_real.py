@@ -7,19 +7,19 @@ from unittest import mock
 
 import pytest
 
+from tcexplore.documents.diff.diff_view import diff
+from tcexplore.documents.document import Document
 from tcexplore.events import Config
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fusions
-from tcexplore.session.heat import heat
-from tcexplore.session.stages import node_phases
-from tcexplore.ui.documents.diff.whole import diff
-from tcexplore.ui.lines.document import Document
+from tcexplore.session.fused_kernels import Fusions
+from tcexplore.session.graph_stages import node_phases
+from tcexplore.session.line_traffic import heat
 from tests.documents.views import VIEWS
 
 
 def snapshot() -> Snapshot:
-    from tcexplore.capture.dynamo import graphs
-    from tcexplore.capture.inductor import passes
+    from tcexplore.capture.dynamo import dynamo_graphs as graphs
+    from tcexplore.capture.inductor import pass_diffs as passes
     from tests.capture import compiling, constants
 
     model, inputs = constants.make()

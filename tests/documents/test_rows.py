@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tcexplore.ui.terminal.palette import NAMES
+from tcexplore.ui.terminal.style_palette import NAMES
 from tests import fakes
 from tests.documents.panes import BUILDERS
 
@@ -36,6 +36,6 @@ def test_prose_fits_the_pane(pane: str):
 
 
 def test_documents_need_neither_textual_nor_torch():
-    code = "import sys, tests.documents.panes; print([m for m in ('textual', 'torch', 'rich') if m in sys.modules])"
+    code = "import sys, tests.documents.panes; print([m for m in ('textual', 'torch', 'rich.console') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

@@ -6,15 +6,15 @@ import math
 
 import pytest
 
+from tcexplore.documents.code.kernels_view import code
+from tcexplore.documents.code.resources_view import resources
+from tcexplore.documents.code.roofline_plot import HIGHEST, LOWEST, PlotMark, Roof, draw
+from tcexplore.documents.code.roofline_view import roofline
+from tcexplore.documents.code.stages_view import hiding, stages
+from tcexplore.documents.code.target_notes import ASSUMED
+from tcexplore.documents.document import Builder, Row
 from tcexplore.session.links import closure, kernel_link, line_link, statement_link
-from tcexplore.ui.documents.code.device import ASSUMED
-from tcexplore.ui.documents.code.pane import code
-from tcexplore.ui.documents.code.resources import resources
-from tcexplore.ui.documents.code.roof import HIGHEST, LOWEST, Mark, Roof, draw
-from tcexplore.ui.documents.code.roofline import roofline
-from tcexplore.ui.documents.code.stages import hiding, stages
-from tcexplore.ui.lines.document import Builder, Row
-from tcexplore.ui.terminal.palette import NAMES
+from tcexplore.ui.terminal.style_palette import NAMES
 from tests.documents import golden
 from tests.snapshots import gpu
 
@@ -76,7 +76,7 @@ def test_assumptions_are_folded_at_first():
 
 def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
     roof = Roof(memory=1e12, compute=1e13)
-    mark = Mark(intensity=10.0, sign="1", style="")
+    mark = PlotMark(intensity=10.0, sign="1", style="")
     drawn = ["".join(sign for sign, _ in row) for row in draw(roof, [mark], 61, 7)]
     assert len(drawn) == 7
     assert drawn[0].rstrip().endswith("─")

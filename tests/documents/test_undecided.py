@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.documents.strip.history_strip import history
+from tcexplore.documents.strip.verdict_line import verdict
+from tcexplore.documents.timing.timing_view import timing
 from tcexplore.report.text.verdict import verdict as reported
 from tcexplore.session import Session, Snapshot
-from tcexplore.ui.documents.strip.history import history
-from tcexplore.ui.documents.strip.verdict import verdict
-from tcexplore.ui.documents.timing.pane import timing
 from tests import fakes
 
 

@@ -1,4 +1,4 @@
-"""Text of the person's and of torch stands on the screen as it is: brackets are no markup, nothing is lost."""
+"""Text of the user's and of torch stands on the screen as it is: brackets are no markup, nothing is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nasty() -> Snapshot:
         timing_skipped=NASTY,
         timing=None,
         output=(Output(stream="stdout", text=NASTY + "\n"),),
-        failed=Failed(stage="eager", blame="person", type="E", message=NASTY, traceback=NASTY),
+        failed=Failed(stage="eager", blame="user", type="E", message=NASTY, traceback=NASTY),
     )
 
 

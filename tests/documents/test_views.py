@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.documents.code.fusion_reasons_view import why_not
+from tcexplore.documents.diff.diff_view import diff
+from tcexplore.documents.document import Builder, Row
 from tcexplore.events import FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link
-from tcexplore.ui.documents.code.why_not import why_not
-from tcexplore.ui.documents.diff.whole import diff
-from tcexplore.ui.lines.document import Builder, Row
-from tcexplore.ui.terminal.palette import NAMES
+from tcexplore.ui.terminal.style_palette import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.views import VIEWS, compared, same

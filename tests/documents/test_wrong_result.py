@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
+from tcexplore.documents.strip.history_strip import history
+from tcexplore.documents.strip.verdict_line import verdict
+from tcexplore.documents.timing.timing_view import timing
 from tcexplore.report.text.verdict import verdict as reported
-from tcexplore.session import Session, summarise
-from tcexplore.ui.documents.strip.history import history
-from tcexplore.ui.documents.strip.verdict import verdict
-from tcexplore.ui.documents.timing.pane import timing
+from tcexplore.session import Session, summarize
 from tests import fakes
 
 RIGHT = fakes.complete(1)
@@ -16,7 +16,7 @@ WRONG = RIGHT.apply(ev.Accuracy(run=1, verdict="wrong"))
 
 def test_a_wrong_result_stands_before_the_speed_and_in_the_place_of_it() -> None:
     session = Session(runs=(WRONG,))
-    speed = f"{summarise(WRONG).speedup:.2f}×"
+    speed = f"{summarize(WRONG).speedup:.2f}×"
     line = verdict(session).text
     assert line.index("WRONG RESULT") < line.index(speed)
     strip = history(session, 160).text

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from tcexplore.documents.code.fusion_view import fusion
+from tcexplore.documents.diff.diff_view import diff
+from tcexplore.documents.document import Builder, Document
+from tcexplore.documents.graph.aot_view import aot
+from tcexplore.documents.graph.decomposition_view import decomposition
+from tcexplore.documents.graph.passes_view import passes
 from tcexplore.session import Snapshot
-from tcexplore.ui.documents.code.fusion import fusion
-from tcexplore.ui.documents.diff.whole import diff
-from tcexplore.ui.documents.graph.aot import aot
-from tcexplore.ui.documents.graph.decomposition import decomposition
-from tcexplore.ui.documents.graph.passes import passes
-from tcexplore.ui.lines.document import Builder, Document
 from tests import fakes
 from tests.snapshots import gate
 

@@ -60,7 +60,7 @@ def test_a_field_that_is_missing_is_its_default_or_an_error(record: type) -> Non
     "data",
     [b"", b"[]", b"{}", b"\xff", b'{"$": "Job"}', b'{"$": "Output", "stream": 1, "text": ""}',
      b'{"$": "Output", "stream": "a", "text": null}', b'{"$": "ModulesImported", "files": "abc"}',
-     b'{"$": "Finished", "run": true}', b'{"$": "OpsOutside", "regions": 1, "ops": [["a", 1]]}'],
+     b'{"$": "Finished", "run": true}', b'{"$": "EagerOps", "regions": 1, "ops": [["a", 1]]}'],
 )  # fmt: skip
 def test_what_is_no_event_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):

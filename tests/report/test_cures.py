@@ -7,23 +7,23 @@ from io import StringIO
 
 from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
-from tcexplore.cures.proof import Proof
-from tcexplore.cures.propose import proposals
-from tcexplore.cures.treated import Treated
-from tcexplore.report.json_cures import cures
+from tcexplore.fixes.attempted_fixes import AttemptedFixes
+from tcexplore.fixes.proposals import proposals
+from tcexplore.fixes.verification import Proof
 from tcexplore.report.text.cures import print_cures
-from tests.cures.test_proof import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, proof, run
-from tests.study.playing import MACHINE
+from tcexplore.studies.fixes.fixes_json import cures
+from tests.fixes.test_proof import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, proof, run
+from tests.studies.playing import MACHINE
 
 TIMED = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
 
 
-def treated() -> list[Treated]:
+def treated() -> list[AttemptedFixes]:
     still = Proof(proposals(FILE, TEXT, 5, ITEM)[0], BEFORE.breaks[1], BEFORE, run(GRAPH, broken(5, ITEM), SAME))
     return [
-        Treated(1, BEFORE.breaks[0], (proof(broken(6, ITEM), SAME, TIMED),)),
-        Treated(2, BEFORE.breaks[1], (still,)),
-        Treated(3, broken(9, "no such kind")),
+        AttemptedFixes(1, BEFORE.breaks[0], (proof(broken(6, ITEM), SAME, TIMED),)),
+        AttemptedFixes(2, BEFORE.breaks[1], (still,)),
+        AttemptedFixes(3, broken(9, "no such kind")),
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.report.json import report
+from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot
 from tests import fakes
 from tests.snapshots import gate
@@ -53,7 +53,7 @@ def everything() -> Snapshot:
         FUSION,
         SCHEDULE,
         *fakes.recompiled(9).recompiles,
-        ev.CacheUsed(run=9, graph="0/0", cache="fx", outcome="bypass"),
+        ev.CacheLookup(run=9, graph="0/0", cache="fx", outcome="bypass"),
     )
     for event in events:
         timed = timed.apply(event)
@@ -78,7 +78,7 @@ def test_it_is_json_with_the_same_keys_for_every_run():
 
 def test_two_kernels_that_follow_each_other_say_why_they_are_two():
     run = gate.run()
-    found = report(run, MACHINE)["neighbours"]
+    found = report(run, MACHINE)["neighbors"]
     assert [(pair["phase"], pair["a"], pair["b"]) for pair in found] == [
         ("backward", run.kernels[1].name, run.kernels[2].name)
     ]
@@ -139,7 +139,7 @@ def test_a_training_run_carries_its_stages():
 
 def test_an_error_says_where_and_whose():
     error = report(fakes.failed(), MACHINE)["error"]
-    assert error["blame"] == "person"
+    assert error["blame"] == "user"
     assert error["line"] == fakes.failed().failed.location.line
     assert "shapes" in error["message"]
 

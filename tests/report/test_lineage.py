@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from tcexplore.report.json import report
+from tcexplore.report.json_report import report
 from tcexplore.report.text import print_report
 from tests.snapshots import storm
 
@@ -16,7 +16,7 @@ def test_as_json():
     assert [entry["graph"] for entry in first["entries"]] == ["0/0", "0/1", "0/2", "0/3"]
     assert (first["limit_hit"], first["refused"][0]["call"], rest["at_the_limit"]) == ("recompile_limit", 5, "error")
     assert (first["entries"][1]["compile_s"], first["entries"][0]["of"]) == (1.25, None)
-    special = found["symbols"][2]["symbols"][0]["specialised"][0]
+    special = found["symbols"][2]["symbols"][0]["specialized"][0]
     assert (special["value"], special["guard"], special["line"]) == ("6", "s17 == 6", 5)
     assert found["symbols"][2]["zero_one"] == [{"source": "x", "what": "size", "dim": 0, "value": "1"}]
     assert {"cure": "tensor", "source": "lr", "dim": None, "values": ["0.1", "0.2"], "blocked_by": None} in found[
@@ -34,6 +34,6 @@ def test_as_text():
     text = stream.getvalue()
     assert "since call 5 this frame runs eagerly" in text
     assert "0/2  call 3  1.50 s  0/1: lr 0.1 → 0.2 " in text
-    assert "specialised to 6 by s17 == 6" in text
+    assert "specialized to 6 by s17 == 6" in text
     assert "would be used again" in text
     assert "It would be compiled as dynamic in x.size(0), lr" in text

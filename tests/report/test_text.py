@@ -1,4 +1,4 @@
-"""The report to read: 80 columns, the verdict first, nothing of the person's taken for markup."""
+"""The report to read: 80 columns, the verdict first, nothing of the user's taken for markup."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_nothing_is_cut_off_on_a_narrow_screen(width: int):
             assert "".join(guard.summary.split()) in said
 
 
-def test_in_a_pipe_there_is_no_colour():
+def test_in_a_pipe_there_is_no_color():
     assert "\x1b" not in text(fakes.complete())
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tcexplore.documents.regions_text import hint
 from tcexplore.session import Snapshot
-from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, Lane, timeline
-from tcexplore.words.regions import hint
+from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionLane, timeline
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -102,7 +102,7 @@ def test_branching_compiles_each_branch_once(explorer: Explorer):
     assert any("s" in "".join(node.shape or ()) for node in dynamic.graphs[1].nodes)
 
 
-def test_conv_bn_fuses_normalisation_and_relu(explorer: Explorer):
+def test_conv_bn_fuses_normalization_and_relu(explorer: Explorer):
     inference = explorer.explore("conv_bn.py")
     assert whole(inference)
     assert len(extern(inference)) == 2
@@ -149,7 +149,7 @@ def test_a_function_compiles_as_a_module_does(explorer: Explorer):
 
 
 def test_a_tensor_for_the_learning_rate_spares_the_optimizers_step_a_recompile(explorer: Explorer):
-    def lanes(*edits: tuple[str, str]) -> dict[str, Lane]:
+    def lanes(*edits: tuple[str, str]) -> dict[str, RegionLane]:
         return {lane.region.name: lane for lane in timeline(explorer.explore("training_loop.py", *edits)).lanes}
 
     few = ("steps = 12", "steps = 6")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
+from tcexplore.documents.break_costs_text import cost, short, together, why
 from tcexplore.session import Snapshot
-from tcexplore.session.break_costs import ranked
-from tcexplore.words.break_costs import cost, short, together, why
+from tcexplore.session.ranked_breaks import ranked
 
 FILE = "/home/me/model.py"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
+from tcexplore.documents.calls_text import calls
 from tcexplore.session import Snapshot
 from tcexplore.session.call_strip import strip
-from tcexplore.words.calls import calls
-from tests.study.playing import timed
+from tests.studies.playing import timed
 
 AGAIN = ev.Recompiled(graph="0/1", of="0/0", failed_guard="x.size(0) == 64", reason="", old="64", new="32")
 OLDER = ev.Recompiled(graph="0/2", of="0/0", failed_guard="older", reason="")

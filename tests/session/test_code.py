@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore import events as ev
 from tcexplore.session.code import NATIVE
-from tcexplore.session.machine import machine
+from tcexplore.session.kernel_facts import machine
 from tcexplore.session.snapshot import Snapshot, begun
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.documents.compile_time_text import beside, headline, lines
 from tcexplore.events import CallMade, PhaseTimed
-from tcexplore.session.compile_time import Span, compile_time, files_compiled, shortened, tree
-from tcexplore.words.compile_time import beside, headline, lines
+from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shortened, tree
 from tests import fakes
 
 
@@ -36,10 +36,16 @@ def test_files_are_told_apart():
 
 
 def test_what_is_too_short_goes_and_chains_are_one():
-    whole = Span("a", 1.0, inside=(Span("b", 0.99, inside=(Span("c", 0.5), Span("d", 0.4))), Span("e", 0.001)))
+    whole = CompileSpan(
+        "a",
+        1.0,
+        inside=(CompileSpan("b", 0.99, inside=(CompileSpan("c", 0.5), CompileSpan("d", 0.4))), CompileSpan("e", 0.001)),
+    )
     short = shortened(whole, 1.0)
     assert (short.name, [span.name for span in short.inside]) == ("a › b", ["c", "d"])
-    chain = Span("a", 1.0, inside=(Span("b", 1.0, inside=(Span("c", 1.0, inside=(Span("d", 1.0),)),)),))
+    chain = CompileSpan(
+        "a", 1.0, inside=(CompileSpan("b", 1.0, inside=(CompileSpan("c", 1.0, inside=(CompileSpan("d", 1.0),)),)),)
+    )
     assert shortened(chain, 1.0).name == "a › … › d"
 
 

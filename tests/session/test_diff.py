@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.events import Location
-from tcexplore.session.diff import aligned, diff
+from tcexplore.session.run_diff import aligned, diff
 from tcexplore.session.snapshot import Snapshot
 
 BODY = """extern "C" void NAME(const float* in, float* out)  // COMMENT

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
-from tcexplore.session.fusion import Fusions, why_not
+from tcexplore.session.fused_kernels import Fusions, why_not
 
 
 def kernel(name: str, *nodes: str, **more: object) -> Kernel:
@@ -38,7 +38,7 @@ def test_nodes_that_only_share_a_function_are_not_fused():
     found = Fusions(RUN).fused(FIRST)
     assert found.groups == (("op0", "op1", "op2"), ("op7",))
     assert [step.b for step in found.steps] == ["op2", "op1_op2"]
-    assert found.kinds == ("outer loop", "normalisation")
+    assert found.kinds == ("outer loop", "normalization")
     assert Fusions(RUN).fused(SECOND).kinds == (), "two nodes in one function that no decision joined"
     assert Fusions(RUN).fused(SECOND).groups == (("op4",), ("op5",))
 
@@ -67,9 +67,9 @@ def test_what_the_scheduler_never_sees_is_told_apart():
 
 
 def test_neighbours_are_generated_kernels_of_one_graph():
-    assert [(found.a.name, found.b.name) for found in Fusions(RUN).neighbours()] == [("k0", "k1")]
+    assert [(found.a.name, found.b.name) for found in Fusions(RUN).neighbors()] == [("k0", "k1")]
     apart = replace(RUN, kernels=(FIRST, replace(SECOND, graph="1/0")))
-    assert Fusions(apart).neighbours() == ()
+    assert Fusions(apart).neighbors() == ()
 
 
 def test_more_ops_than_scheduler_nodes_were_inlined():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Kernel, KernelCall, Location
-from tcexplore.session.heat import heat
+from tcexplore.session.line_traffic import heat
 from tests import fakes
 from tests.snapshots.mlp_source import FILE, line
 

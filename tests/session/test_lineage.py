@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
+from tcexplore.documents.recompile_fixes_text import said
+from tcexplore.documents.recompiles_text import at_the_limit
+from tcexplore.session.cache_entries import lineage
 from tcexplore.session.guard_diff import guard_diff, guards_of
-from tcexplore.session.lineage import lineage
-from tcexplore.session.shape_cures import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures
-from tcexplore.session.summary import summarise
-from tcexplore.words.recompiles import at_the_limit
-from tcexplore.words.shape_cures import said
+from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures
+from tcexplore.session.run_summary import summarize
 from tests.snapshots import storm
 
 
@@ -34,7 +34,7 @@ def test_what_happens_at_the_limit_is_said_before_and_after():
 
 
 def test_a_refused_compile_is_no_recompile():
-    assert summarise(storm.run()).recompiles == 4
+    assert summarize(storm.run()).recompiles == 4
 
 
 def test_what_two_entries_guard_differently():
@@ -61,7 +61,7 @@ def test_cures_are_offered_where_they_apply_only():
 def test_frames_of_compiled_autograd_are_told_apart_and_its_inputs_are_not_the_persons_to_pad():
     entered = [ev.FrameEntered(graph=graph) for graph in ("0/0", "!0/10/0", "!1/10/1", "10/2")]
     source = ev.SymbolSource(name="sizes[0]", what="size", dim=0)
-    fixed = ev.Symbol(name="s0", sources=(source,), specialised=(ev.Specialised(value="3", reason=""),))
+    fixed = ev.Symbol(name="s0", sources=(source,), specialized=(ev.Specialized(value="3", reason=""),))
     snapshot = storm.run()
     snapshot = replace(snapshot, recompiles=(), frames=tuple(entered), guards=tuple(
         ev.GuardsInstalled(graph=found.graph, guards=()) for found in entered),
@@ -73,7 +73,7 @@ def test_frames_of_compiled_autograd_are_told_apart_and_its_inputs_are_not_the_p
     assert shape_cures(snapshot) == ()
 
 
-def test_a_size_that_the_code_specialises_is_not_offered_as_dynamic():
+def test_a_size_that_the_code_specializes_is_not_offered_as_dynamic():
     cures = [cure for cure in shape_cures(storm.run()) if cure.what == "y"]
     assert [(cure.name, cure.blocked.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]
 

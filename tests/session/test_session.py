@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.events import Location
-from tcexplore.session import Session, changes, summarise
+from tcexplore.session import Session, changes, summarize
 
 
 def graph(run: int, name: str = "0/0", ops: int = 3) -> ev.GraphCaptured:
@@ -43,7 +43,7 @@ def test_a_pane_keeps_the_last_run_that_knew_its_fact_until_the_new_one_does() -
 
 
 def test_a_failed_run_leaves_the_last_good_result_in_view() -> None:
-    failure = ev.Failed(run=2, stage="importing", blame="person", type="SyntaxError", message="")
+    failure = ev.Failed(run=2, stage="importing", blame="user", type="SyntaxError", message="")
     session = began(1).apply(graph(1)).apply(ev.Finished(run=1)).begin(ev.Job(run=2, file="/m.py", source=""))
     session = session.apply(failure).apply(ev.Finished(run=2))
     kept = session.view(lambda s: bool(s.graphs))
@@ -99,13 +99,13 @@ def test_changes_name_what_differs_and_nothing_else() -> None:
     first, second = session.runs
     first = first.apply(graph(1)).apply(graph(1, "1/0")).apply(timed(1, 1.08))
     second = second.apply(graph(2)).apply(timed(2, 1.62))
-    assert changes(summarise(first), summarise(second)) == ("graphs 2→1", "1.08×→1.62×")
-    assert changes(summarise(first), replace(summarise(first), run=9)) == ()
+    assert changes(summarize(first), summarize(second)) == ("graphs 2→1", "1.08×→1.62×")
+    assert changes(summarize(first), replace(summarize(first), run=9)) == ()
 
 
 def test_a_run_that_the_next_one_ended_is_superseded_unless_all_but_timing_was_known() -> None:
     session = began(1).apply(ev.PhaseStarted(run=1, phase="dynamo", at=0.1)).begin(ev.Job(run=2, file="/m", source=""))
     session = session.apply(ev.PhaseStarted(run=2, phase="timing", at=0.1)).begin(ev.Job(run=3, file="/m", source=""))
-    session = session.apply(ev.Failed(run=3, stage="file", blame="person", type="E", message="m"))
+    session = session.apply(ev.Failed(run=3, stage="file", blame="user", type="E", message="m"))
     session = session.begin(ev.Job(run=4, file="/m", source=""))
     assert [run.status for run in session.runs] == ["superseded", "ok", "failed", "running"]

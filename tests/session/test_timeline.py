@@ -6,28 +6,28 @@ from dataclasses import replace
 from io import StringIO
 
 from tcexplore import events as ev
+from tcexplore.documents.regions_text import hint
+from tcexplore.documents.timing.region_strip import strip
+from tcexplore.documents.timing.timeline_view import FEW, time_line
 from tcexplore.report.json_regions import script
 from tcexplore.report.text import print_report
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
-from tcexplore.ui.documents.timing.lane_strip import strip
-from tcexplore.ui.documents.timing.timeline import FEW, time_line
-from tcexplore.words.regions import hint
 
 FILE = "/tmp/script.py"
 
 
-def seen(region: int, calls: int, **more: object) -> ev.RegionSeen:
-    return replace(ev.RegionSeen(run=1, region=region, calls=calls, warm=calls - 2, seconds=3.0), **more)
+def seen(region: int, calls: int, **more: object) -> ev.RegionCalls:
+    return replace(ev.RegionCalls(run=1, region=region, calls=calls, warm=calls - 2, seconds=3.0), **more)
 
 
 def followed(*extra: ev.Event) -> Snapshot:
     """Two regions, one of which compiles at calls 1 and 3, with a backward of its own in between."""
     events = (
         ev.EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()),
-        ev.RegionMade(region=0, name="Net", kind="module", location=ev.Location(FILE, 7)),
-        ev.RegionMade(region=1, name="SGD.step", kind="optimizer"),
+        ev.RegionCreated(region=0, name="Net", kind="module", location=ev.Location(FILE, 7)),
+        ev.RegionCreated(region=1, name="SGD.step", kind="optimizer"),
         ev.GraphOfRegion(region=0, graph="0/0"),
         ev.RegionCompiled(region=0, call=1, at=0.0, seconds=1.0, graphs=("0/0",)),
         ev.PhaseTimed(name="entire_backward_compile", seconds=0.5, graph="0/0", depth=0, at=1.0),
@@ -130,7 +130,7 @@ def test_a_file_that_is_no_script_has_none():
 
 def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
     def backward(number: int) -> tuple[ev.Event, ...]:
-        made = ev.RegionMade(region=2 + number, name=f"backward {number}", kind="compiled autograd")
+        made = ev.RegionCreated(region=2 + number, name=f"backward {number}", kind="compiled autograd")
         at, graph = 5.0 + number, f"!{number}/{2 + number}/0"
         return made, ev.RegionCompiled(region=2 + number, call=1, at=at, seconds=0.5, graphs=(graph,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcexplore.session.trail import DEEPEST, Position, Trail
+from tcexplore.session.jumplist import DEEPEST, Position, Trail
 
 PANES = ("source", "graph", "code")
 

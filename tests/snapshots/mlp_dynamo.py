@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcexplore.events import FrameSkipped, GraphBreak, Guard, GuardsInstalled, Location, OpsOutside, Recompiled
+from tcexplore.events import EagerOps, FrameSkipped, GraphBreak, Guard, GuardsInstalled, Location, Recompiled
 from tests.snapshots.mlp_source import FILE, at
 
 BREAK = GraphBreak(
@@ -31,7 +31,7 @@ BREAK = GraphBreak(
     count=2,
 )
 
-OUTSIDE = OpsOutside(
+OUTSIDE = EagerOps(
     ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), regions=2
 )
 
@@ -39,7 +39,7 @@ SKIPPED = FrameSkipped(frame=at("super().__init__", "__init__"), reason="no tens
 
 
 def guards(graph: str = "0/0", batch: str = "64") -> GuardsInstalled:
-    """Guards that a person would look at, and the many that nobody edits."""
+    """Guards that a user would look at, and the many that nobody edits."""
     fc1, norm = at("self.fc1(x)"), at("F.gelu")
     size = f"[{'None' if batch.startswith('s') else batch}, 512]"
     x = Guard(

@@ -18,7 +18,7 @@ from torch import nn
 
 
 class MLP(nn.Module):
-    """Widen, normalise,
+    """Widen, normalize,
     activate, narrow."""
 
     def __init__(self) -> None:
@@ -53,5 +53,5 @@ def at(text: str, function: str = "forward") -> Location:
 
 
 def without_break() -> str:
-    """The file after the person took the print out."""
+    """The file after the user took the print out."""
     return SOURCE.replace('        print("mean", h.mean())\n', "")

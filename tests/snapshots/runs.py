@@ -65,7 +65,7 @@ def _compiled(*, lines: bool = True, triton: bool = False) -> tuple[Event, ...]:
 
 
 def two_files(run: int = 3) -> Snapshot:
-    """Two of the nodes, and a guard, come from another module of the person's; one tensor is not contiguous."""
+    """Two of the nodes, and a guard, come from another module of the user's; one tensor is not contiguous."""
     layers = f"{FOLDER}/samples/layers.py"
     graph = mlp_graphs.first_graph()
     moved = {"layer_norm": Location(layers, 12, "forward"), "h_1": Location(layers, 14, "forward")}
@@ -100,9 +100,9 @@ def running(run: int = 8) -> Snapshot:
 
 
 def failed(run: int = 4) -> Snapshot:
-    """The person's own code raised."""
+    """The user's own code raised."""
     error = Failed(
-        stage="eager", blame="person", type="RuntimeError", location=at("self.fc1(x)"),
+        stage="eager", blame="user", type="RuntimeError", location=at("self.fc1(x)"),
         message="mat1 and mat2 shapes cannot be multiplied (64x500 and 512x1024)",
         hint="the module takes 512 features: check `inputs` on line 30",
         traceback='Traceback (most recent call last):\n  File "samples/mlp.py", line 22, in forward\n'

@@ -74,12 +74,12 @@ def guards(graph: str, rows: str, lr: str, steps: int) -> ev.GuardsInstalled:
 
 def symbols(graph: str) -> ev.SymbolsFound:
     x, y = (ev.SymbolSource(name=name, what="size", dim=0) for name in "xy")
-    special = ev.Specialised(value="6", reason="s17 == 6", location=at(5), user_code="if x.shape[0] == 6:")
+    special = ev.Specialized(value="6", reason="s17 == 6", location=at(5), user_code="if x.shape[0] == 6:")
     shared = ev.Symbol(name="s77", hint="7", lower="2", upper="int_oo", sources=(x, y),
                        conditions=(ev.Condition(code="s77 > 3", location=at(6), user_code="h = h + y"),))  # fmt: skip
     number = ev.Symbol(name="zf41", hint="0.200000000000000", lower="-oo", upper="oo",
                        sources=(ev.SymbolSource(name="lr", what="value"),))  # fmt: skip
-    once = ev.Symbol(name="s17", hint="6", lower="6", upper="6", sources=(y,), specialised=(special,))
+    once = ev.Symbol(name="s17", hint="6", lower="6", upper="6", sources=(y,), specialized=(special,))
     data = ev.Symbol(name="u0", unbacked=True, lower="0", upper="9", location=at(6), user_code="h = h + y")
     zero_one = (ev.ZeroOne(source=x, value="1"),) if graph == "0/3" else ()
     found = {"0/1": (shared,), "0/2": (shared, number), "0/3": (once, data)}[graph]

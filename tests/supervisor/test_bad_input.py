@@ -37,7 +37,7 @@ IN_THE_FILE = {
 async def test_what_the_file_raises_is_the_persons_and_has_a_line(runs: Runs, case: str) -> None:
     source, kind, part, line = IN_THE_FILE[case]
     failed = await runs.failure(source)
-    assert (failed.blame, failed.type) == ("person", kind)
+    assert (failed.blame, failed.type) == ("user", kind)
     assert part in failed.message
     assert failed.location is not None
     assert (failed.location.file, failed.location.line) == (str(runs.file), line)
@@ -62,7 +62,7 @@ NO_ENTRY = {
 async def test_no_entry_says_what_was_looked_for(runs: Runs, case: str) -> None:
     source, part = NO_ENTRY[case]
     failed = await runs.failure(source)
-    assert (failed.stage, failed.blame) == ("file", "person")
+    assert (failed.stage, failed.blame) == ("file", "user")
     assert part in failed.message
     assert failed.hint
 
@@ -86,7 +86,7 @@ ARGUMENTS = {
 async def test_a_wrong_argument_is_named(runs: Runs, case: str) -> None:
     source, options, part = ARGUMENTS[case]
     failed = await runs.failure(source, **options)
-    assert (failed.stage, failed.blame) == ("arguments", "person")
+    assert (failed.stage, failed.blame) == ("arguments", "user")
     assert part in failed.message
 
 
@@ -103,7 +103,7 @@ ENDINGS = {
 async def test_a_process_that_ends_is_explained_and_costs_nothing_else(runs: Runs, case: str) -> None:
     source, kind, line = ENDINGS[case]
     failed = await runs.failure(source)
-    assert (failed.stage, failed.blame, failed.type) == ("worker", "person", kind)
+    assert (failed.stage, failed.blame, failed.type) == ("worker", "user", kind)
     assert line is None or failed.location is not None
     assert failed.location is None or failed.location.line == line
     assert isinstance((await runs.run(GOOD))[-1], Finished)
@@ -139,7 +139,7 @@ async def test_control_characters_and_markup_arrive_harmless_and_whole(runs: Run
 async def test_fullgraph_turns_a_break_into_the_persons_error(runs: Runs) -> None:
     source = "import torch\ndef f(x):\n    y = x + 1\n    torch._dynamo.graph_break()\n    return y\nmodel = f\n"
     failed = await runs.failure(source + "inputs = (torch.ones(2),)\n", fullgraph=True)
-    assert (failed.stage, failed.blame, failed.type) == ("dynamo", "person", "Unsupported")
+    assert (failed.stage, failed.blame, failed.type) == ("dynamo", "user", "Unsupported")
     assert failed.location == Location(str(runs.file), 4, "f")
     assert "TORCHDYNAMO_VERBOSE" not in failed.message
 
@@ -147,7 +147,7 @@ async def test_fullgraph_turns_a_break_into_the_persons_error(runs: Runs) -> Non
 async def test_the_persons_exception_stays_theirs_under_the_compiler(runs: Runs) -> None:
     source = "n = 0\ndef f(x):\n  global n\n  n += 1\n  if n > 1:\n    raise ValueError('second')\n  return x + 1\n"
     failed = await runs.failure("import torch\n" + source + "model, inputs = f, (torch.ones(2),)\n")
-    assert (failed.blame, failed.type, failed.message) == ("person", "ValueError", "second")
+    assert (failed.blame, failed.type, failed.message) == ("user", "ValueError", "second")
 
 
 async def test_a_backend_that_fails_is_the_compilers(runs: Runs) -> None:

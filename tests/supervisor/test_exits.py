@@ -25,7 +25,7 @@ Current thread 0x00007f0b64c75b80 (most recent call first):
 
 def test_a_crash_in_the_persons_code_is_theirs_with_the_line_of_the_thread_that_was_struck() -> None:
     failed = explain(-signal.SIGSEGV, JOB, CRASH)
-    assert (failed.run, failed.blame, failed.type) == (7, "person", "SIGSEGV")
+    assert (failed.run, failed.blame, failed.type) == (7, "user", "SIGSEGV")
     assert failed.location == Location("/home/me/model.py", 3, "bad")
     assert "segmentation fault" in failed.message
     assert "elsewhere" not in failed.traceback

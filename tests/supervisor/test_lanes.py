@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tcexplore.events import Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
-from tcexplore.session.cell import Cell
-from tcexplore.study.runs import Runs as StudyRuns
+from tcexplore.session.run_figures import Cell
+from tcexplore.studies.study_runs import Runs as StudyRuns
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until
 
 pytestmark = [

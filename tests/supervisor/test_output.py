@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from tcexplore.supervisor.output import LARGEST, OutputReader
+from tcexplore.supervisor.output_reader import LARGEST, OutputReader
 
 
 async def read(*parts: bytes) -> list[str]:

@@ -9,8 +9,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.events.targets import DeviceAsked
-from tcexplore.targets import asked
+from tcexplore.events.target_events import DeviceAsked
+from tcexplore.targets import device_queries as asked
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 

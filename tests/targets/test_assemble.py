@@ -15,10 +15,10 @@ from typing import IO, Any
 import pytest
 
 from tcexplore.events import Kernel
-from tcexplore.events.targets import KernelAssembled, KernelNotAssembled
+from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets import cpu_assembly
 from tcexplore.targets.assemble import Assembler
-from tcexplore.targets.table import find
+from tcexplore.targets.device_table import find
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -111,9 +111,9 @@ extern "C" void kernel_scalar(const float* a, float* b) {
 """
 
 
-def test_cpp_assembly_with_lines_and_vectorisation():
+def test_cpp_assembly_with_lines_and_vectorization():
     made = cpu_assembly.assemble(CPP)
     text, source = made.stage.text.splitlines(), CPP.splitlines()
-    assert (made.vectors.width, made.vectors.packed, made.vectors.scalar, made.vectors.vectorised) == (128, 1, 1, False)
+    assert (made.vectors.width, made.vectors.packed, made.vectors.scalar, made.vectors.vectorized) == (128, 1, 1, False)
     divisions = [source[line - 1].strip() for n, line in made.stage.lines if "div" in text[n - 1]]
     assert divisions == ["b[i] = a[i] / b[i];", "b[0] = a[0] / b[0];"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tcexplore.targets.attention_choice import Question, choose
-from tcexplore.targets.table import find
+from tcexplore.targets.attention_choice import AttentionQuery, choose
+from tcexplore.targets.device_table import find
 from tests.targets.attention_cases import cases, tensors
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -21,7 +21,7 @@ def test_every_recorded_choice():
     target, wrong = find("h200"), []
     for case, real in zip(cases(), recorded, strict=True):
         *qkv, mask = tensors(case, "meta")
-        chosen = choose(Question(*qkv, mask, case.dropout, case.causal, case.gqa), target)
+        chosen = choose(AttentionQuery(*qkv, mask, case.dropout, case.causal, case.gqa), target)
         if chosen.value != real:
             wrong.append((case, real, chosen))
     assert wrong == []
@@ -29,7 +29,7 @@ def test_every_recorded_choice():
 
 def test_switches_of_the_person_are_followed():
     q = torch.empty(1, 2, 64, 64, dtype=torch.float16, device="meta")
-    question, target = Question(q, q, q, None, 0.0, False, False), find("a100")
+    question, target = AttentionQuery(q, q, q, None, 0.0, False, False), find("a100")
     assert choose(question, target).name == "FLASH_ATTENTION"
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
         assert choose(question, target).name == "EFFICIENT_ATTENTION"

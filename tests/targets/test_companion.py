@@ -13,17 +13,17 @@ import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import AtenGraph, Kernel, TargetLowered, Wrapper
-from tcexplore.targets.table import find
-from tcexplore.targets.tag import tagged
+from tcexplore.targets.device_table import find
+from tcexplore.targets.target_tag import tagged
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
-    from tcexplore.capture.inductor import graphs as inductor
     from tcexplore.capture.inductor import kernels, wrapper
-    from tcexplore.targets.companion import Companion
-    from tcexplore.targets.runnable import runnable
+    from tcexplore.capture.inductor import lowering_graph as inductor
+    from tcexplore.targets.graph_recorder import Companion
+    from tcexplore.targets.runnable_kernels import runnable
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tcexplore.events import Kernel, KernelAssembled, KernelNotAssembled
-from tcexplore.targets.here import here
-from tcexplore.targets.table import NATIVE, find
+from tcexplore.targets.device_table import NATIVE, find
+from tcexplore.targets.local_gpu import here
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -42,7 +42,7 @@ def tuner(*keys: str, running: str) -> SimpleNamespace:
 def test_the_configuration_that_runs_is_read_with_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from torch._inductor.codecache import PyCodeCache
 
-    from tcexplore.targets.loaded import loaded
+    from tcexplore.targets.loaded_kernels import loaded
 
     source = tmp_path / "ck.py"
     source.write_text("import triton\nfrom x import triton_heuristics\n\n" + SOURCE)

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from tcexplore.events import TargetLowered, TargetSkipped
-from tcexplore.targets.table import find
+from tcexplore.targets.device_table import find
 from tests.benchmarks.targets_models import SMALL
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
     from torch._inductor.graph import GraphLowering
 
-    from tcexplore.targets.lower import lower
+    from tcexplore.targets.lowering import lower
     from tests.benchmarks import targets_identity as identity
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]

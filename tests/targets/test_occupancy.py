@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.targets.device_table import find
 from tcexplore.targets.occupancy import fit
-from tcexplore.targets.table import find
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import Kernel
+from tcexplore.targets.device_table import find
 from tcexplore.targets.roofline import point, ridge
-from tcexplore.targets.table import find
 
 
 def kernel(**facts: object) -> Kernel:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcexplore.targets.mix import mix
-from tcexplore.targets.stages import stage
+from tcexplore.targets.assembly_stages import stage
+from tcexplore.targets.instruction_mix import mix
 
 PTX = """.visible .entry k(
 )

@@ -1,4 +1,4 @@
-"""The device table, and a person's own TARGET.toml."""
+"""The device table, and a user's own TARGET.toml."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.targets.table import TargetError, find, targets
+from tcexplore.targets.device_table import TargetError, find, targets
 
 NAMES = ("h100", "h200", "a100", "l4", "rtx4090", "b200", "mi300x")
 

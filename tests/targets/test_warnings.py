@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcexplore.targets.mix import mix, warnings
+from tcexplore.targets.device_table import find
+from tcexplore.targets.instruction_mix import mix, warnings
 from tcexplore.targets.resources import nvidia
-from tcexplore.targets.table import find
 from tests.snapshots.gpu import RESOURCES
 
 FINE = replace(RESOURCES, spills=0, occupancy=0.5, blocks=4, warnings=(), mix=(("load 128-bit", 4), ("other", 9)))
@@ -23,8 +23,8 @@ def test_spills_low_occupancy_and_narrow_accesses_are_said_in_that_order():
     assert said == (
         "registers spill to memory: 24 bytes a thread",
         "low occupancy: 10% of the warps, limited by registers",
-        "all 10 loads are 4 bytes or less: none is vectorised",
-        "all 6 stores are 4 bytes or less: none is vectorised",
+        "all 10 loads are 4 bytes or less: none is vectorized",
+        "all 6 stores are 4 bytes or less: none is vectorized",
     )
 
 

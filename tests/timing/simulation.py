@@ -11,8 +11,8 @@ import torch
 
 from tcexplore.events import Event, PairsMeasured, TimingEstimate, TimingSkipped
 from tcexplore.timing.blocks import BlockTimer
-from tcexplore.timing.machine import Machine
-from tcexplore.timing.measure import measure_on
+from tcexplore.timing.timed_machine import TimedMachine
+from tcexplore.timing.timing_run import measure_on
 from tcexplore.timing.workload import Workload
 
 Noise = Callable[["SimulatedClock", float], float]
@@ -73,7 +73,7 @@ def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
 
 @dataclass
 class Wandering:
-    """A speed that wanders by 6 % and remembers for 40 ms where it was, so that neighbouring pairs are alike."""
+    """A speed that wanders by 6 % and remembers for 40 ms where it was, so that neighboring pairs are alike."""
 
     at: float = 0.0
     known: float = 0.0
@@ -132,9 +132,11 @@ def simulated_clock(noise: Noise = quiet, seed: int = 0) -> SimulatedClock:
     return SimulatedClock(noise, random.Random(seed))
 
 
-def simulated_machine(clock: SimulatedClock, *, reset: Callable[[], None] | None = None, **changed: object) -> Machine:
+def simulated_machine(
+    clock: SimulatedClock, *, reset: Callable[[], None] | None = None, **changed: object
+) -> TimedMachine:
     """One core of its own, one thread, nobody else there, nothing ever compiled; `changed` sets fields otherwise."""
-    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=reset, shortest_ns=2_000_000)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, shortest_ns=2_000_000)
     fields: dict[str, object] = {
         "clock": clock,
         "timer": timer,
@@ -144,7 +146,7 @@ def simulated_machine(clock: SimulatedClock, *, reset: Callable[[], None] | None
         "cores": 2,
         "busy_cores": lambda: 0.0,
     }
-    return Machine(**{**fields, **changed})  # type: ignore[arg-type]
+    return TimedMachine(**{**fields, **changed})  # type: ignore[arg-type]
 
 
 def workload(eager: Callable[[], object], compiled: Callable[[], object], **changed: object) -> Workload:

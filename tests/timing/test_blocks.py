@@ -10,7 +10,7 @@ from tests.timing.simulation import simulated_clock
 
 def test_a_block_lasts_long_enough_for_the_clock():
     clock = simulated_clock()
-    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=None, shortest_ns=1_000_000)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=1_000_000)
     assert timer.units(250) == 4_000
     assert timer.units(5e9) == 1
     clock.resolution_ns = 10_000
@@ -21,11 +21,11 @@ def test_the_device_is_waited_for_within_the_time_taken():
     clock = simulated_clock()
     queued: list[float] = []
 
-    def synchronise() -> None:
+    def synchronize() -> None:
         clock.work(sum(queued))
         queued.clear()
 
-    timer = BlockTimer(clock=clock, synchronise=synchronise, reset=None, shortest_ns=1_000_000)
+    timer = BlockTimer(clock=clock, synchronize=synchronize, reset=None, shortest_ns=1_000_000)
     assert timer.time(lambda: queued.append(500.0), 10) == 500
 
 
@@ -41,20 +41,20 @@ def test_what_a_reset_takes_is_not_counted():
         order.append("run")
         clock.work(300)
 
-    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=reset, shortest_ns=1_000_000)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, shortest_ns=1_000_000)
     assert timer.time(run, 3, warm=1) == 300
     assert order == ["reset", "run"] * 4, "a warm unit, then three timed ones, each after a reset"
 
 
 def test_a_block_of_one_unit_runs_it_once():
     clock, runs = simulated_clock(), []
-    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=None, shortest_ns=1_000_000)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=1_000_000)
     timer.time(lambda: runs.append(clock.work(1e7)), 1)
     assert len(runs) == 1
 
 
 def test_no_garbage_collection_inside_a_block():
-    timer = BlockTimer(clock=simulated_clock(), synchronise=lambda: None, reset=None, shortest_ns=1)
+    timer = BlockTimer(clock=simulated_clock(), synchronize=lambda: None, reset=None, shortest_ns=1)
     seen: list[bool] = []
     timer.time(lambda: seen.append(gc.isenabled()), 2)
     assert not any(seen)
@@ -62,7 +62,7 @@ def test_no_garbage_collection_inside_a_block():
 
 
 def test_collection_is_back_on_after_the_persons_code_raised():
-    timer = BlockTimer(clock=simulated_clock(), synchronise=lambda: None, reset=None, shortest_ns=1)
+    timer = BlockTimer(clock=simulated_clock(), synchronize=lambda: None, reset=None, shortest_ns=1)
     with pytest.raises(ZeroDivisionError):
         timer.time(lambda: 1 / 0, 1)
     assert gc.isenabled()

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tcexplore.timing import cores
+from tcexplore.timing import core_affinity as cores
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinities")
 

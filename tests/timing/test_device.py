@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.timing import device as devices
-from tcexplore.timing.measure import measure
+from tcexplore.timing import device_sync as devices
+from tcexplore.timing.timing_run import measure
 from tests.timing.simulation import Recorder, workload
 
 CPU = torch.device("cpu")
@@ -39,11 +39,11 @@ def test_many_small_launches_are_launch_bound_and_one_long_kernel_is_not():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_synchronising_waits_for_the_work():
+def test_synchronizing_waits_for_the_work():
     cuda = torch.device("cuda")
     large = torch.ones(8192, 8192, device=cuda)
     done = torch.cuda.Event()
     torch.mm(large, large)
     done.record()
-    devices.synchroniser(cuda)()
+    devices.synchronizer(cuda)()
     assert done.query()

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.timing.blocks import BlockTimer
-from tcexplore.timing.gate import FLAT_SECONDS, MOST_CALLS, NeverSteadyError, settle
+from tcexplore.timing.steady_state import FLAT_SECONDS, MOST_CALLS, NeverSteadyError, settle
 from tests.timing.simulation import SimulatedClock, simulated_clock
 
 
 def timer_on(clock: SimulatedClock) -> BlockTimer:
-    return BlockTimer(clock=clock, synchronise=lambda: None, reset=None, shortest_ns=3_000_000)
+    return BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=3_000_000)
 
 
 def test_calls_that_compile_are_not_timed():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.timing import load
+from tcexplore.timing import cpu_load as load
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -27,22 +27,22 @@ def write(stat: Path, busy_s: float) -> None:
 def test_others_are_what_the_machine_did_less_what_we_did(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 100)
-    neighbours = load.Neighbours(stat)
-    assert neighbours.busy_cores() is None, "too soon to say"
+    neighbors = load.Neighbors(stat)
+    assert neighbors.busy_cores() is None, "too soon to say"
     clocks.update(wall=10, own=8)
     write(stat, 100 + 8 + 15)
-    assert neighbours.busy_cores() == pytest.approx(1.5, abs=0.01)
+    assert neighbors.busy_cores() == pytest.approx(1.5, abs=0.01)
 
 
 def test_only_the_last_minute_counts(tmp_path: Path, clocks: dict[str, float]):
     stat = tmp_path / "stat"
     write(stat, 0)
-    neighbours = load.Neighbours(stat)
+    neighbors = load.Neighbors(stat)
     clocks.update(wall=100)
     write(stat, 200)
-    assert neighbours.busy_cores() == pytest.approx(2, abs=0.01)
+    assert neighbors.busy_cores() == pytest.approx(2, abs=0.01)
     clocks.update(wall=110)
-    assert neighbours.busy_cores() == pytest.approx(0, abs=0.01)
+    assert neighbors.busy_cores() == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize("content", ["", "cpu x y z\n", "intr 1 2 3 4 5 6 7 8 9\n"])
@@ -52,7 +52,7 @@ def test_without_a_readable_stat_the_load_average_must_do(
     stat = tmp_path / "stat"
     stat.write_text(content)
     monkeypatch.setattr(load.os, "getloadavg", lambda: (3.5, 0, 0))
-    assert load.Neighbours(stat).busy_cores() == 2.5
+    assert load.Neighbors(stat).busy_cores() == 2.5
 
 
 def test_a_governor_is_read_or_unknown(tmp_path: Path):

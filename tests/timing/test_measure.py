@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tcexplore.events import Event, TimingEstimate
-from tcexplore.timing.measure import measure, measure_on
 from tcexplore.timing.pace import BURST_PAIRS, DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import KEPT_PAIRS
+from tcexplore.timing.timing_run import measure, measure_on
 from tests.timing.simulation import (
     Recorder,
     SimulatedClock,
@@ -73,7 +73,7 @@ def test_at_most_four_estimates_a_second_and_fewer_later():
     assert gaps[-1] >= 30
 
 
-def test_later_the_machine_is_left_to_the_person():
+def test_later_the_machine_is_left_to_the_user():
     timed = refine(50e6, 600.0)
     at_a_minute = FULL_SPEED_S * 1e9
     assert timed.clock.slept > (1 - DUTY) * (timed.clock.now - at_a_minute) / 1e9 * 0.98
@@ -228,7 +228,7 @@ def test_a_device_that_waits_for_launches_is_called_launch_bound():
 
 
 def interrupted(clock: SimulatedClock, nanoseconds: float) -> float:
-    """Two neighbours that take half of all blocks a time slice, for the first second."""
+    """Two neighbors that take half of all blocks a time slice, for the first second."""
     lost = clock.now < 1e9 and clock.rng.random() < 0.5
     return nanoseconds * clock.rng.uniform(0.99, 1.01) + (4e6 if lost else 0.0)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore.events import TimingEstimate
 from tcexplore.timing.conditions import Conditions
-from tcexplore.timing.notes import notes
+from tcexplore.timing.timing_notes import notes
 
 ESTIMATE = TimingEstimate(
     eager_us=412.0,

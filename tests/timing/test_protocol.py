@@ -14,7 +14,7 @@ NOISES: dict[str, Callable[[], Noise]] = {
     "heavy tails": lambda: heavy_tails,
     "drift": lambda: drifting,
     "wandering": Wandering,
-    "busy neighbour": BusyNeighbour,
+    "busy neighbor": BusyNeighbour,
 }
 
 
@@ -27,7 +27,7 @@ def test_the_same_function_twice_is_called_different_in_5_of_100_runs_at_most(no
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_nor_is_it_called_different_at_any_look_on_the_way(noise: Callable[[], Noise]):
-    """The person sees each estimate, the first ones of a few pairs."""
+    """The user sees each estimate, the first ones of a few pairs."""
     seen = [simulate(1.0, noise(), seed=seed, seconds=1.0).estimates for seed in range(RUNS)]
     assert sum(any(e.verdict in ("faster", "slower") for e in estimates) for estimates in seen) <= 0.05 * RUNS
 

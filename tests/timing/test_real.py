@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tcexplore.events import FactMissing
-from tcexplore.timing.compiles import compile_counter
-from tcexplore.timing.measure import measure
+from tcexplore.timing.compile_counter import compile_counter
+from tcexplore.timing.timing_run import measure
 from tests.timing.simulation import Recorder, workload
 
 

@@ -11,7 +11,7 @@ def sampler(clock: SimulatedClock, quick_from: float, late: float) -> Sampler:
     def compiled() -> None:
         clock.work(late if clock.now < quick_from else 1e5)
 
-    timer = BlockTimer(clock=clock, synchronise=lambda: None, reset=None, shortest_ns=2_000_000)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=2_000_000)
     return Sampler(workload(lambda: clock.work(1e5), compiled), timer, lambda: 0)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from tcexplore.timing.schedule import turns
+from tcexplore.timing.pair_order import turns
 
 
 def test_both_orders_are_balanced_at_any_length():

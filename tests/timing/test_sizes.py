@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.timing.sizes import ALIKE, MOST_TIMES, WARMED_NS, sizes
+from tcexplore.timing.block_sizes import ALIKE, MOST_TIMES, WARMED_NS, sizes
 
 AIM = 2e6
 

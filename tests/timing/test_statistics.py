@@ -6,7 +6,7 @@ import statistics as stdlib
 
 import pytest
 
-from tcexplore.timing.statistics import (
+from tcexplore.timing.sample_statistics import (
     RESAMPLES,
     Interval,
     Outliers,

@@ -6,8 +6,8 @@ import statistics as stdlib
 
 import pytest
 
-from tcexplore.timing.statistics import Interval, median
-from tcexplore.timing.verdict import Ratio, noise_floor, speedup, verdict
+from tcexplore.timing.sample_statistics import Interval, median
+from tcexplore.timing.timing_verdict import Ratio, noise_floor, speedup, verdict
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tcexplore.ui.engine import Deliver
 from tcexplore.ui.lines.search_view import SearchView
 from tcexplore.ui.panes.pane import Pane
 from tests.documents.golden import check
-from tests.study.playing import JOB, Playback, Story
+from tests.studies.playing import JOB, Playback, Story
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -111,7 +111,7 @@ class Stage:
 
     @property
     def said(self) -> list[str]:
-        """What the app told the person in notifications."""
+        """What the app told the user in notifications."""
         return [note.message for note in self.app._notifications]
 
     @property

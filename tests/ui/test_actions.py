@@ -11,21 +11,21 @@ from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.footer import footer
 from tcexplore.ui.lines.line_view import LineView
 from tcexplore.ui.panes import PANES
-from tcexplore.ui.screens.blame import BlameScreen
-from tcexplore.ui.screens.cold import ColdScreen
-from tcexplore.ui.screens.cure import CureScreen
-from tcexplore.ui.screens.diff import DiffScreen
-from tcexplore.ui.screens.help import text_of
-from tcexplore.ui.screens.main import MainScreen
-from tcexplore.ui.screens.matrix import MatrixScreen
-from tcexplore.ui.screens.reading import ReadingScreen
-from tcexplore.ui.screens.ship import ShipScreen
-from tcexplore.ui.screens.storm import StormScreen
-from tcexplore.ui.screens.study import StudyScreen
-from tcexplore.ui.screens.sweep import SweepScreen
-from tcexplore.ui.screens.target import TargetScreen
-from tcexplore.ui.screens.twice import TwiceScreen
-from tcexplore.ui.screens.why import WhyScreen
+from tcexplore.ui.screens.artifacts_screen import ShipScreen
+from tcexplore.ui.screens.bisect_screen import BlameScreen
+from tcexplore.ui.screens.cold_screen import ColdScreen
+from tcexplore.ui.screens.diff_screen import DiffScreen
+from tcexplore.ui.screens.fix_screen import CureScreen
+from tcexplore.ui.screens.fusion_reasons_screen import WhyScreen
+from tcexplore.ui.screens.help_screen import text_of
+from tcexplore.ui.screens.main_screen import MainScreen
+from tcexplore.ui.screens.modes_screen import MatrixScreen
+from tcexplore.ui.screens.reading_screen import ReadingScreen
+from tcexplore.ui.screens.recompiles_screen import StormScreen
+from tcexplore.ui.screens.study_screen import StudyScreen
+from tcexplore.ui.screens.sweep_screen import SweepScreen
+from tcexplore.ui.screens.target_diff_screen import TwiceScreen
+from tcexplore.ui.screens.target_screen import TargetScreen
 
 _CLASSES = {
     "view": LineView,

@@ -12,7 +12,7 @@ from textual.color import Color
 from tcexplore.events import Config, Failed, Job, Output, PhaseStarted
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.inbox import Inbox
+from tcexplore.ui.event_batches import Inbox
 from tests import fakes
 from tests.ui.stage import FakeEngine, Stage, stage
 
@@ -71,7 +71,7 @@ async def test_a_flood_of_output_is_one_update_and_leaves_keys_alone():
 
 async def test_a_file_that_cannot_be_read_says_so_and_comes_back():
     async with stage(fakes.session(fakes.complete(1)), (100, 30)) as staged:
-        problem = Failed(run=2, stage="file", blame="person", type="unreadable", message="mlp.py does not exist.")
+        problem = Failed(run=2, stage="file", blame="user", type="unreadable", message="mlp.py does not exist.")
         await tell(staged, job(2, ""), problem)
         await staged.press("7")
         assert "does not exist" in staged.screen
@@ -136,7 +136,7 @@ async def test_the_theme_changes_and_changes_back():
         assert staged.app.theme == "tcexplore-dark"
 
 
-def test_no_colour_is_not_black_on_black_where_there_are_16_of_them(monkeypatch: pytest.MonkeyPatch):
+def test_no_color_is_not_black_on_black_where_there_are_16_of_them(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("textual.constants.COLOR_SYSTEM", "standard")
     app = ExplorerApp(FakeEngine)

@@ -81,9 +81,9 @@ def _text(staged, index: int) -> str:  # noqa: ANN001
 
 def script(*, phase: str = "answering"):
     made = [
-        ev.RegionMade(region=0, name="Net", kind="module", location=ev.Location(FILE, 30)),
-        ev.RegionMade(region=1, name="scaled", kind="function", location=ev.Location(FILE, 12)),
-        ev.RegionMade(region=2, name="SGD.step", kind="optimizer"),
+        ev.RegionCreated(region=0, name="Net", kind="module", location=ev.Location(FILE, 30)),
+        ev.RegionCreated(region=1, name="scaled", kind="function", location=ev.Location(FILE, 12)),
+        ev.RegionCreated(region=2, name="SGD.step", kind="optimizer"),
     ]
     compiled = [
         ev.GraphOfRegion(region=0, graph="0/0"),

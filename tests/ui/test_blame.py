@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.output_view import output
+from tcexplore.documents.timing.accuracy_rows import accuracy
 from tcexplore.session import Snapshot
-from tcexplore.ui.documents.output import output
-from tcexplore.ui.documents.timing.results import accuracy
-from tcexplore.ui.screens.blame import BlameScreen
+from tcexplore.ui.screens.bisect_screen import BlameScreen
 from tests import fakes
-from tests.study.playing import JOB, failed
+from tests.studies.playing import JOB, failed
 from tests.ui.stage import Stage, check_screen, stage
 
 GOOD = ev.Accuracy(verdict="as accurate as eager", calls=1, of=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.words.sizes import calls
+from tcexplore.documents.sizes_text import calls
 from tests import fakes
 from tests.ui.stage import stage
 

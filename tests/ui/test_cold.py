@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.screens.cold import ColdScreen
+from tcexplore.ui.screens.cold_screen import ColdScreen
 from tests import fakes
-from tests.study.test_cold import story, there
+from tests.studies.test_cold import story, there
 from tests.ui.stage import Stage, check_screen, stage
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tcexplore import events as ev
 from tcexplore.session import Session
-from tcexplore.ui.screens.cure import CureScreen
+from tcexplore.ui.screens.fix_screen import CureScreen
 from tests.ui.stage import Stage, stage
 
 TEXT = "import torch\n\n\ndef model(x):\n    return x / x.max().item()\n\n\ninputs = (torch.ones(4),)\n"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcexplore.ui.lines.document import Chapter
-from tcexplore.ui.lines.hits import hits
+from tcexplore.documents.document import Chapter
+from tcexplore.ui.lines.highlight_runs import hits
 
 CHAPTERS = (Chapter(10, "kernel 1"), Chapter(50, "kernel 2"), Chapter(90, "extern 1"))
 

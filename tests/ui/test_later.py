@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tcexplore.session import Session
-from tcexplore.ui.collection import uncollected
-from tcexplore.ui.later import Later, is_large
-from tcexplore.ui.screens.diff import DiffScreen
+from tcexplore.ui.background_task import Later, is_large
+from tcexplore.ui.gc_pause import uncollected
+from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
 from tests.documents.views import edited
 from tests.snapshots import gate
@@ -54,13 +54,13 @@ def test_which_runs_are_large():
 
 
 async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.documents.graph.decomposition import decomposition
+    from tcexplore.documents.graph.decomposition_view import decomposition
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "v")
         made = held(
             monkeypatch,
-            "tcexplore.ui.documents.graph.decomposition.decomposition",
+            "tcexplore.documents.graph.decomposition_view.decomposition",
             decomposition,
             "tcexplore.ui.panes.pane",
         )
@@ -76,14 +76,14 @@ async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.Monkey
 
 
 async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.documents.graph.decomposition import decomposition
+    from tcexplore.documents.graph.decomposition_view import decomposition
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "v")
         before = staged.view("graph").document
         made = held(
             monkeypatch,
-            "tcexplore.ui.documents.graph.decomposition.decomposition",
+            "tcexplore.documents.graph.decomposition_view.decomposition",
             decomposition,
             "tcexplore.ui.panes.pane",
         )
@@ -100,7 +100,7 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
     from tcexplore.ui.selection import index
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        made = held(monkeypatch, "tcexplore.ui.screens.main.index", index, "tcexplore.ui.selection")
+        made = held(monkeypatch, "tcexplore.ui.screens.main_screen.index", index, "tcexplore.ui.selection")
         monkeypatch.setattr("tcexplore.ui.selection.indexed", lambda _: False)
         await staged.pilot.press("slash", *"1.2", "enter", "escape", "2")
         assert staged.current == "graph"
@@ -115,10 +115,10 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
 
 
 async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.documents.diff.whole import diff
+    from tcexplore.documents.diff.diff_view import diff
 
     async with stage(fakes.session(gate.run(3), edited())) as staged:
-        made = held(monkeypatch, "tcexplore.ui.documents.diff.whole.diff", diff, "tcexplore.ui.screens.diff")
+        made = held(monkeypatch, "tcexplore.documents.diff.diff_view.diff", diff, "tcexplore.ui.screens.diff_screen")
         await staged.pilot.press("d")
         assert isinstance(staged.app.screen, DiffScreen)
         assert "Comparing the two runs" in staged.screen

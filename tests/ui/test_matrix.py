@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.ui.screens.matrix import MatrixScreen
+from tcexplore.ui.screens.modes_screen import MatrixScreen
 from tests import fakes
-from tests.study.playing import failed, timed
+from tests.studies.playing import failed, timed
 from tests.ui.stage import Stage, check_screen, stage
 
 SPEEDUPS = {"default": 1.3, "max-autotune": 1.5}

@@ -1,4 +1,4 @@
-"""The colours: complete, readable, told apart."""
+"""The colors: complete, readable, told apart."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rich.color import ColorSystem
 from rich.style import Style
 from textual.color import Color
 
-from tcexplore.ui.terminal import theme
-from tcexplore.ui.terminal.colours import ANSI, DARK, KERNELS, LIGHT
-from tcexplore.ui.terminal.palette import NAMES, PALETTES, palette
+from tcexplore.ui.terminal import themes as theme
+from tcexplore.ui.terminal.colors import ANSI, DARK, KERNELS, LIGHT
+from tcexplore.ui.terminal.style_palette import NAMES, PALETTES, palette
 
 THEMES = [(theme.DARK, DARK), (theme.LIGHT, LIGHT)]
 
@@ -22,11 +22,11 @@ def test_all_themes_have_all_names():
 
 @pytest.mark.parametrize(("which", "table"), THEMES, ids=["dark", "light"])
 def test_text_has_contrast_on_every_ground(which: theme.Theme, table: dict[str, str]):
-    colours = PALETTES[which.name]
-    grounds = {name: colours.style(name).bgcolor for name in ("lit", "cursor")}
+    colors = PALETTES[which.name]
+    grounds = {name: colors.style(name).bgcolor for name in ("lit", "cursor")}
     plain = Color.parse(str(which.background))
     for name in table:
-        style = colours.style(name)
+        style = colors.style(name)
         if style.color is None:
             continue
         own = Color.from_rich_color(style.bgcolor) if style.bgcolor else plain
@@ -41,8 +41,8 @@ def _ratio(one: Color, other: Color) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def _luminance(colour: Color) -> float:
-    parts = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized)
+def _luminance(color: Color) -> float:
+    parts = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color.normalized)
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
 
 
@@ -59,7 +59,7 @@ def test_kernels_go_round_names_combine_and_unknown_names_are_plain():
     assert dark.style("no such name") == Style()
 
 
-def test_sixteen_colours_stay_readable():
+def test_sixteen_colors_stay_readable():
     for name in ("tcexplore-dark", "tcexplore-light"):
         for style_name in DARK:
             style = palette(name).style(style_name)
@@ -72,7 +72,7 @@ def test_sixteen_colours_stay_readable():
 
 @pytest.mark.parametrize("table", [DARK, LIGHT, ANSI], ids=["dark", "light", "ansi"])
 @pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
-def test_the_cursor_is_told_from_a_lit_row_in_few_colours_too(table: dict[str, str], system: ColorSystem):
+def test_the_cursor_is_told_from_a_lit_row_in_few_colors_too(table: dict[str, str], system: ColorSystem):
     lit, cursor = (Style.parse(table[name]) for name in ("lit", "cursor"))
     assert _shown(lit, system) != _shown(cursor, system)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.screens.ship import ShipScreen
+from tcexplore.ui.screens.artifacts_screen import ShipScreen
 from tests import fakes
-from tests.study.test_ship import story
+from tests.studies.test_ship import story
 from tests.ui.stage import check_screen, stage
 
 

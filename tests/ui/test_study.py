@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
+from tcexplore.documents.document import Document, Row, Span
+from tcexplore.documents.text_document import Text
 from tcexplore.events import Finished, Job
-from tcexplore.study.runs import Going, Runs, Say
-from tcexplore.ui.lines.document import Document, Row, Span
-from tcexplore.ui.lines.text_document import Text
-from tcexplore.ui.screens.study import StudyScreen
-from tcexplore.ui.studies import Studies
-from tcexplore.ui.study import Study
+from tcexplore.studies.study_runs import Going, Runs, Say
+from tcexplore.ui.screens.study_screen import StudyScreen
+from tcexplore.ui.study_keys import Studies
+from tcexplore.ui.study_task import StudyTask
 from tests import fakes
-from tests.study.playing import failed
+from tests.studies.playing import failed
 from tests.ui.stage import Stage, stage
 
 
@@ -35,7 +35,7 @@ class Twice(StudyScreen[str]):
 
         return twice
 
-    def build(self, study: Study[str], width: int) -> Document:  # noqa: ARG002
+    def build(self, study: StudyTask[str], width: int) -> Document:  # noqa: ARG002
         return Text("", tuple(Row((Span(said),)) for said in study.found))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.ui.screens.sweep import SweepScreen
+from tcexplore.ui.screens.sweep_screen import SweepScreen
 from tests import fakes
-from tests.study.playing import failed, timed
+from tests.studies.playing import failed, timed
 from tests.ui.stage import Stage, check_screen, stage
 
 SIZES = (1, 4, 16, 64, 256)

@@ -8,8 +8,8 @@ import pytest
 
 from tcexplore.events import Kernel, KernelAssembled
 from tcexplore.session import Snapshot
-from tcexplore.ui.screens.target import TargetScreen
-from tcexplore.ui.screens.twice import TwiceScreen
+from tcexplore.ui.screens.target_diff_screen import TwiceScreen
+from tcexplore.ui.screens.target_screen import TargetScreen
 from tests import fakes
 from tests.snapshots import gpu
 from tests.ui.stage import check_screen, stage

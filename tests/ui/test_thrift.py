@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.color import ColorSystem
 from rich.style import Style
 
-from tcexplore.ui.terminal.thrift import _PLAIN, _SGR, _after, thrifty
+from tcexplore.ui.terminal.sgr_minimizer import _PLAIN, _SGR, _after, thrifty
 
 STYLES = st.builds(
     Style,

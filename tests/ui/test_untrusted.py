@@ -1,4 +1,4 @@
-"""Brackets and escape sequences of the person's program reach the screen as text, in every pane."""
+"""Brackets and escape sequences of the user's program reach the screen as text, in every pane."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import pytest
 
 from tcexplore.session import Snapshot
 from tcexplore.ui.panes import PANES
-from tcexplore.ui.panes.heading import heading
-from tcexplore.ui.panes.spec import PaneSpec, View
+from tcexplore.ui.panes.pane_heading import heading
+from tcexplore.ui.panes.pane_spec import PaneSpec, View
 from tests import fakes
 from tests.snapshots import gate
 from tests.ui.stage import check_screen, stage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.screens.why import WhyScreen
+from tcexplore.ui.screens.fusion_reasons_screen import WhyScreen
 from tests import fakes
 from tests.snapshots import gate
 from tests.ui.stage import check_screen, stage

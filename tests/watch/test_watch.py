@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.watch import Change, Watch
+from tcexplore.watch import FileChange, Watch
 
 
 class Saves:
@@ -22,9 +22,9 @@ class Saves:
         self.model.write_text("first")
         self.helper.write_text("help")
         self.watch = Watch(str(self.model))
-        self._changes: AsyncIterator[Change] = self.watch.changes()
+        self._changes: AsyncIterator[FileChange] = self.watch.changes()
 
-    async def next(self) -> Change:
+    async def next(self) -> FileChange:
         async with asyncio.timeout(10):
             return await anext(self._changes)
 
@@ -96,9 +96,9 @@ async def test_imported_modules_are_followed_also_in_other_folders(saves: Saves,
     far.write_text("far")
     saves.watch.follow([str(saves.helper), str(far)])
     saves.helper.write_text("changed")
-    assert await saves.next() == Change(str(saves.helper), "changed")
+    assert await saves.next() == FileChange(str(saves.helper), "changed")
     far.write_text("changed too")
-    assert await saves.next() == Change(str(far), "changed too")
+    assert await saves.next() == FileChange(str(far), "changed too")
     saves.watch.follow([])
     saves.helper.write_text("nobody looks")
     saves.model.write_text("second")

@@ -1,4 +1,4 @@
-"""The app as a person has it: a real terminal, a real file, real saves, real torch."""
+"""The app as a user has it: a real terminal, a real file, real saves, real torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ inputs = (torch.randn(8, 8),)
 """
 REPAIRED = BREAKS.replace('        print("in forward")\n', "")
 RESTORED = b"\x1b[?1049l"
-"""What leaves the alternate screen: the terminal is the person's own again."""
+"""What leaves the alternate screen: the terminal is the user's own again."""
 
 
 @pytest.fixture

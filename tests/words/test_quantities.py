@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.words.quantities import count, duration, size
+from tcexplore.quantities import count, duration, size
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.recommendation_text import advice, recommendation, reservation
 from tcexplore.session import Snapshot
-from tcexplore.words.recommendation import advice, recommendation, reservation
 from tests.session.test_payback import EQUAL, FASTER, SLOWER
 
 AFTER = "compiling pays for itself after about 50,000."

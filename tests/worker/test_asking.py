@@ -13,10 +13,10 @@ from tcexplore.events import (
     PhaseStarted,
     Recompiled,
     RegionCompiled,
-    RegionMade,
+    RegionCreated,
     WouldRecompile,
 )
-from tcexplore.events.control import Question
+from tcexplore.events.commands import RecompileQuery
 from tests.supervisor.runs import Runs
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -35,9 +35,9 @@ inputs = [(torch.ones(4, 8), True), (torch.ones(5, 8), True)]
 async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> None:
     number = runs.submit(MODEL, time_for=None)
     await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "timing" and e.run == number)
-    assert runs.supervisor.ask(Question(number=1, inputs=("f32[33, 8]", "True")))
-    assert runs.supervisor.ask(Question(number=2, inputs=("f32[33, 8]", "False")))
-    assert runs.supervisor.ask(Question(number=3, inputs=("f32[33, 8]",)))
+    assert runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[33, 8]", "True")))
+    assert runs.supervisor.ask(RecompileQuery(number=2, inputs=("f32[33, 8]", "False")))
+    assert runs.supervisor.ask(RecompileQuery(number=3, inputs=("f32[33, 8]",)))
     await runs.until(lambda e: isinstance(e, WouldRecompile) and e.number == 3)
 
     answers = [e for e in runs.events if isinstance(e, WouldRecompile)]
@@ -57,7 +57,7 @@ async def test_a_job_asks_once_everything_is_compiled_and_a_run_that_is_over_hea
     verdicts = [e.frames[0].verdict for e in seen if isinstance(e, WouldRecompile)]
     assert verdicts == ["matches", "recompiles"]
     assert any(isinstance(e, EntryFound) for e in seen)
-    assert not runs.supervisor.ask(Question(number=1, inputs=("f32[5, 8]",)))
+    assert not runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[5, 8]",)))
 
 
 SCRIPT = """\
@@ -94,20 +94,20 @@ main()
 async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_over(runs: Runs) -> None:
     number = runs.submit(SCRIPT.replace("WAIT", "60"), time_for=None)
     await runs.until(lambda e: isinstance(e, RegionCompiled) and e.inputs == ("f32[3]", "0.5") and e.run == number)
-    assert runs.supervisor.ask(Question(number=1, inputs=("f32[3]", "0.75"), region=0))
+    assert runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[3]", "0.75"), region=0))
     during = await runs.until(lambda e: isinstance(e, WouldRecompile) and e.run == number)
     assert isinstance(during, WouldRecompile)
     assert (during.region, during.frames[0].verdict, during.frames[0].entries[0].failed.what) == (0, "recompiles", "k")
 
     number = runs.submit(SCRIPT.replace("WAIT", "0"), time_for=None)
     await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "answering" and e.run == number)
-    made = {e.name: e.region for e in runs.events if isinstance(e, RegionMade) and e.run == number}
+    made = {e.name: e.region for e in runs.events if isinstance(e, RegionCreated) and e.run == number}
     asked = [
         (("f32[3, 8]", "flag=True"), made["Net"]), (("f32[9, 8]", "flag=True"), made["Net"]),
         (("f32[3, 8]",), made["SGD.step"]), (("scaled: f32[3]", "0.5"), None), (("f32[3]",), None),
     ]  # fmt: skip
     for count, (inputs, region) in enumerate(asked):
-        assert runs.supervisor.ask(Question(number=10 + count, inputs=inputs, region=region))
+        assert runs.supervisor.ask(RecompileQuery(number=10 + count, inputs=inputs, region=region))
     await runs.until(lambda e: isinstance(e, WouldRecompile) and e.number == 14 and e.run == number)
     answers = {e.number: e for e in runs.events if isinstance(e, WouldRecompile) and e.run == number}
     verdicts = [answers[n].frames[0].verdict for n in (10, 11, 13)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.events import AtenGraph, Config, Event, FxNode, Job, Kernel
-from tcexplore.worker.beside import Beside
+from tcexplore.worker.target_codegen import TargetCodegen
 
 pytestmark = pytest.mark.torch
 
@@ -21,7 +21,7 @@ def graph(name: str, device: str) -> AtenGraph:
 
 def test_a_library_call_is_the_gpus_where_its_graph_has_a_tensor_there():
     events: list[Event] = []
-    beside = Beside(Job(run=1, file="model.py", source="", config=Config()), events.append)
+    beside = TargetCodegen(Job(run=1, file="model.py", source="", config=Config()), events.append)
     sent = (
         graph("0/0", "cuda:0"), kernel("0/0", "extern"), kernel("0/0", "triton"), kernel("0/0", "cpp"),
         graph("1/0", "cpu"), kernel("1/0", "extern"), kernel("1/0", "cpp"), kernel("2/0", "triton", target="l4"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.documents.call_profile_text import headline, lines
 from tcexplore.events import CallProfiled, Kernel, KernelTimed
-from tcexplore.words.call_profile import headline, lines
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import MLP, only
 

@@ -14,7 +14,7 @@ def fails() -> None:
 
 
 def test_what_a_child_can_do_is_told_from_what_it_cannot(capfd: pytest.CaptureFixture[str]) -> None:
-    from tcexplore.worker.standby import _done_in_child
+    from tcexplore.worker.priming import _done_in_child
 
     assert _done_in_child(lambda: None)
     assert not _done_in_child(fails)
@@ -22,7 +22,7 @@ def test_what_a_child_can_do_is_told_from_what_it_cannot(capfd: pytest.CaptureFi
 
 
 def test_training_is_primed_only_where_its_children_can_train(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tcexplore.worker import standby
+    from tcexplore.worker import priming as standby
 
     primed: list[bool] = []
     monkeypatch.setattr(standby, "_prime", lambda *_, backward=False, **__: primed.append(backward))

@@ -22,7 +22,7 @@ def listing(requests: Iterable[str], answers: IO[str]) -> None:
 
 def test_a_forked_process_answers_and_holds_nothing_else_open(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.targets import assembler
-    from tcexplore.worker.forked import forked
+    from tcexplore.worker.forked_assembler import forked
 
     monkeypatch.setattr(assembler, "serve", listing)
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.documents.frames_text import described
 from tcexplore.events import (
     BackwardCaptured,
     Failed,
@@ -12,13 +13,12 @@ from tcexplore.events import (
     GraphOfRegion,
     Location,
     PhaseTimed,
+    RegionCalls,
     RegionCompiled,
-    RegionMade,
-    RegionSeen,
+    RegionCreated,
     ScriptFollowed,
 )
 from tcexplore.events.compile_ids import frame_number
-from tcexplore.words.frames import described
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import only
 
@@ -68,12 +68,12 @@ with torch.compiler.set_stance("force_eager"):
 async def test_every_region_has_its_own_graphs_calls_and_breaks(runs: Runs) -> None:
     events = await runs.run(SCRIPT)
     assert isinstance(events[-1], Finished), events[-1]
-    made = only(events, RegionMade)
+    made = only(events, RegionCreated)
     assert [(region.name, region.kind) for region in made] == [
         ("inner", "function"), ("outer", "function"), ("Net", "module"), ("SGD.step", "optimizer"), ("cos", "function"),
     ]  # fmt: skip
     assert [region.location.line for region in made if isinstance(region.location, Location)] == [15, 19, 13, 13, 13]
-    seen = {made[found.region].name: found for found in only(events, RegionSeen)}
+    seen = {made[found.region].name: found for found in only(events, RegionCalls)}
     assert {name: found.calls for name, found in seen.items()} == {"inner": 2, "outer": 1, "Net": 5, "SGD.step": 5}
     net, inner = seen["Net"], seen["inner"]
     assert (net.entered, net.resumed, net.uncompiled) == (10, 5, 0)
@@ -112,7 +112,7 @@ with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
 async def test_what_compiled_autograd_compiles_is_a_region_of_its_own(runs: Runs) -> None:
     events = await runs.run(BACKWARD)
     assert isinstance(events[-1], Finished), events[-1]
-    made = only(events, RegionMade)
+    made = only(events, RegionCreated)
     names = [(region.name, region.kind, region.location and region.location.line) for region in made]
     assert [name for name in names if name[1] != "compiled autograd"] == [
         ("train", "function", 6), ("Linear", "module", 14),
@@ -127,7 +127,7 @@ async def test_what_compiled_autograd_compiles_is_a_region_of_its_own(runs: Runs
         assert graph.frame is None
         assert described(graph.graph, graph.frame, "") == f"backward {number} of compiled autograd"
         assert frame_number(graph.graph) == graph.graph.split("/")[1]
-    assert {found.region: found.calls for found in only(events, RegionSeen)}[backward[0].region] == 2
+    assert {found.region: found.calls for found in only(events, RegionCalls)}[backward[0].region] == 2
     captured = only(events, BackwardCaptured)
     assert [found.backward for found in captured] == [str(n) for n in range(len(backward))]
     assert all(found.reason.startswith("Cache miss due to") for found in captured)
@@ -150,4 +150,4 @@ while True:
     followed = only(events, ScriptFollowed)[0]
     assert followed.limit == 1.0
     assert 1.0 <= followed.seconds < 10
-    assert only(events, RegionSeen)[-1].calls > 1
+    assert only(events, RegionCalls)[-1].calls > 1

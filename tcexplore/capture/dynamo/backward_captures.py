@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace, TraceEvent
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import BackwardCaptured
 
 FACT = "why a backward was captured anew"

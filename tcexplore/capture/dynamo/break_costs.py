@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any, NamedTuple
 
-from tcexplore.capture.dynamo.outside import MARK, SYMBOL, outside_ops, profiled, quiet_profiler
+from tcexplore.capture.dynamo.eager_ops import MARK, SYMBOL, outside_ops, profiled, quiet_profiler
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import BreakCost, BreaksCosted, Location
 
 FACT = "what graph breaks cost"
@@ -44,7 +44,7 @@ class Visit(NamedTuple):
     left: int
 
 
-class Call(NamedTuple):
+class CostedCall(NamedTuple):
     """One call of the compiled program."""
 
     began: int
@@ -120,7 +120,7 @@ class _Sums(NamedTuple):
     total: float
 
 
-def _summed(calls: Iterable[Call]) -> _Sums:
+def _summed(calls: Iterable[CostedCall]) -> _Sums:
     at: dict[Location, float] = defaultdict(float)
     gaps: dict[Location, int] = defaultdict(int)
     elsewhere = around = total = 0.0
@@ -149,15 +149,15 @@ def _between(left: Graph | None, entered: Graph | None) -> Location | None:
 
 def _units(
     unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None], graphs: dict[str, Graph]
-) -> Iterator[list[Call]]:
+) -> Iterator[list[CostedCall]]:
     visits: list[Visit] = []
-    calls: list[Call] = []
+    calls: list[CostedCall] = []
 
     def one(*args: Any, **kwargs: Any) -> Any:
         visits.clear()
         began = time.perf_counter_ns()
         result = compiled(*args, **kwargs)
-        calls.append(Call(began, time.perf_counter_ns(), tuple(visits)))
+        calls.append(CostedCall(began, time.perf_counter_ns(), tuple(visits)))
         return result
 
     def timing(graph: Graph, original: Function) -> Function:

@@ -1,4 +1,4 @@
-"""The guard of a cache entry that failed: its cause, both values, and the person's line."""
+"""The guard of a cache entry that failed: its cause, both values, and the user's line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from tcexplore.capture.dynamo.recompile_kinds import kind_of_values, origin_of
 from tcexplore.capture.dynamo.recompile_text import Cause, cause_of_text, cause_of_values
 from tcexplore.capture.fx.source_names import readable_source
-from tcexplore.capture.guards.places import place_of
-from tcexplore.capture.guards.text import split_check
-from tcexplore.capture.guards.values import compared
+from tcexplore.capture.guards.guard_locations import place_of
+from tcexplore.capture.guards.guard_text import split_check
+from tcexplore.capture.guards.guard_values import compared
 from tcexplore.capture.project import Project
 from tcexplore.events import Location, Recompiled
 

@@ -10,7 +10,7 @@ from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.user_stack import user_stack
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project, is_resumed
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import FrameEntered
 
 _FACT = "cache entries"

@@ -6,7 +6,7 @@ import ast
 import re
 from types import CodeType
 
-from tcexplore.capture.guards.values import ONE_OBJECT, Compared
+from tcexplore.capture.guards.guard_values import ONE_OBJECT, Compared
 
 _SHAPE = re.compile(r"\.(?:size|stride)\(\)\[|\.storage_offset\(\)")
 _CHECKED = re.compile(r"^___check_(type|obj)_id\(")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import torch
 
-from tcexplore.capture.fx.tensors import dtype_text
-from tcexplore.capture.guards.values import ONE_OBJECT, Compared
+from tcexplore.capture.fx.tensor_descriptions import dtype_text
+from tcexplore.capture.guards.guard_values import ONE_OBJECT, Compared
 
 
 class Cause(NamedTuple):

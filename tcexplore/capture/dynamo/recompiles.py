@@ -11,7 +11,7 @@ from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import Recompiled
 
 _FACT = "recompiles"

@@ -1,4 +1,4 @@
-"""The person's stack at a point of the trace: from where their program runs into the compiled region and on to the
+"""The user's stack at a point of the trace: from where their program runs into the compiled region and on to the
 line that Dynamo is looking at."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _ENTRY = "eval_frame.py"
 
 
 class UserStack(NamedTuple):
-    """The person's frames, outermost first: `callers` lead to the compiled function, `inside` is what it runs."""
+    """The user's frames, outermost first: `callers` lead to the compiled function, `inside` is what it runs."""
 
     callers: tuple[Location, ...]
     inside: tuple[Location, ...]
@@ -43,7 +43,7 @@ def user_stack(project: Project, traced: Iterable[Any] | None) -> UserStack:
 
 
 def _frames_above(project: Project) -> tuple[list[_Frame], list[_Frame]]:
-    """The person's frames outside and inside the outermost call into Dynamo, outermost first."""
+    """The user's frames outside and inside the outermost call into Dynamo, outermost first."""
     callers: list[_Frame] = []
     running: list[_Frame] = []
     frame: FrameType | None = sys._getframe(1)

@@ -1,1 +1,1 @@
-"""Finding what of the person's file to compile, and with which inputs."""
+"""Finding what of the user's file to compile, and with which inputs."""

@@ -1,4 +1,4 @@
-"""What of the person's file is compiled, and with which inputs."""
+"""What of the user's file is compiled, and with which inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Call:
 class Entry:
     """What to call, how often and with what.
 
-    `target` runs eagerly; `compiled` is the person's own compiled form of it where the file made one, else None.
+    `target` runs eagerly; `compiled` is the user's own compiled form of it where the file made one, else None.
     `rule` says in words which rule of the file contract hit. `unpadded` are the calls before they were padded, where
     they were.
     """

@@ -1,4 +1,4 @@
-"""Dynamo's source expressions as the person would write them: `L['self']._modules['fc1']` is `self.fc1`."""
+"""Dynamo's source expressions as the user would write them: `L['self']._modules['fc1']` is `self.fc1`."""
 
 from __future__ import annotations
 

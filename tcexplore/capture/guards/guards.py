@@ -8,14 +8,14 @@ from typing import Any
 
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.source_names import readable_source
-from tcexplore.capture.fx.tensors import TensorFacts, tensor_facts
-from tcexplore.capture.guards.places import remember
-from tcexplore.capture.guards.plumbing import is_plumbing
-from tcexplore.capture.guards.text import Check, split_check, summary
-from tcexplore.capture.guards.tree import LeafGuard, leaf_guards
+from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
+from tcexplore.capture.guards.guard_locations import remember
+from tcexplore.capture.guards.guard_text import Check, split_check, summary
+from tcexplore.capture.guards.guard_tree import LeafGuard, leaf_guards
+from tcexplore.capture.guards.structural_guards import is_plumbing
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import Guard, GuardsInstalled, Location
 
 _FACT = "guards"
@@ -110,7 +110,7 @@ class _Origins:
         return facts._replace(shape=tuple(map(str, traced["size"])), stride=tuple(map(str, traced["stride"])))
 
     def location(self, record: Any | None, checks: list[Check]) -> Location | None:
-        """The person's line that made the guard necessary: from the record, else from torch's comment."""
+        """The user's line that made the guard necessary: from the record, else from torch's comment."""
         stack = self._project.frames(getattr(record, "user_stack", None))
         if stack:
             return stack[-1]

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.graphs import compile_id
+from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import Choice, Tuned
 
 FACT = "autotuning"

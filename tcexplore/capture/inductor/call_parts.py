@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from tcexplore.capture.inductor.device_work import Work, busy, gaps
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, Seen
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, Seen
 from tcexplore.events import CallPart, CallProfiled
 
 OWN = (

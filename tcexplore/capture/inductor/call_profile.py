@@ -9,11 +9,11 @@ from pathlib import PurePath
 from time import perf_counter
 from typing import Any
 
-from tcexplore.capture.dynamo.outside import quiet_profiler
+from tcexplore.capture.dynamo.eager_ops import quiet_profiler
 from tcexplore.capture.inductor.call_parts import parts_of
 from tcexplore.capture.inductor.device_work import works
 from tcexplore.capture.inductor.kernel_times import kernel_times, launched_as
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, faster_half, seen
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, faster_half, seen
 from tcexplore.events import CallProfiled, Kernel, KernelTimed, Wrapper
 
 TIMES = 9

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.graphs import compilation, compile_id
+from tcexplore.capture.inductor.lowering_graph import compilation, compile_id
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped
 
 FACT = "CUDA graphs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, Seen
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, Seen
 
 REPLAYS = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
 

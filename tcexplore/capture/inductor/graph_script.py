@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.trace import StructuredTrace, TraceEvent
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import GraphScript
 
 FACT = "scripts of single graphs"

@@ -6,7 +6,7 @@ import json
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace, TraceEvent
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import KernelCompiled
 
 FACT = "compile time of each kernel"

@@ -15,7 +15,7 @@ from statistics import median
 from typing import TypeVar
 
 from tcexplore.capture.inductor.device_work import Work
-from tcexplore.capture.inductor.profiled import CALL, GRAPH, KERNEL, Seen
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, Seen
 from tcexplore.events import Kernel, KernelTimed
 
 Item = TypeVar("Item")
@@ -26,7 +26,7 @@ _NOT_OURS = ("aten::_foreach_copy_", "aten::copy_", "aten::empty", "aten::as_str
 
 
 @dataclass(slots=True)
-class Step:
+class ProfileStep:
     """One thing that a graph ran, in its order: an op that the host called, or a piece of a CUDA graph's work."""
 
     name: str
@@ -49,7 +49,7 @@ def kernel_times(found: Sequence[Seen], work: Sequence[Work], kernels: Sequence[
     of_graph: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
         of_graph[f"{kernel.graph} {kernel.phase}"].append(kernel)
-    taken: dict[int, dict[Seen, list[Step]]] = defaultdict(lambda: {call: [] for call in calls})
+    taken: dict[int, dict[Seen, list[ProfileStep]]] = defaultdict(lambda: {call: [] for call in calls})
     for region in (event for event in found if event.host and event.name.startswith(GRAPH)):
         call = next((one for one in region.around() if one.name == CALL), None)
         if call is None:
@@ -61,7 +61,7 @@ def kernel_times(found: Sequence[Seen], work: Sequence[Work], kernels: Sequence[
             yield _timed(kernel, list(taken[id(kernel)].values()))
 
 
-def _timed(kernel: Kernel, calls: Sequence[Sequence[Step]]) -> KernelTimed:
+def _timed(kernel: Kernel, calls: Sequence[Sequence[ProfileStep]]) -> KernelTimed:
     steps = [step for call in calls for step in call]
     return KernelTimed(
         graph=kernel.graph,
@@ -76,10 +76,10 @@ def _timed(kernel: Kernel, calls: Sequence[Sequence[Step]]) -> KernelTimed:
     )
 
 
-def _steps(region: Seen, work: Sequence[Work]) -> list[Step]:
+def _steps(region: Seen, work: Sequence[Work]) -> list[ProfileStep]:
     """What one run of a graph did; where the device worked at all, of the host only its own kernels count."""
     own = [piece for piece in work if piece.launch is not None and region in piece.launch.around()]
-    host = [(child.start, Step(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(region)]
+    host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(region)]
     if not own:
         return [step for _, step in host]
     marked = {child.start for child in _children(region) if child.name.startswith(KERNEL)}
@@ -87,14 +87,14 @@ def _steps(region: Seen, work: Sequence[Work]) -> list[Step]:
     return [step for _, step in sorted(steps, key=lambda one: one[0])]
 
 
-def _on_device(region: Seen, own: Sequence[Work]) -> list[tuple[float, Step]]:
+def _on_device(region: Seen, own: Sequence[Work]) -> list[tuple[float, ProfileStep]]:
     """What each op launched, all of it together, and each piece of a CUDA graph; with the time of the launch."""
-    steps: list[tuple[Seen | None, float, Step]] = []
+    steps: list[tuple[Seen | None, float, ProfileStep]] = []
     for piece in own:
         above, at = _below(region, piece.launch), piece.launch.start if piece.launch else piece.start
         if piece.replayed or above is None or not steps or steps[-1][0] is not above:
             name = piece.name if piece.replayed or above is None else above.name
-            steps.append((above, at, Step(name, 0.0, "cuda", replayed=piece.replayed)))
+            steps.append((above, at, ProfileStep(name, 0.0, "cuda", replayed=piece.replayed)))
         steps[-1][2].us += piece.us
         steps[-1][2].functions.append(piece.name)
     return [(at, step) for _, at, step in steps]
@@ -116,10 +116,10 @@ def _below(region: Seen, launch: Seen | None) -> Seen | None:
     return next((one for one in reversed(own) if not one.name.startswith("## ")), None)
 
 
-Matched = tuple[Kernel, Step]
+Matched = tuple[Kernel, ProfileStep]
 
 
-def _matched(steps: Sequence[Step], kernels: Sequence[Kernel]) -> Iterator[Matched]:
+def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterator[Matched]:
     by_name = {name: kernel for kernel in kernels for name in launched_as(kernel)}
     planned = sorted(((call.order, kernel) for kernel in kernels for call in kernel.calls), key=lambda one: one[0])
     order = [kernel for _, kernel in planned] or list(kernels)
@@ -145,7 +145,7 @@ def _between(items: Sequence[Item], splits: Callable[[Item], bool]) -> list[list
     return runs
 
 
-def _libraries(steps: Sequence[Step], externs: Sequence[Kernel]) -> Iterator[Matched]:
+def _libraries(steps: Sequence[ProfileStep], externs: Sequence[Kernel]) -> Iterator[Matched]:
     """The library calls between two generated kernels, as far as they can be told apart."""
     if len(externs) == 1 and steps and (len(steps) == 1 or all(step.replayed for step in steps)):
         yield externs[0], _joined(steps)
@@ -158,7 +158,7 @@ def _libraries(steps: Sequence[Step], externs: Sequence[Kernel]) -> Iterator[Mat
         yield kernel, step
 
 
-def _joined(steps: Sequence[Step]) -> Step:
+def _joined(steps: Sequence[ProfileStep]) -> ProfileStep:
     functions = [name for step in steps for name in step.functions]
     return replace(steps[0], us=sum(step.us for step in steps), functions=functions)
 

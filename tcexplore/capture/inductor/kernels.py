@@ -7,14 +7,14 @@ from weakref import WeakKeyDictionary
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import lines
-from tcexplore.capture.inductor.calls import WrapperCalls
-from tcexplore.capture.inductor.extern import ExternCalls
-from tcexplore.capture.inductor.graphs import compilation, root
+from tcexplore.capture.inductor.extern_calls import ExternCalls
+from tcexplore.capture.inductor.kernel_calls import WrapperCalls
+from tcexplore.capture.inductor.kernel_schedule import Scheduled, scheduled
 from tcexplore.capture.inductor.kernel_source import kernel_source
-from tcexplore.capture.inductor.postgrad import PostGrad
-from tcexplore.capture.inductor.scheduled import Scheduled, scheduled
+from tcexplore.capture.inductor.lowering_graph import compilation, root
+from tcexplore.capture.inductor.postgrad_nodes import PostGrad
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.events import KernelCall, KernelLine
 
 _TRACKER = "set_kernel_post_grad_provenance_tracing"

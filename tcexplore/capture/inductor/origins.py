@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tcexplore.capture.called_from import person_frames
 from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.fx.node import fx_node, root_names
-from tcexplore.capture.inductor.replaced import as_made, sources
+from tcexplore.capture.fx.fx_node import fx_node, root_names
+from tcexplore.capture.inductor.replaced_nodes import as_made, sources
+from tcexplore.capture.node_stacks import person_frames
 from tcexplore.capture.project import Project
 from tcexplore.events import FxNode, Location
 
@@ -28,7 +28,7 @@ def aten_node(node: Any, project: Project) -> FxNode:
 
 
 def lines(node: Any, project: Project) -> tuple[Location, ...]:
-    """The person's innermost line of a node, or the lines of those that it replaced.
+    """The user's innermost line of a node, or the lines of those that it replaced.
 
     An input has no line. What is generated for one (a copy in another layout) is for the nodes that use it.
     """

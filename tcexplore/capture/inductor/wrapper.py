@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.graphs import compilation
+from tcexplore.capture.inductor.lowering_graph import compilation
 from tcexplore.capture.project import Project
-from tcexplore.capture.trace import StructuredTrace, TraceEvent
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import Wrapper
 
 

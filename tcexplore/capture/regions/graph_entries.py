@@ -1,4 +1,4 @@
-"""Every time that a compiled graph is run: Dynamo's bytecode calls it through a global of the person's module."""
+"""Every time that a compiled graph is run: Dynamo's bytecode calls it through a global of the user's module."""
 
 from __future__ import annotations
 

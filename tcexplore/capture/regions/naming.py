@@ -1,4 +1,4 @@
-"""What `torch.compile` was given: its name, its kind, and the person's line."""
+"""What `torch.compile` was given: its name, its kind, and the user's line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN_CALLS = ("_call_impl", "_wrapped_call_impl")
 
 
 class Named(NamedTuple):
-    """A name and one of the kinds of `RegionMade`."""
+    """A name and one of the kinds of `RegionCreated`."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ def _module(given: torch.nn.Module) -> Named:
 
 
 def asked_at(project: Project) -> Location | None:
-    """The person's innermost line on the stack of this thread."""
+    """The user's innermost line on the stack of this thread."""
     frame = sys._getframe(1)
     while frame is not None and not project.owns(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Functions of ours that the person's program calls while Dynamo is listening: it must not compile them."""
+"""Functions of ours that the user's program calls while Dynamo is listening: it must not compile them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report to read: the verdict first, then why. Every word of the person's goes through `rich.text.Text`."""
+"""The report to read: the verdict first, then why. Every word of the user's goes through `rich.text.Text`."""
 
 from __future__ import annotations
 

@@ -9,15 +9,15 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.accuracy_text import figures, sentence
+from tcexplore.documents.paths import at, shown
 from tcexplore.report.text.layout import columns, indented, labelled
-from tcexplore.session.blame import EAGER, Step, culprit
-from tcexplore.words.accuracy import figures, sentence
-from tcexplore.words.blame import unjudged, verdict
-from tcexplore.words.paths import at, shown
+from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, culprit
+from tcexplore.studies.bisect.bisect_text import unjudged, verdict
 
 
 def print_blame(
-    steps: Sequence[Step], machine: ev.Standby | None, *, written: str = "", stopped: bool = False,
+    steps: Sequence[BisectStep], machine: ev.Standby | None, *, written: str = "", stopped: bool = False,
     stream: TextIO | None = None,
 ) -> None:  # fmt: skip
     """Print each rung with what it adds, then the verdict."""
@@ -30,13 +30,13 @@ def print_blame(
         console.print(indented(f"reproducer: python {written.rstrip('/')}/repro.py", by=0))
 
 
-def _row(step: Step) -> tuple[Text, Text, Text]:
+def _row(step: BisectStep) -> tuple[Text, Text, Text]:
     mark, style = ("✖", "bold red") if step.fails else ("✔", "green")
     with_ = step.rung.backend or "eager"
     return Text(mark, style), Text(step.rung.layer), Text(f"{with_}: {step.rung.adds}", "dim")
 
 
-def _verdict(steps: Sequence[Step], stopped: bool) -> Iterable[RenderableType]:
+def _verdict(steps: Sequence[BisectStep], stopped: bool) -> Iterable[RenderableType]:
     guilty = culprit(tuple(steps))
     if guilty is None and stopped:
         yield indented("stopped before the last rung", "yellow", by=0)
@@ -48,7 +48,7 @@ def _verdict(steps: Sequence[Step], stopped: bool) -> Iterable[RenderableType]:
         yield from _why(guilty)
 
 
-def _why(guilty: Step) -> Iterable[RenderableType]:
+def _why(guilty: BisectStep) -> Iterable[RenderableType]:
     if guilty.failed is not None:
         where = at(guilty.failed.location, guilty.run.file)
         yield labelled(f"{guilty.failed.type}{', ' + where if where else ''}", guilty.failed.message, by=2)

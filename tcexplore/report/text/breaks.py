@@ -8,12 +8,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.break_costs_text import cost, together, why
+from tcexplore.documents.paths import at
+from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.session.break_costs import ranked
-from tcexplore.words.break_costs import cost, together, why
-from tcexplore.words.paths import at
-from tcexplore.words.quantities import count, duration
+from tcexplore.session.ranked_breaks import ranked
 
 
 def breaks(snapshot: Snapshot) -> Iterable[RenderableType]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from rich.console import RenderableType
 
+from tcexplore.documents.call_profile_text import headline, lines
 from tcexplore.report.text.layout import columns, indented
 from tcexplore.session import Snapshot
-from tcexplore.words.call_profile import headline, lines
 
 
 def call_profile(snapshot: Snapshot) -> Iterable[RenderableType]:

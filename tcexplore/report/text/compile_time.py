@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from rich.console import RenderableType
 
+from tcexplore.documents import compile_time_text as words
 from tcexplore.report.text.layout import columns, indented
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import compile_time as tree_of
-from tcexplore.words import compile_time as words
 
 
 def compile_time(snapshot: Snapshot) -> Iterable[RenderableType]:

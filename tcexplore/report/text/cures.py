@@ -9,22 +9,22 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.cures.advice import NONE
-from tcexplore.cures.cure import Change
-from tcexplore.cures.proof import Proof
-from tcexplore.cures.said import facts
-from tcexplore.cures.treated import Treated
+from tcexplore.documents.paths import at, shown
+from tcexplore.fixes.advice import NONE
+from tcexplore.fixes.attempted_fixes import AttemptedFixes
+from tcexplore.fixes.fix import Change
+from tcexplore.fixes.verification import Proof
+from tcexplore.fixes.verification_text import facts
+from tcexplore.quantities import count
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.words.paths import at, shown
-from tcexplore.words.quantities import count
 
 MARKS = {"ok": ("✔", "green"), "bad": ("✖", "red"), "wait": ("◐", ""), "note": ("·", "dim")}
-COLOURS = {"+": "green", "-": "red", "@": "dim"}
+COLORS = {"+": "green", "-": "red", "@": "dim"}
 
 
 def print_cures(
-    run: Snapshot, found: Sequence[Treated], machine: ev.Standby | None, *, written: Sequence[str] = (),
+    run: Snapshot, found: Sequence[AttemptedFixes], machine: ev.Standby | None, *, written: Sequence[str] = (),
     stopped: bool = False, stream: TextIO | None = None,
 ) -> None:  # fmt: skip
     """Print each break with what was tried, then what it comes to."""
@@ -36,7 +36,7 @@ def print_cures(
     console.print(*_verdict(found, written, stopped), sep="\n")
 
 
-def _one(treated: Treated, file: str) -> Iterable[RenderableType]:
+def _one(treated: AttemptedFixes, file: str) -> Iterable[RenderableType]:
     found = treated.found
     where = at(found.location, file) or "somewhere"
     yield indented(
@@ -61,14 +61,14 @@ def _proven(proof: Proof) -> Iterable[RenderableType]:
 def _diff(change: Change) -> Iterable[RenderableType]:
     name = shown(change.file)
     for line in change.diff(name):
-        yield Text("    " + line.expandtabs(4), COLOURS.get(line[:1], ""), no_wrap=True, overflow="ignore")
+        yield Text("    " + line.expandtabs(4), COLORS.get(line[:1], ""), no_wrap=True, overflow="ignore")
 
 
 def _not_proven(proof: Proof) -> Iterable[RenderableType]:
     yield indented(Text.assemble(("✖ tried: ", "yellow"), f"{proof.change.cure.name}: {proof.why}"))
 
 
-def _verdict(found: Sequence[Treated], written: Sequence[str], stopped: bool) -> Iterable[RenderableType]:
+def _verdict(found: Sequence[AttemptedFixes], written: Sequence[str], stopped: bool) -> Iterable[RenderableType]:
     cured = sum(treated.cure is not None for treated in found)
     yield indented(f"{cured} of {count(len(found), 'break')} with a proven cure", "bold", by=0)
     if stopped:

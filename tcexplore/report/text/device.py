@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from rich.console import RenderableType
 
+from tcexplore.documents import autotuning_text as tuning_words
+from tcexplore.documents import cuda_graphs_text as graph_words
+from tcexplore.documents import device_text as words
+from tcexplore.quantities import duration
 from tcexplore.report.text.layout import columns, indented
 from tcexplore.session import Snapshot
-from tcexplore.words import cuda_graphs as graph_words
-from tcexplore.words import device as words
-from tcexplore.words import tuning as tuning_words
-from tcexplore.words.quantities import duration
 
 MOST = 5
 """So many choices of each are printed; the JSON has all."""

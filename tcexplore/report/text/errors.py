@@ -1,4 +1,4 @@
-"""What went wrong, where in the person's file, and what to try; and which facts are not known."""
+"""What went wrong, where in the user's file, and what to try; and which facts are not known."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from tcexplore.documents.paths import at
+from tcexplore.documents.phase_names import PHASES
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.words.paths import at
-from tcexplore.words.phases import PHASES
 
-BLAME = {"person": "your code", "compiler": "torch or the worker, not your code"}
+BLAME = {"user": "your code", "compiler": "torch or the worker, not your code"}
 
 STAGES = PHASES | {"file": "the file", "arguments": "the arguments", "worker": "the worker process"}
 

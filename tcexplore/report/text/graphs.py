@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.frames_text import described
+from tcexplore.documents.paths import at
+from tcexplore.quantities import count
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.words.frames import described
-from tcexplore.words.paths import at
-from tcexplore.words.quantities import count
 
 CALLS = {"call_function", "call_method", "call_module"}
 

@@ -8,11 +8,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.paths import at
+from tcexplore.quantities import count
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.session.recompiles import once_each
-from tcexplore.words.paths import at
-from tcexplore.words.quantities import count
+from tcexplore.session.recompile_count import once_each
 
 LONGEST = 48
 """Characters of a guard's name that are shown."""

@@ -1,4 +1,4 @@
-"""Which ops went into which kernel, and which lines of the person's they came from."""
+"""Which ops went into which kernel, and which lines of the user's they came from."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents import device_text as device_words
+from tcexplore.documents import targets_text as words
+from tcexplore.documents.paths import at
+from tcexplore.quantities import size
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.session.achieved import achieved
-from tcexplore.session.machine import loops, machine
-from tcexplore.words import device as device_words
-from tcexplore.words import targets as words
-from tcexplore.words.paths import at
-from tcexplore.words.quantities import size
+from tcexplore.session.achieved_rates import achieved
+from tcexplore.session.kernel_facts import loops, machine
 
 LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
 

@@ -8,17 +8,17 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents import recompile_check_text as would
+from tcexplore.documents import symbols_text as words
+from tcexplore.documents.frames_text import name as frame_name
+from tcexplore.documents.paths import at
+from tcexplore.documents.recompile_fixes_text import said
+from tcexplore.documents.recompiles_text import at_the_limit, caused_by, change, looked_at, seconds, spent
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.session.asked_region import region_name
-from tcexplore.session.lineage import Entry, Frame, lineage
-from tcexplore.session.shape_cures import shape_cures
-from tcexplore.words import symbols as words
-from tcexplore.words import would
-from tcexplore.words.frames import name as frame_name
-from tcexplore.words.paths import at
-from tcexplore.words.recompiles import at_the_limit, caused_by, change, looked_at, seconds, spent
-from tcexplore.words.shape_cures import said
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries, lineage
+from tcexplore.session.recompile_fixes import shape_cures
+from tcexplore.session.region_query import region_name
 
 
 def cache_entries(snapshot: Snapshot) -> Iterable[RenderableType]:
@@ -35,11 +35,11 @@ def cache_entries(snapshot: Snapshot) -> Iterable[RenderableType]:
         yield from columns([_entry(entry, snapshot.file) for entry in frame.entries], by=4)
 
 
-def _used(frame: Frame) -> str:
+def _used(frame: FrameEntries) -> str:
     return f"{spent(frame)}, limit {frame.limit}" if frame.limit else spent(frame)
 
 
-def _entry(entry: Entry, file: str) -> list[str | Text]:
+def _entry(entry: CacheEntry, file: str) -> list[str | Text]:
     caller = f"{caused_by(entry)} {at(entry.caller, file)}".strip()
     if not entry.causes:
         return [entry.graph, caller, seconds(entry), ""]
@@ -49,7 +49,7 @@ def _entry(entry: Entry, file: str) -> list[str | Text]:
 
 
 def symbols(snapshot: Snapshot) -> Iterable[RenderableType]:
-    """Each symbolic size, where it was specialised, and what keeps sizes from recompiling."""
+    """Each symbolic size, where it was specialized, and what keeps sizes from recompiling."""
     for found in snapshot.symbols:
         yield indented(Text(found.graph, "bold"))
         for symbol in found.symbols:
@@ -61,15 +61,15 @@ def symbols(snapshot: Snapshot) -> Iterable[RenderableType]:
 
 
 def _symbol(symbol: ev.Symbol, file: str) -> Iterable[RenderableType]:
-    extent = "" if symbol.specialised else f", {words.extent(symbol)}"
+    extent = "" if symbol.specialized else f", {words.extent(symbol)}"
     hint = f", traced with {words.hint(symbol)}" if symbol.hint else ""
     yield indented(
         f"{symbol.name}  {words.came_from(symbol)}{extent}{hint}  {at(symbol.location, file)}".rstrip(), by=4
     )
-    for special in symbol.specialised:
+    for special in symbol.specialized:
         why = f" by {special.reason}" if special.reason else ""
         yield indented(
-            f"specialised to {special.value}{why}  {at(special.location, file)}  {special.user_code}", "red", by=6
+            f"specialized to {special.value}{why}  {at(special.location, file)}  {special.user_code}", "red", by=6
         )
 
 

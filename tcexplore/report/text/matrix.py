@@ -9,17 +9,17 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.accuracy_text import error
+from tcexplore.documents.configuration_text import DYNAMIC, said
+from tcexplore.documents.paths import shown
+from tcexplore.documents.verdict_marks import LEGEND, marked
+from tcexplore.quantities import count, duration, size
 from tcexplore.report.text.layout import indented
 from tcexplore.report.text.results import STYLES
 from tcexplore.report.text.table import print_table
 from tcexplore.report.text.verdict import VERDICTS
-from tcexplore.session.cell import Cell
-from tcexplore.words.accuracy import error
-from tcexplore.words.configuration import DYNAMIC, said
-from tcexplore.words.matrix import FAILED, conclusions, eager_peak
-from tcexplore.words.paths import shown
-from tcexplore.words.quantities import count, duration, size
-from tcexplore.words.verdicts import LEGEND, marked
+from tcexplore.session.run_figures import Cell
+from tcexplore.studies.modes.modes_text import FAILED, conclusions, eager_peak
 
 HEAD = (
     "backend", "mode", "dynamic", "compile", "first call", "eager", "compiled", "speed-up", "95 % interval", "peak",

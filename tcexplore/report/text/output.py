@@ -1,4 +1,4 @@
-"""What the person's program printed: its end, when there is much of it."""
+"""What the user's program printed: its end, when there is much of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from rich.console import RenderableType
 
+from tcexplore.quantities import count
 from tcexplore.report.text.layout import indented
 from tcexplore.session import Snapshot
-from tcexplore.words.quantities import count
 
 SHOWN = 20
 """Lines."""

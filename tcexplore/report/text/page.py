@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.recommendation_text import advice
 from tcexplore.report.text import (
     breaks,
     call_profile,
@@ -29,7 +30,6 @@ from tcexplore.report.text import (
 )
 from tcexplore.report.text.layout import indented
 from tcexplore.session import Snapshot
-from tcexplore.words.recommendation import advice
 
 Section = Callable[[Snapshot], Iterable[RenderableType]]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from tcexplore.documents import regions_text as words
+from tcexplore.documents.paths import at
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.session.timeline import Lane, timeline
-from tcexplore.words import regions as words
-from tcexplore.words.paths import at
+from tcexplore.session.timeline import RegionLane, timeline
 
 MOST = 20
 """Compiles of one region that are printed; the JSON has all."""
@@ -29,7 +29,7 @@ def time_line(snapshot: Snapshot) -> Iterable[RenderableType]:
         yield from _lane(lane, snapshot.file)
 
 
-def _lane(lane: Lane, file: str) -> Iterator[RenderableType]:
+def _lane(lane: RegionLane, file: str) -> Iterator[RenderableType]:
     made = lane.region
     yield indented(Text.assemble((made.name, "bold"), f"  {made.kind}  ", (at(made.location, file), "dim")))
     yield indented(" · ".join(words.calls(lane)), by=4)

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from rich.console import RenderableType
 from rich.text import Text
 
+from tcexplore.documents import accuracy_text as words
+from tcexplore.documents import memory_text as memory_words
 from tcexplore.report.text.layout import columns, indented
 from tcexplore.session import Snapshot
-from tcexplore.session.kept import kept_for_backward
-from tcexplore.words import accuracy as words
-from tcexplore.words import memory as memory_words
+from tcexplore.session.saved_tensors import kept_for_backward
 
 STYLES = {**dict.fromkeys(words.GOOD, "bold green"), "not judged": "dim", "wrong": "bold red"}
 

@@ -9,11 +9,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.paths import shown
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
-from tcexplore.session.ship import shipped
-from tcexplore.words import ship as words
-from tcexplore.words.paths import shown
+from tcexplore.studies.artifacts import artifacts_text as words
+from tcexplore.studies.artifacts.artifacts_result import shipped
 
 
 def state(snapshot: Snapshot) -> Iterable[RenderableType]:

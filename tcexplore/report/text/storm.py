@@ -9,13 +9,13 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents import regions_text as regions
+from tcexplore.documents.paths import shown
+from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.report.text.table import print_table
-from tcexplore.session.storm import Trial, lane
-from tcexplore.words import regions
-from tcexplore.words import storm as words
-from tcexplore.words.paths import shown
-from tcexplore.words.quantities import count, duration
+from tcexplore.studies.recompiles import recompiles_study_text as words
+from tcexplore.studies.recompiles.recompiles_result import Trial, lane
 
 MOST = 20
 """Compiles that are printed; the JSON has every call."""

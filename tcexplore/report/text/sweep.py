@@ -9,15 +9,15 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents.paths import shown
+from tcexplore.documents.verdict_marks import LEGEND, marked
+from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented
 from tcexplore.report.text.table import print_table
 from tcexplore.report.text.verdict import VERDICTS
-from tcexplore.session.cell import Cell
-from tcexplore.session.sweep import DYNAMIC, STATIC, WALKS, Sweep
-from tcexplore.words.paths import shown
-from tcexplore.words.quantities import count, duration
-from tcexplore.words.sweep import FAILED, bar, conclusions, longest
-from tcexplore.words.verdicts import LEGEND, marked
+from tcexplore.session.run_figures import Cell
+from tcexplore.studies.sweep.sweep_result import DYNAMIC, STATIC, WALKS, Sweep
+from tcexplore.studies.sweep.sweep_text import FAILED, bar, conclusions, longest
 
 HEAD = (
     "size", "eager", "static", "speed-up", "95 % interval", "dynamic", "speed-up", "95 % interval", "compiled anew",

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from rich.console import RenderableType
 
+from tcexplore.documents import targets_text as words
+from tcexplore.documents.paths import at
 from tcexplore.report.text.layout import indented
 from tcexplore.session import Snapshot
-from tcexplore.words import targets as words
-from tcexplore.words.paths import at
 
 
 def target(snapshot: Snapshot) -> Iterable[RenderableType]:

@@ -8,14 +8,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
+from tcexplore.documents import device_text as device_words
+from tcexplore.documents.calls_text import calls
+from tcexplore.documents.recommendation_text import advice, reservation
+from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import columns, indented
 from tcexplore.report.text.verdict import VERDICTS
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Economics, economics
-from tcexplore.words import device as device_words
-from tcexplore.words.calls import calls
-from tcexplore.words.quantities import count, duration
-from tcexplore.words.recommendation import advice, reservation
 
 
 def timing(snapshot: Snapshot) -> Iterable[RenderableType]:

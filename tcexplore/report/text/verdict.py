@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.session import Snapshot, summarise
-from tcexplore.words.paths import shown
-from tcexplore.words.quantities import count
+from tcexplore.documents.paths import shown
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot, summarize
 
 GAP = " · "
 
@@ -50,7 +50,7 @@ def verdict(snapshot: Snapshot) -> Iterable[Text]:
     elif not snapshot.compiled:
         yield Text("✖ NOTHING WAS COMPILED: torch.compile captured no graph", "bold red")
     if snapshot.compiled or snapshot.breaks:
-        wrong = [Text("✖ WRONG RESULT", "bold red")] if summarise(snapshot).wrong else []
+        wrong = [Text("✖ WRONG RESULT", "bold red")] if summarize(snapshot).wrong else []
         yield Text(GAP).join([*wrong, _breaks(snapshot), *_counts(snapshot), *_speed(snapshot)])
 
 
@@ -63,7 +63,7 @@ def _breaks(snapshot: Snapshot) -> Text:
 
 
 def _counts(snapshot: Snapshot) -> Iterable[Text]:
-    summary = summarise(snapshot)
+    summary = summarize(snapshot)
     yield Text(f"{count(summary.graphs, 'graph')}, {count(summary.ops, 'op')}")
     if snapshot.kernels:
         yield Text(f"{count(summary.kernels, 'kernel')}" + (f" + {summary.extern} extern" if summary.extern else ""))

@@ -10,15 +10,15 @@ from textual.reactive import var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tcexplore.documents.document import Document, Link, Row
+from tcexplore.documents.text_document import Text
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.keeping import same_row
-from tcexplore.ui.lines.document import Document, Link, Row
-from tcexplore.ui.lines.ink import LIT, MARGIN, MARKED, Ink
-from tcexplore.ui.lines.scan import own_links
+from tcexplore.ui.cursor_position import same_row
+from tcexplore.ui.lines.row_painter import LIT, MARGIN, MARKED, Ink
+from tcexplore.ui.lines.row_scan import own_links
 from tcexplore.ui.lines.strips import Query, flat
-from tcexplore.ui.lines.text_document import Text
 from tcexplore.ui.messages import CursorMoved, RowEntered
-from tcexplore.ui.terminal.palette import palette
+from tcexplore.ui.terminal.style_palette import palette
 
 _AROUND = 2
 """Rows kept in view above and below the cursor."""
@@ -38,7 +38,7 @@ class LineView(ScrollView, can_focus=True):
     """Cells scrolled to the right."""
     lit: var[frozenset[Link]] = var(frozenset())
     marked: var[Link | None] = var(None)
-    """What the person put a mark on."""
+    """What the user put a mark on."""
     faded: var[bool] = var(False)
     """Whether all rows are drawn dim: they are of an older run."""
     sought: var[Query | None] = var(None)
@@ -147,7 +147,7 @@ class LineView(ScrollView, can_focus=True):
         return True
 
     def move_to(self, index: int, *, tell: bool = True) -> None:
-        """Put the cursor on a row and bring it into view; `tell` the screen that the person selected it."""
+        """Put the cursor on a row and bring it into view; `tell` the screen that the user selected it."""
         index = max(0, min(index, len(self.document) - 1))
         self._moved = True
         moved, self.cursor = index != self.cursor, index

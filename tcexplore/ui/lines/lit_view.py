@@ -6,10 +6,10 @@ from collections import deque
 
 from textual import work
 
-from tcexplore.ui.lines.document import Document, Link, chapters
-from tcexplore.ui.lines.hits import Hits, hits
+from tcexplore.documents.document import Document, Link, chapters
+from tcexplore.ui.lines.highlight_runs import Hits, hits
 from tcexplore.ui.lines.line_view import LineView
-from tcexplore.ui.lines.scan import LinkIndex, own_links
+from tcexplore.ui.lines.row_scan import LinkIndex, own_links
 from tcexplore.ui.messages import HitReached
 
 
@@ -28,7 +28,7 @@ class LitView(LineView):
         super().show(document, cursor)
 
     def reveal(self, near: frozenset[Link] = frozenset()) -> None:
-        """Bring what is lit into view: where the person was, which `near` stands for, else the first hit unless one is
+        """Bring what is lit into view: where the user was, which `near` stands for, else the first hit unless one is
         in view; statements of a kernel rather than its heading.
 
         In a long document that is not read yet that happens later.

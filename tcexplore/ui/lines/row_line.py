@@ -12,9 +12,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tcexplore.ui.lines.document import Row, Span
+from tcexplore.documents.document import Row, Span
 from tcexplore.ui.lines.strips import segments
-from tcexplore.ui.terminal.palette import palette
+from tcexplore.ui.terminal.style_palette import palette
 
 Line = Callable[[int], Row]
 """The row for a width in cells."""

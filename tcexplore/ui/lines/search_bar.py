@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 
 class SearchBar(Horizontal):
-    """Hidden until it is opened; tells each change of the text, and when the person is done."""
+    """Hidden until it is opened; tells each change of the text, and when the user is done."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -29,7 +29,7 @@ class SearchBar(Horizontal):
 
     @dataclass
     class Closed(Message):
-        """The person is done typing; `keep` the search for n and N, or end it."""
+        """The user is done typing; `keep` the search for n and N, or end it."""
 
         keep: bool
 

@@ -7,9 +7,9 @@ from bisect import bisect_left, bisect_right, insort
 from textual import work
 from textual.worker import get_current_worker
 
-from tcexplore.ui.lines.document import Document, Row
+from tcexplore.documents.document import Document, Row
 from tcexplore.ui.lines.lit_view import LitView
-from tcexplore.ui.lines.scan import scan
+from tcexplore.ui.lines.row_scan import scan
 from tcexplore.ui.lines.strips import Query
 from tcexplore.ui.messages import SearchCounted
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from rich.segment import Segment
 from rich.style import Style
 
-from tcexplore.ui.lines.document import Row, Span
-from tcexplore.ui.terminal.palette import Palette
+from tcexplore.documents.document import Row, Span
+from tcexplore.ui.terminal.style_palette import Palette
 
 _TAB = 4
 _ENDS_LINE = str.maketrans({"\n": "␊", "\r": "␍"})
@@ -54,13 +54,13 @@ def segments(
 
 
 def _drawn(span: Span) -> tuple[Span, ...]:
-    """The span; code in the colours of its language."""
+    """The span; code in the colors of its language."""
     if not span.style.startswith("code."):
         return (span,)
     # Pygments takes 30 ms to import, which the first frame does not have.
-    from tcexplore.ui.documents.highlight import coloured
+    from tcexplore.documents.highlight import colored
 
-    return coloured(span)
+    return colored(span)
 
 
 def _marked(spans: Iterable[Span], places: list[tuple[int, int]], mark: str) -> Iterator[Span]:

@@ -10,19 +10,19 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.reactive import var
 
+from tcexplore.documents.document import Document, start
+from tcexplore.documents.text_document import message
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
-from tcexplore.ui.later import Later, is_large
-from tcexplore.ui.lines.document import Document, start
-from tcexplore.ui.lines.guarded import guarded
+from tcexplore.ui.background_task import Later, is_large
+from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.search_view import SearchView
-from tcexplore.ui.lines.text_document import message
 from tcexplore.ui.messages import HitReached
-from tcexplore.ui.panes.heading import heading
-from tcexplore.ui.panes.spec import PaneSpec, View
+from tcexplore.ui.panes.pane_heading import heading
+from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 _WIDE = ("line", "kernel")
-"""Kinds of links that say less than one row where the person was."""
+"""Kinds of links that say less than one row where the user was."""
 
 _CORNERS = 4
 """Cells of the frame's top that its title cannot take."""
@@ -66,7 +66,7 @@ class Pane(Container):
         self._back_at: int | None = None
         """Where the cursor goes in the next document, as it was in that view before."""
         self._passing: tuple[Link, ...] = ()
-        """What was selected when the person began to go through the views, for those that it is not in."""
+        """What was selected when the user began to go through the views, for those that it is not in."""
         self._age = ""
         self._session = Session()
         self._made_of: tuple[object, ...] = ()
@@ -119,7 +119,7 @@ class Pane(Container):
             self._put(make())
 
     def _put(self, made: _Made) -> None:
-        """Show a document, unless the person has turned to another view or run while it was made."""
+        """Show a document, unless the user has turned to another view or run while it was made."""
         self._documents[made.form.name] = made.made_of, made.document
         newest = _same(made.made_of, self._made_of)
         on_the_way = self._later.more and (made.form, made.snapshot.run) == self._made_of[:2]

@@ -1,1 +1,1 @@
-"""What the terminal can do: bytes, colours, clipboard."""
+"""What the terminal can do: bytes, colors, clipboard."""

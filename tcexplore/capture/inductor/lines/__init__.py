@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.bodies import LoopBodies
-from tcexplore.capture.inductor.lines.folded import FoldedValues
-from tcexplore.capture.inductor.lines.handover import Handover
-from tcexplore.capture.inductor.lines.helpers import HelperFunctions
-from tcexplore.capture.inductor.lines.marks import Marks
+from tcexplore.capture.inductor.lines.current_op import Running
+from tcexplore.capture.inductor.lines.finished_kernels import Handover
+from tcexplore.capture.inductor.lines.folded_constants import FoldedValues
+from tcexplore.capture.inductor.lines.line_marks import Marks
+from tcexplore.capture.inductor.lines.loop_bodies import LoopBodies
 from tcexplore.capture.inductor.lines.reductions import Reductions
-from tcexplore.capture.inductor.lines.running import Running
-from tcexplore.capture.inductor.lines.writing import Writing
+from tcexplore.capture.inductor.lines.triton_helpers import HelperFunctions
+from tcexplore.capture.inductor.lines.written_lines import Writing
 
 
 def install(hooks: Hooks) -> Handover:

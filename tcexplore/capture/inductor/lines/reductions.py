@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.bodies import current_node, ops_of
-from tcexplore.capture.inductor.lines.marks import CPP, Marks, Ops
-from tcexplore.capture.inductor.lines.running import FACT
+from tcexplore.capture.inductor.lines.current_op import FACT
+from tcexplore.capture.inductor.lines.line_marks import CPP, Marks, Ops
+from tcexplore.capture.inductor.lines.loop_bodies import current_node, ops_of
 
 _KNOWN = "_tcexplore_reductions"
 _KERNELS = ("cpp:CppKernel", "cpp:CppVecKernel", "triton:TritonKernel")

@@ -1,0 +1,73 @@
+"""`tcexplore check`: one run, printed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+
+from tcexplore import events as ev
+from tcexplore.cli.file_argument import BadFileError, read, split
+from tcexplore.cli.interruptible import EndedBySignalError
+from tcexplore.cli.limits import exceeded, status
+from tcexplore.cli.progress_line import progress
+from tcexplore.cli.request import Request
+from tcexplore.cli.run_once import run_once
+from tcexplore.session import Snapshot
+from tcexplore.studies.study_runs import Outcome
+
+
+def check(request: Request) -> int:
+    """Run the file once and print the report; returns the exit status."""
+    from tcexplore.supervisor import Supervisor
+
+    try:
+        job = make_job(request)
+    except BadFileError as error:
+        return _refuse(request, error)
+    try:
+        with progress(sys.stderr) as line:
+            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
+    except EndedBySignalError as interrupted:
+        return interrupted.status
+    _print(request, outcome)
+    return status(request, outcome)
+
+
+def make_job(request: Request) -> ev.Job:
+    """The job that a request describes. Raises `BadFileError`."""
+    path, name = split(request.target)
+    return ev.Job(
+        run=1,
+        file=os.path.abspath(path),
+        source=read(path),
+        name=name,
+        argv=request.argv,
+        config=request.config,
+        time_for=request.time_for,
+        would=request.would,
+    )
+
+
+def _refuse(request: Request, error: BadFileError) -> int:
+    """A file that cannot be run: one message on stderr, and for a program that reads us the same as JSON."""
+    sys.stderr.write(f"tcexplore: {error.sentence}\n")
+    if request.json:
+        empty = Snapshot(run=1, file=request.target, source="", config=request.config)
+        _print(request, Outcome(empty.apply(error.failure)))
+    return 2
+
+
+def _print(request: Request, outcome: Outcome) -> None:
+    limits = exceeded(request, outcome)
+    if request.json:
+        from tcexplore.report.json_report import report
+
+        json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        from tcexplore.report.text import print_report
+
+        print_report(outcome.snapshot, outcome.machine, limits, calls=request.calls)
+    sys.stdout.flush()

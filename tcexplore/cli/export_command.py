@@ -1,0 +1,61 @@
+"""`tcexplore export`: one kernel as files."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tcexplore.cli.check_command import make_job
+from tcexplore.cli.file_argument import BadFileError
+from tcexplore.cli.interruptible import EndedBySignalError
+from tcexplore.cli.limits import USER, blamed
+from tcexplore.cli.progress_line import progress
+from tcexplore.cli.request import Export, Request
+from tcexplore.cli.run_once import run_once
+from tcexplore.session import Snapshot
+from tcexplore.session.kernel_files import NoSuchKernelError, kernel_files
+
+
+def export(request: Request) -> int:
+    """Run the file once, write the kernel, say what was written; returns the exit status."""
+    from tcexplore.supervisor import Supervisor
+
+    wanted = request.export
+    assert wanted is not None, "the command line makes one"
+    try:
+        job = replace(make_job(request), examine=False, runnable=True)
+        with progress(sys.stderr) as line:
+            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
+    except BadFileError as error:
+        return _refuse(error.sentence)
+    except EndedBySignalError as interrupted:
+        return interrupted.status
+    if (failed := outcome.snapshot.failed) is not None:
+        _refuse(f"{failed.message} {failed.hint}".strip())
+        return blamed(outcome.snapshot)
+    try:
+        for path in _write(outcome.snapshot, wanted):
+            sys.stdout.write(f"{path}\n")
+    except NoSuchKernelError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"{wanted.folder} cannot be written to: {error.strerror}.")
+    return 0
+
+
+def _refuse(sentence: str) -> int:
+    sys.stderr.write(f"tcexplore: {sentence}\n")
+    return USER
+
+
+def _write(snapshot: Snapshot, wanted: Export) -> Iterator[Path]:
+    files = kernel_files(snapshot, wanted.kernel)
+    folder = Path(wanted.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        yield path

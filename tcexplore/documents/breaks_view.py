@@ -1,0 +1,158 @@
+"""The graph breaks pane: each break once, the dearest first, why, what to write instead; what ran outside; skips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tcexplore.documents.break_costs_text import cost, short, together, why
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import nothing, nothing_compiled
+from tcexplore.documents.location_text import places
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import GraphBreak
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.links import break_link, line_link
+from tcexplore.session.ranked_breaks import Costed, ranked
+
+TEACHES = (
+    "A graph break is a place where Dynamo had to leave the graph and run your Python. Each will stand here with its "
+    "line, torch's reason and what to write instead; none is what you want."
+)
+
+
+def breaks(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    if not snapshot.compiled and not snapshot.breaks:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    parts = [fixed(_verdict(snapshot, width))]
+    parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in ranked(snapshot)]
+    parts += [
+        fixed(_together(snapshot, width)),
+        fixed(_outside(snapshot, toggled)),
+        fixed(_skipped(snapshot, toggled, width)),
+    ]
+    return Parts(_title(snapshot), parts)
+
+
+def _title(snapshot: Snapshot) -> str:
+    return str(len(snapshot.breaks)) if snapshot.complete or snapshot.breaks else ""
+
+
+def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Loud when there is no break, louder when nothing was compiled at all."""
+    if snapshot.complete and not snapshot.compiled:
+        yield from nothing_compiled(snapshot, width)
+        yield BLANK
+    elif snapshot.complete and not snapshot.breaks:
+        graphs = len(snapshot.graphs)
+        whole = "one graph" if graphs == 1 else f"{graphs} graphs"
+        yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {whole}", "ok"))
+        why = (
+            "" if graphs == 1 else " Each graph is a frame of its own or a recompile; none is a piece of a broken one."
+        )
+        yield from wrapped(f"Everything that Dynamo traced became a whole.{why}", width, "muted")
+
+
+def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    found = costed.found
+    where, link, at = places(snapshot.file), break_link(found), found.location
+    links = (link, line_link(at)) if at else (link,)
+    name = f"break {link.where} {link.name}"
+    opened = name not in toggled
+    times = f"  ×{found.count}" if found.count > 1 else ""
+    lost = short(costed)
+    yield fold(name, opened, ("✖ ", "break"), (where.words(at) or "no line known", "break"),
+               (f"  {lost}" if lost else "", "number"), (f"  {found.code}", ""),
+               (f"  {found.id or ''}", "muted"), (times, "muted"),
+               links=links, location=at, indent=0)  # fmt: skip
+    yield from wrapped(found.reason or found.kind, width, "strong", indent=3, links=links, location=at)
+    if opened:
+        yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, width))
+        yield from _more(snapshot, found, name, name + " more" in toggled, width)
+    yield BLANK
+
+
+def _details(snapshot: Snapshot, costed: Costed, width: int) -> Iterator[Row]:
+    found = costed.found
+    if found.explanation and found.explanation != found.reason:
+        yield from wrapped(found.explanation, width, indent=3)
+    for hint in found.hints:
+        yield from wrapped(hint, width, "ok", indent=3, lead="try ")
+    if lost := cost(costed, snapshot):
+        yield from wrapped(f"{lost}: {why(costed)}", width, "muted", indent=3, lead="lost to it ")
+
+
+def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
+    """The user stack, what torch's registry adds, torch's context and its page, behind a fold."""
+    links, where = (break_link(found),), places(snapshot.file)
+    adds = _registry(found)
+    said = [count(len(found.stack), "frame")] if found.stack else []
+    said += [f"what torch's registry says of {found.id}"] if adds else []
+    said += ["torch's context"] if found.context else []
+    said += ["its page"] if found.url else []
+    if not said:
+        return
+    yield fold(f"{name} more", opened, (", ".join(said), "muted"), indent=3, links=links, location=found.location)
+    if not opened:
+        return
+    for frame in found.stack:
+        function = f" in {frame.function}" if frame.function else ""
+        yield row((f"     {where.words(frame)}", "location"), (function, "muted"), links=links, location=frame)
+    for text in adds:
+        yield from wrapped(text, width, indent=5, lead="registry: ", links=links)
+    if found.context:
+        yield from wrapped(found.context, width, "dim", indent=5, lead="context: ", links=links)
+    if found.url:
+        yield row(("     page: ", "muted"), (found.url, "location"), links=links, copy=found.url)
+
+
+def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """What is to be said of all breaks, and what to do about one."""
+    if said := together(snapshot):
+        yield from wrapped(said, width, "muted")
+    if snapshot.breaks and snapshot.complete:
+        yield from wrapped("h on a break or on its line: a change that removes it, tried and proven", width, "muted")
+        yield BLANK
+
+
+def _registry(found: GraphBreak) -> list[str]:
+    """What the registry says that this break's own texts do not; its blanks (`{}`) are filled in those."""
+    said = f"{found.explanation} {' '.join(found.hints)}"
+    texts = (found.registry_explanation, *found.registry_hints)
+    return [text for text in texts if text and not all(piece.strip() in said for piece in text.split("{}"))]
+
+
+def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
+    """The ops that one call ran eagerly although the program was compiled."""
+    outside = snapshot.outside
+    if outside is None:
+        return
+    if not outside.ops:
+        if snapshot.breaks:
+            yield row((" one call ran no op outside the graphs", "muted"))
+        return
+    opened = "outside" not in toggled
+    total = duration(sum(us for _, _, us in outside.ops) / 1e6)
+    yield fold("outside", opened, ("outside the graphs", "heading"),
+               (f"  {count(sum(n for _, n, _ in outside.ops), 'op')}, {total} a call", "muted"), indent=0)  # fmt: skip
+    for name, times, us in sorted(outside.ops, key=lambda op: -op[2]) if opened else ():
+        yield row((f"   {duration(us / 1e6):>8}  ", "number"), name, (f"  ×{times}" if times > 1 else "", "muted"))
+    if opened:
+        yield row((f"   one call enters {count(outside.regions, 'compiled region')}", "muted"))
+    yield BLANK
+
+
+def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterable[Row]:
+    """Frames that Dynamo did not compile."""
+    if not snapshot.skipped or not snapshot.compiled:
+        return
+    opened = "skipped" not in toggled
+    where = places(snapshot.file)
+    yield fold("skipped", opened, ("skipped frames", "heading"), (f"  {len(snapshot.skipped)}", "muted"), indent=0)
+    for skipped in snapshot.skipped if opened else ():
+        links = (line_link(skipped.frame),)
+        function = f"{skipped.frame.function}, " if skipped.frame.function else ""
+        yield row(f"   {function}{where.words(skipped.frame)}", links=links, location=skipped.frame)
+        yield from wrapped(skipped.reason, width, "muted", indent=5, links=links, location=skipped.frame)

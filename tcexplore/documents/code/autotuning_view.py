@@ -1,0 +1,75 @@
+"""What torch measured before it chose: the configurations of each Triton kernel, the algorithms of each product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents import autotuning_text as words
+from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import Choice, Tuned
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link
+
+TEACHES = (
+    "What torch measured before it chose will stand here: the configurations of each Triton kernel and, with "
+    "max-autotune, the templates and library calls of each matrix product, with their times."
+)
+
+SHOWN = 12
+"""Choices in view; the others are behind the fold of the last row."""
+
+BAR = 16
+"""Cells of the longest bar."""
+
+
+def tuning(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    if not snapshot.tuned:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    rows = (line for tuned in snapshot.tuned for line in _tuned(snapshot, tuned, toggled, width))
+    choices = sum(len(tuned.choices) for tuned in snapshot.tuned)
+    return Parts(count(choices, "choice"), [fixed([*rows, *_whose(width)])])
+
+
+def _tuned(snapshot: Snapshot, tuned: Tuned, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    kernel = words.runs_as(snapshot, tuned)
+    own = links(kernel) if kernel else ()
+    place = kernel.source_lines[0] if kernel and kernel.source_lines else None
+    where = f"  {tuned.graph} {tuned.phase}"
+    yield row((f" {words.subject(tuned)}", "heading"), (where, "muted"), links=own, location=place)
+    yield from wrapped(words.WHAT.get(tuned.what, tuned.what), width, "muted", indent=3, links=own)
+    yield from wrapped(words.outcome(tuned), width, indent=3, links=own)
+    if kernel is not None and not tuned.kernel:
+        yield from wrapped(f"runs as {kernel.name}", width, indent=3, links=own)
+    name = f"tuned {tuned.graph} {tuned.phase} {tuned.what} {tuned.kernel or tuned.node or tuned.op}"
+    opened = name in toggled
+    most = max((choice.us for choice in tuned.choices if choice.us is not None), default=0.0)
+    for choice in tuned.choices if opened else tuned.choices[:SHOWN]:
+        yield _choice(choice, most, own)
+    if len(tuned.choices) > SHOWN:
+        said = "fewer" if opened else f"{len(tuned.choices) - SHOWN} slower ones"
+        yield fold(name, opened, (said, "muted"), indent=3)
+    yield BLANK
+
+
+def _choice(choice: Choice, most: float, own: tuple[Link, ...]) -> Row:
+    sign, style = ("●", "faster") if choice.taken else (" ", "")
+    time = "not measured" if choice.us is None else duration(choice.us / 1e6)
+    bar = "█" * max(1, round(BAR * choice.us / most)) if choice.us is not None and most else ""
+    return row(
+        (f"   {sign} ", style), (f"{time:>12} ", "number"), (f"{bar:<{BAR}} ", "plot.compiled"),
+        (choice.kind, "muted") if choice.kind != "configuration" else "", (f" {choice.name}", style), links=own,
+    )  # fmt: skip
+
+
+def _whose(width: int) -> Iterator[Row]:
+    said = (
+        "The times are torch's own, taken while it chose: one kernel at a time, on inputs that it made up. The mark "
+        "stands at the fastest. Code loaded from a cache is not measured again."
+    )
+    yield from wrapped(said, width, "dim")

@@ -1,0 +1,174 @@
+"""Why two kernels are two: torch's reasons in plain words, its own sentence below, the noise behind a count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.code.kernel_labels import links as kernel_links
+from tcexplore.documents.code.kernel_labels import ops
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.fusion_text import plain
+from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.prose import fold, row, shortened, wrapped
+from tcexplore.events import FusionDecision, Kernel
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.fused_kernels import NO_SHARED_DATA, WhyNot
+from tcexplore.session.fused_kernels import why_not as ask
+from tcexplore.session.kernel_dependencies import Relation
+from tcexplore.session.links import Link, kernel_link
+
+APART = {
+    "graph": "They belong to two graphs: each is compiled on its own.",
+    "phase": "One belongs to the forward, the other to the backward: each is compiled on its own.",
+    "extern": "An extern kernel is a call into a library: Inductor fuses nothing into it.",
+}
+"""What keeps two kernels apart before the scheduler comes to them, by `WhyNot.apart`."""
+
+LONGEST = 40
+"""Characters of a fused node's name, which has all of its parts in it."""
+
+NOT_TOLD = "This torch does not tell what its scheduler knew of these two."
+
+NO_BUFFER = (
+    "They use no buffer in common. torch compares only nodes that use the same buffer, so it never asked whether these "
+    "two could be one."
+)
+
+NOT_COMPARED = (
+    "They use the same buffer, but torch did not compare them: it compares each user of a buffer with the next {} "
+    "only (`torch._inductor.config.max_fusion_buffer_group_pairwise_attempts`)."
+)
+
+
+def why_not(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
+    """The answer for any two kernels of a run, everything open."""
+    known, found = labels(snapshot), ask(snapshot, a, b)
+    name = _name(found)
+    rows = [_question(found, known), *_answer(snapshot, found, frozenset([f"{name} unrelated"]), width)]
+    return Parts(f"{_words(found.a, known)} and {_words(found.b, known)}", [fixed(rows)])
+
+
+def between(snapshot: Snapshot, found: WhyNot, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """The rows between two neighbors: the short answer, and behind it all that torch says."""
+    name, links = _name(found), _links(found)
+    opened = name in toggled
+    second = ((span.text, span.style) for span in known.kernel[links[1]].spans)
+    yield fold(
+        name, opened, ("╳ ", "warn" if found.refusals else "muted"), ("not one with ", "muted"), *second,
+        (f": {_short(found, known)}", "muted"), indent=3, links=links,
+    )  # fmt: skip
+    if opened:
+        yield from _answer(snapshot, found, toggled, width)
+
+
+def _name(found: WhyNot) -> str:
+    return f"why {found.a.graph} {found.a.phase} {found.a.name} {found.b.name}"
+
+
+def _links(found: WhyNot) -> tuple[Link, ...]:
+    return kernel_link(found.a), kernel_link(found.b)
+
+
+def _words(kernel: Kernel, known: Labels) -> str:
+    return known.kernel[kernel_link(kernel)].words
+
+
+def _question(found: WhyNot, known: Labels) -> Row:
+    first, second = (known.kernel[link].spans for link in _links(found))
+    spans = (Span(" why are "), *first, Span(" and "), *second, Span(" not one kernel?"))
+    return Row(spans, _links(found))
+
+
+def _short(found: WhyNot, known: Labels) -> str:
+    """One line: the first reason, and how many more there are."""
+    reasons = list(dict.fromkeys(decision.reason for decision in found.refusals))
+    if reasons:
+        more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
+        return f"{_plain(reasons[0]) or reasons[0]}{more}"
+    if found.unrelated:
+        return "no data in common"
+    relation = found.relation
+    if relation is None or relation.buffers:
+        return "never compared"
+    if not relation.between:
+        return "no buffer in common"
+    return f"{_words(relation.between[0], known)} stands between"
+
+
+def _plain(reason: str) -> str:
+    """In plain words; pairs that use no buffer in common are counted apart from these."""
+    return plain(f"{NO_SHARED_DATA} due to indexing mismatch" if reason == NO_SHARED_DATA else reason)
+
+
+def _answer(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    links = _links(found)
+    if found.apart:
+        yield from wrapped(APART[found.apart], width, indent=5, links=links)
+    for reason in dict.fromkeys(decision.reason for decision in found.refusals):
+        yield from _reason(reason, [d for d in found.refusals if d.reason == reason], links, width)
+    if found.unrelated:
+        yield from _unrelated(snapshot, found, toggled, width)
+    if not found.refusals and not found.unrelated and found.apart in ("", "extern"):
+        yield from _never(snapshot, found, width)
+
+
+def _never(snapshot: Snapshot, found: WhyNot, width: int) -> Iterator[Row]:
+    """What the scheduler knew of two nodes that it did not compare."""
+    relation, links = found.relation, _links(found)
+    if relation is None:
+        yield from wrapped(NOT_TOLD, width, "muted", indent=5, links=links)
+        return
+    if relation.needs:
+        yield from _way(snapshot, relation, links, width)
+    if not found.apart:
+        said = NOT_COMPARED.format(found.attempts or "few") if relation.buffers else NO_BUFFER
+        yield from wrapped(said, width, indent=5, links=links)
+        if relation.buffers:
+            yield from wrapped(", ".join(relation.buffers), width, "node", indent=7, links=links)
+
+
+def _way(snapshot: Snapshot, relation: Relation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
+    """What stands between two kernels of which one needs the other's results."""
+    first, second = ("second", "first") if relation.reversed else ("first", "second")
+    directly = not relation.nodes
+    said = f"The {second} one needs what the {first} one computes{'.' if directly else ', by way of'}"
+    yield from wrapped(said, width, indent=5, links=links)
+    known = labels(snapshot)
+    for kernel in relation.between:
+        label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+        place = kernel.source_lines[0] if kernel.source_lines else None
+        name = (f"  {kernel.name}", "dim")
+        yield row(("       ", ""), *label, (" ", ""), *ops(kernel, known, most=3), name, links=kernel_links(kernel),
+                  location=place)  # fmt: skip
+    if relation.nodes and not relation.between:
+        names = f"{', '.join(relation.nodes)}, of which torch made no kernel"
+        yield from wrapped(names, width, "node", indent=7, links=links)
+
+
+def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], width: int) -> Iterator[Row]:
+    said = _plain(reason)
+    if said:
+        yield from wrapped(f"{said[0].upper()}{said[1:]}.", width, indent=5, links=links)
+    silent = pairs[0].refused_by
+    lead = f"{silent} says no, without a reason: " if silent else "torch: "
+    yield from wrapped(f"{lead}{reason}", width, "muted", indent=5, links=links)
+    for pair in pairs:
+        yield row(
+            ("       ", ""),
+            (shortened(pair.a, LONGEST), "node"),
+            (" and ", "muted"),
+            (shortened(pair.b, LONGEST), "node"),
+            links=links,
+        )
+
+
+def _unrelated(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+    """The pairs that have nothing to do with each other, behind their count."""
+    name = f"{_name(found)} unrelated"
+    said = f"{count(found.unrelated, 'pair')} of their nodes without data in common"
+    opened = name in toggled
+    yield fold(name, opened, (said, "muted"), indent=5, links=_links(found))
+    if opened:
+        yield from wrapped(plain("no shared data"), width, "muted", indent=7, links=_links(found))

@@ -1,0 +1,131 @@
+"""The fusion view: what was fused into each kernel and what that saved, and why neighbors stayed two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from tcexplore.documents.code.fusion_reasons_view import APART, LONGEST, between
+from tcexplore.documents.code.kernel_labels import links, ops
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import missing, nothing
+from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
+from tcexplore.events import FusionDecision, Kernel
+from tcexplore.quantities import count, size
+from tcexplore.session import Snapshot
+from tcexplore.session.fused_kernels import FusedKernel, Fusions, WhyNot
+from tcexplore.session.line_traffic import bytes_moved
+from tcexplore.session.links import Link, kernel_link
+
+TEACHES = (
+    "Each kernel will stand here with what was fused into it and how much memory traffic that saves, and between two "
+    "neighbors torch's reason not to make them one."
+)
+
+FACTS = ("fusion", "fusion refused")
+"""What the view is made of, as `FactMissing.fact`."""
+
+
+def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    if not snapshot.kernels:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    known = labels(snapshot)
+    found = Fusions(snapshot)
+    apart = {id(why.a): why for why in found.neighbors()}
+    groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
+    parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing(snapshot, FACTS, width))]
+    for (graph, phase), kernels in groups:
+        parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
+        for kernel in kernels:
+            fused = found.fused(kernel)
+            parts.append(fixed(_kernel(kernel, fused, known, toggled, width), known.title(kernel)))
+            parts.append(fixed(_next(snapshot, apart.get(id(kernel)), known, toggled, width)))
+    return Parts(_title(snapshot), parts)
+
+
+def _title(snapshot: Snapshot) -> str:
+    saved = [kernel.bytes_saved for kernel in snapshot.kernels if kernel.bytes_saved]
+    return f"saved {size(sum(saved))}" if saved else count(len(snapshot.kernels), "kernel")
+
+
+def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """What fusing saved over all kernels, and whose figures these are."""
+    known = [(k.bytes_saved, bytes_moved(k)) for k in snapshot.kernels]
+    saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
+    moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
+    if not moved:
+        yield from wrapped("This torch does not say how large the buffers of its kernels are.", width, "warn")
+        return
+    unfused = saved + moved
+    part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
+    yield row((f" fusing saves {size(max(saved, 0))}", "strong"), (part, "muted"))
+    said = (
+        "By torch's own sizes of the buffers that its scheduler nodes read and write, fused and each on its own. Ops "
+        "that were inlined before there was a scheduler never had a buffer, and are not counted."
+    )
+    yield from wrapped(said, width, "dim")
+    if any(kernel.language == "extern" for kernel in snapshot.kernels):
+        yield from wrapped(APART["extern"], width, "dim")
+    yield BLANK
+
+
+def _kernel(kernel: Kernel, found: FusedKernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    name = f"fusion {kernel.graph} {kernel.phase} {kernel.name}"
+    opened = name in toggled
+    label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+    kinds = (f"  {_kinds(found)}", "extern" if kernel.language == "extern" else "heading")
+    saved = (f"  saves {size(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
+    fuses = ops(kernel, known, most=2 if width < 60 else 5)
+    place = kernel.source_lines[0] if kernel.source_lines else None
+    yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=links(kernel), location=place,
+               copy=kernel.name)  # fmt: skip
+    if opened:
+        yield from _details(kernel, found, known, width)
+
+
+def _kinds(found: FusedKernel) -> str:
+    inlined = ("ops inlined",) if found.inlined else ()
+    return " · ".join((*found.kinds, *inlined)) or "nothing fused"
+
+
+def _details(kernel: Kernel, found: FusedKernel, known: Labels, width: int) -> Iterator[Row]:
+    own = (kernel_link(kernel),)
+    yield row((f"   {kernel.name}", "heading"), links=own)
+    shown = ops(kernel, known, most=None)
+    yield row(("   ", ""), *shown, links=own)
+    moved, saved = bytes_moved(kernel), kernel.bytes_saved
+    if moved is not None and saved is not None and len(kernel.scheduler_nodes) > 1:
+        nodes = count(len(kernel.scheduler_nodes), "scheduler node")
+        less = f"the kernel moves {size(moved)}" if saved else "so does the kernel: fusing saves no memory traffic"
+        said = f"On their own its {nodes} would move {size(moved + saved)}; {less}."
+        yield from wrapped(said, width, indent=3, links=own)
+    alone = [group for group in found.groups if len(group) == 1]
+    if len(found.groups) > 1:
+        said = (
+            f"{len(found.groups)} loop nests share the function; those that the scheduler fused are joined by + below."
+        )
+        yield from wrapped(said, width, "muted", indent=3, links=own)
+    for group in found.groups:
+        if len(group) > 1:
+            yield row(("   fused  ", "muted"), (" + ".join(group), "node"), links=own)
+    if alone and len(found.groups) > 1:
+        yield row(("   apart  ", "muted"), (", ".join(name for group in alone for name in group), "node"), links=own)
+    yield from (_step(step, own) for step in found.steps)
+
+
+def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
+    saved = f"  saves {size(step.bytes_saved)}" if step.bytes_saved and step.bytes_saved > 0 else ""
+    a, b = (shortened(name, LONGEST) for name in (step.a, step.b))
+    kind = (f"  {step.kind}", "muted")
+    return row(("     ", ""), (a, "node"), (" with ", "muted"), (b, "node"), kind, (saved, "number"), links=own)
+
+
+def _next(
+    snapshot: Snapshot, found: WhyNot | None, known: Labels, toggled: frozenset[str], width: int
+) -> Iterable[Row]:
+    """Between a kernel and the next one: why they are two."""
+    if found is not None:
+        yield from between(snapshot, found, known, toggled, width)

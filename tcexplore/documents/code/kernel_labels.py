@@ -1,0 +1,89 @@
+"""A kernel in a few words: number, ops, bytes, name; and the rows above its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.labels import Labels
+from tcexplore.documents.location_text import Places
+from tcexplore.documents.prose import fold, row, shortened, wrapped
+from tcexplore.events import Kernel
+from tcexplore.quantities import size
+from tcexplore.session.links import Link, kernel_link, line_link
+
+LONGEST = 20
+"""Characters of an op's name in a list of ops."""
+
+LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
+
+
+def links(kernel: Kernel) -> tuple[Link, ...]:
+    """The kernel, and the lines that it came from."""
+    return (kernel_link(kernel), *(line_link(location) for location in kernel.source_lines))
+
+
+def summary(kernel: Kernel, known: Labels, where: Places, number: int, width: int) -> Row:
+    """One row for one kernel, for a list of all of them."""
+    label = known.kernel[kernel_link(kernel)]
+    spans = (
+        Span(" "),
+        *label.spans,
+        Span(" " * (number - len(label.text) + 1)),
+        *ops(kernel, known, most=2 if width < 60 else 5),
+        Span(f"  {traffic(kernel)}" if traffic(kernel) else "", "muted"),
+        Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
+        Span(f"  {lines(kernel, where)}", "muted"),
+        Span(f"  {kernel.name}", "dim"),
+    )
+    return Row(spans, links(kernel), kernel.source_lines[0] if kernel.source_lines else None, copy=kernel.name)
+
+
+def heading(kernel: Kernel, known: Labels, where: Places, name: str, opened: bool, width: int) -> Iterator[Row]:
+    """The rows above a kernel's source; the first one opens and closes it."""
+    label = known.kernel[kernel_link(kernel)]
+    place = kernel.source_lines[0] if kernel.source_lines else None
+    pairs = ((span.text, span.style) for span in label.spans)
+    fused = tuple((span.text, span.style) for span in ops(kernel, known, most=None))
+    closed = () if opened else ((" ", ""), *fused)
+    name_of = (f" {kernel.name}", "heading")
+    yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=links(kernel), location=place)
+    if not opened:
+        return
+    verb = "calls " if kernel.language == "extern" else "fuses " if len(known.fused(kernel)) > 1 else "op "
+    if fused:
+        yield row((f"   {verb}", "muted"), *fused, links=links(kernel), location=place)
+    facts = [LANGUAGES.get(kernel.language, kernel.language), f"graph {kernel.graph} {kernel.phase}"]
+    facts += [lines(kernel, where)] if kernel.source_lines else []
+    facts += [traffic(kernel)] if traffic(kernel) else []
+    facts += [f"{kernel.flops / 1e6:,.1f} MFLOP"] if kernel.flops else []
+    facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
+    yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=links(kernel), location=place)
+    if kernel.language != "extern" and not kernel.lines:
+        said = "This torch does not tell which op a statement came from: all of it has its kernel's color."
+        yield from wrapped(said, width, "warn", indent=3)
+
+
+def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
+    """The labels of the ops, behind the first `most` only how many more there are."""
+    fused = known.fused(kernel)
+    shown = fused if most is None else fused[:most]
+    short = (replace(label, text=shortened(label.text, LONGEST)) for label in shown)
+    spans = [span for label in short for span in (*label.spans, Span(" "))][:-1]
+    return (*spans, Span(f" +{len(fused) - len(shown)}", "muted")) if len(fused) > len(shown) else tuple(spans)
+
+
+def traffic(kernel: Kernel) -> str:
+    """`reads 264 KiB, writes 256 KiB`; empty where the scheduler did not say."""
+    if kernel.bytes_read is None or kernel.bytes_written is None:
+        return ""
+    return f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}"
+
+
+def lines(kernel: Kernel, where: Places) -> str:
+    """`line 23`, `lines 23, 24, blocks.py:7`."""
+    said = list(dict.fromkeys(where.short(location) for location in kernel.source_lines))
+    if not said:
+        return ""
+    return f"line{'s' if len(said) > 1 else ''} {', '.join(said)}"

@@ -1,0 +1,135 @@
+"""The generated code pane: the kernels, each with the ops fused into it and its source, and the wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from tcexplore.documents import device_text as device_words
+from tcexplore.documents import targets_text as words
+from tcexplore.documents.code.kernel_labels import heading, links, summary
+from tcexplore.documents.code.kernel_lines import KernelLines
+from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.highlight import Highlighted, highlighted
+from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.location_text import places
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import Kernel, Wrapper
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.achieved_rates import achieved
+from tcexplore.session.code import NATIVE
+from tcexplore.session.kernel_facts import loops, machine
+
+TEACHES = (
+    "Inductor's kernels will stand here: C++ for the CPU, Triton for a GPU, each with the ops that were fused into it, "
+    "every statement with its op. The wrapper that calls them comes last."
+)
+
+
+def code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    if not snapshot.kernels and not snapshot.wrappers:
+        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+    known = labels(snapshot)
+    parts = [fixed(about(snapshot, toggled, width))]
+    parts += [_contents(snapshot, known, width)] if len(snapshot.kernels) > 1 else []
+    for kernel in snapshot.kernels:
+        parts += _kernel(snapshot, kernel, known, toggled, width)
+    for wrapper in snapshot.wrappers:
+        parts += _wrapper(wrapper, toggled)
+    return Parts(_title(snapshot), parts)
+
+
+def _title(snapshot: Snapshot) -> str:
+    extern = sum(kernel.language == "extern" for kernel in snapshot.kernels)
+    generated = count(len(snapshot.kernels) - extern, "kernel")
+    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    return (f"{generated} + {extern} extern" if extern else generated) + target
+
+
+def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
+    """All kernels in the order of their calls, a row each, those of several graphs or phases under a heading each."""
+    number = max((len(label.text) for label in known.kernel.values()), default=0)
+    where = places(snapshot.file)
+    groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
+    entries: list[Kernel | Row] = []
+    for (graph, phase), group in groups:
+        entries += [row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []
+        entries += group
+    entries.append(BLANK)
+
+    def build(index: int) -> Row:
+        entry = entries[index]
+        if isinstance(entry, Row):
+            return entry
+        return replace(summary(entry, known, where, number, width), leads=_fold(entry))
+
+    return Part(len(entries), build)
+
+
+def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:
+    """One kernel; an extern one, which has no source but its call, is folded at first."""
+    name = _fold(kernel)
+    opened = (name in toggled) == (kernel.language == "extern")
+    yield _heading(kernel, known, snapshot.file, name, opened, width)
+    if opened:
+        yield fixed(_machine(snapshot, kernel, width))
+        rows = _lines(kernel, known)
+        yield Part(len(rows), rows.row)
+        yield fixed([BLANK])
+
+
+def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
+    """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
+    made, failed, point = machine(snapshot, kernel)
+    said = [words.takes(made.resources)] if made and made.resources else []
+    said += [words.vectors(made.vectors)] if made and made.vectors else []
+    said += [words.estimate(point)] if point else []
+    if how := words.written(loops(snapshot, kernel)):
+        said = [f"Inductor wrote {how}", *said]
+    reached = achieved(snapshot, kernel, point)
+    said += [device_words.measured(reached)] if reached else []
+    own = links(kernel)
+    if said:
+        yield from wrapped(" · ".join(said), width, "muted", indent=3, links=own)
+    for warning in made.resources.warnings if made and made.resources else ():
+        yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=own)
+    if failed:
+        yield from wrapped(f"not assembled: {failed.reason}", width, "warn", indent=3, links=own)
+
+
+def _fold(kernel: Kernel) -> str:
+    return f"kernel {kernel.graph} {kernel.phase} {kernel.name}"
+
+
+@by_identity(1024)
+def _heading(kernel: Kernel, known: Labels, file: str, name: str, opened: bool, width: int) -> Part:
+    return fixed(heading(kernel, known, places(file), name, opened, width), known.title(kernel))
+
+
+@by_identity(512)
+def _lines(kernel: Kernel, known: Labels) -> KernelLines:
+    return KernelLines(kernel, known)
+
+
+def _wrapper(wrapper: Wrapper, toggled: frozenset[str]) -> Iterable[Part]:
+    """The module that calls the kernels, folded at first: it has their sources in it once more."""
+    name = f"wrapper {wrapper.graph} {wrapper.phase}"
+    opened = name in toggled
+    text = highlighted(wrapper.source, "python")
+    said = f"  graph {wrapper.graph} {wrapper.phase}, {count(len(text.lines), 'line')}  {wrapper.path}"
+    yield fixed([fold(name, opened, ("wrapper", "heading"), (said, "muted"), indent=0, copy=wrapper.path or None)])
+    if opened:
+        yield Part(len(text.lines), lambda index: _plain(text, index))
+
+
+def _plain(text: Highlighted, index: int) -> Row:
+    number = len(str(len(text.lines)))
+    spans = ((span.text, span.style) for span in text.raw(index))
+    return row((f" {index + 1:>{number}}  ", "dim"), *spans, copy=text.lines[index])

@@ -1,0 +1,90 @@
+"""What each kernel takes of the device: registers, shared memory, occupancy, and the kinds of its instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.columns import columns
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import Kernel, Resources
+from tcexplore.quantities import count, size
+from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
+from tcexplore.session.kernel_facts import machine
+from tcexplore.session.links import kernel_link
+
+TEACHES = (
+    "What each kernel takes of the GPU that T chooses will stand here: registers, spills, shared memory, warps, the "
+    "occupancy and what limits it, its instructions by kind, and what stands out."
+)
+
+HEAD = ("kernel", "occupancy", "limited by", "registers", "spills", "shared", "warps", "stages", "threads")
+
+
+def resources(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    known = labels(snapshot)
+    taken = [(k, made.resources) for k in snapshot.kernels if (made := machine(snapshot, k).made) and made.resources]
+    if not taken:
+        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+    rows = [_cells(kernel, found, known) for kernel, found in taken]
+    table = columns(HEAD, rows, [links(kernel) for kernel, _ in taken], left=(0, 2))
+    details = (line for kernel, found in taken for line in _details(kernel, found, known, toggled, width))
+    warned = sum(bool(found.warnings) for _, found in taken)
+    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warning'}"
+    above = about(snapshot, toggled, width)
+    return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
+
+
+def _cells(kernel: Kernel, found: Resources, known: Labels) -> Sequence[tuple[Span, ...]]:
+    shared = found.shared_static + found.shared_dynamic
+    low = "warn" if found.occupancy < 0.25 else ""
+    return (
+        known.kernel[kernel_link(kernel)].spans,
+        (Span(f"{found.occupancy:.0%}", low),),
+        (Span(found.limited_by or "–", "muted"),),
+        (Span(str(found.registers)),),
+        (Span(size(found.spills) if found.spills else "–", "warn" if found.spills else "muted"),),
+        (Span(size(shared) if shared else "–"),),
+        (Span(str(found.num_warps)),),
+        (Span(str(found.num_stages)),),
+        (Span(str(found.threads)),),
+    )
+
+
+def _details(kernel: Kernel, found: Resources, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """The warnings in view; shared memory by kind and the instruction mix behind a fold."""
+    name = f"resources {kernel.graph} {kernel.phase} {kernel.name}"
+    opened = name in toggled
+    label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+    total = sum(number for _, number in found.mix)
+    said = f"  {count(total, 'instruction')}"
+    yield fold(name, opened, *label, (f" {kernel.name}", "heading"), (said, "muted"), indent=0, links=links(kernel))
+    for warning in found.warnings:
+        yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=links(kernel))
+    if not opened:
+        return
+    fits = f"{count(found.blocks, 'block')} at once on a multiprocessor, {found.threads} threads each"
+    stack = f", stack {size(found.stack)} a thread" if found.stack else ""
+    shared = f"shared memory: {size(found.shared_static)} static, {size(found.shared_dynamic)} dynamic"
+    yield from wrapped(f"{fits} · {shared}{stack}", width, "muted", indent=3)
+    longest = max((len(kind) for kind, _ in found.mix), default=0)
+    for kind, number in found.mix:
+        bar = "█" * max(1, round(number / total * max(width - longest - 20, 10)))
+        yield row((f"   {kind:<{longest}} ", ""), (f"{number:>6} ", "number"), (bar, "plot.compiled"))
+
+
+def _whose(width: int) -> Iterator[Row]:
+    yield BLANK
+    said = (
+        "Registers, spills and shared memory are the assembler's. Occupancy is what the vendor's rules allow, not a "
+        "measurement. Instructions are counted once, however often a loop runs them."
+    )
+    yield from wrapped(said, width, "dim")

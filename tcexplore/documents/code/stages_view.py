@@ -1,0 +1,142 @@
+"""The stages of each kernel on its way to the machine, one below the other, their lines linked with the source's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tcexplore.documents import targets_text as words
+from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.source_lines import SourceLines
+from tcexplore.documents.code.stage_lines import StageLines
+from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, fold, wrapped
+from tcexplore.events import Kernel, KernelAssembled, Stage
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
+from tcexplore.session.kernel_facts import machine
+from tcexplore.session.links import Link, kernel_link, statement_link
+
+TEACHES = (
+    "The stages of each kernel will stand here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
+    "device that T chooses; the assembly of C++ kernels with --assembly."
+)
+
+NAMES = {
+    "ttir": "TTIR", "ttgir": "TTGIR", "llir": "LLVM IR", "ptx": "PTX", "sass": "SASS", "amdgcn": "AMDGCN",
+    "assembly": "assembly",
+}  # fmt: skip
+
+
+def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view; of each kernel the last stage is open at first when there is one kernel only."""
+    known = labels(snapshot)
+    shown = [kernel for kernel in snapshot.kernels if any(machine(snapshot, kernel)[:2])]
+    if not shown:
+        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+    parts = [fixed(about(snapshot, toggled, width))]
+    for kernel in shown:
+        parts += _kernel(snapshot, kernel, known, toggled, width)
+    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    return Parts(f"{count(len(shown), 'kernel')}{target}", parts)
+
+
+def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
+    """The folds of a selected statement's kernel that have what it became: its source, Triton's first stage, what the
+    assembler reads, and the machine's code."""
+    selected = {link for link in links if link.kind == "statement"}
+    folds: set[str] = set()
+    for kernel in snapshot.kernels if selected else ():
+        own = {statement_link(kernel, n) for n in range(1, kernel.source.count("\n") + 2)}
+        made = machine(snapshot, kernel).made
+        if made is None or own.isdisjoint(selected):
+            continue
+        folds.add(_source_fold(kernel))
+        folds |= {_stage_fold(kernel, made, stage) for stage in made.stages if stage.name in AT_ONCE}
+    return frozenset(folds)
+
+
+AT_ONCE = ("ttir", "ptx", "sass", "amdgcn", "assembly")
+
+
+def _source_fold(kernel: Kernel) -> str:
+    return f"stage {kernel.graph} {kernel.phase} {kernel.name} source"
+
+
+def _stage_fold(kernel: Kernel, made: KernelAssembled, stage: Stage) -> str:
+    return f"stage {kernel.graph} {kernel.phase} {kernel.name} {made.config} {stage.name}"
+
+
+def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Part]:
+    made, failed, _ = machine(snapshot, kernel)
+    name = f"stages {kernel.graph} {kernel.phase} {kernel.name}"
+    opened = name not in toggled
+    label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
+    config = f"  {made.config}" if made and made.config else ""
+    title = _title(kernel, known, _language(kernel) if made and opened else "")
+    yield fixed([fold(name, opened, *label, (f" {kernel.name}", "heading"), (config, "muted"), indent=0,
+                      links=links(kernel))], title)  # fmt: skip
+    if not opened:
+        return
+    if failed is not None:
+        yield fixed(wrapped(f"not assembled: {failed.reason}", width, "warn", indent=3, links=(kernel_link(kernel),)))
+    if made is None:
+        return
+    yield from _source(kernel, known, toggled)
+    for stage in made.stages:
+        yield from _stage(kernel, made, stage, known, toggled)
+    yield fixed(_said(made, width))
+    yield fixed([BLANK])
+
+
+def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[Part]:
+    name = _source_fold(kernel)
+    lines = _source_lines(kernel, known)
+    yield fixed([fold(name, name in toggled, (_language(kernel), "strong"), (f"  {count(len(lines), 'line')}", "muted"),
+                      indent=2)])  # fmt: skip
+    if name in toggled:
+        yield Part(len(lines), lines.row)
+
+
+def _title(kernel: Kernel, known: Labels, stage: str) -> str:
+    """A kernel's heading belongs to its source, which comes first."""
+    return f"{stage} of {known.kernel[kernel_link(kernel)].text}" if stage else known.title(kernel)
+
+
+def _language(kernel: Kernel) -> str:
+    return "Triton" if kernel.language == "triton" else "C++"
+
+
+def _stage(
+    kernel: Kernel, made: KernelAssembled, stage: Stage, known: Labels, toggled: frozenset[str]
+) -> Iterator[Part]:
+    name = _stage_fold(kernel, made, stage)
+    lines = _stage_lines(kernel, stage, known)
+    said = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
+    called = NAMES.get(stage.name, stage.name)
+    yield fixed([fold(name, name in toggled, (called, "strong"), (said, "muted"), indent=2)],
+                _title(kernel, known, called))  # fmt: skip
+    if name in toggled:
+        yield Part(len(lines), lines.row)
+
+
+def _said(made: KernelAssembled, width: int) -> Iterator[Row]:
+    if made.resources is not None:
+        yield from wrapped(words.takes(made.resources), width, "muted", indent=4)
+    if made.vectors is not None:
+        yield from wrapped(words.vectors(made.vectors), width, "muted", indent=4)
+
+
+@by_identity(512)
+def _stage_lines(kernel: Kernel, stage: Stage, known: Labels) -> StageLines:
+    return StageLines(kernel, stage, known)
+
+
+@by_identity(512)
+def _source_lines(kernel: Kernel, known: Labels) -> SourceLines:
+    return SourceLines(kernel, known)

@@ -1,0 +1,95 @@
+"""The devices to show the code for, a row each: what it is, and whether the run in view has code for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tcexplore.documents.columns import Cell, columns
+from tcexplore.documents.document import Span
+from tcexplore.documents.prose import BLANK, wrapped
+from tcexplore.documents.text_document import Text
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
+from tcexplore.targets.device_table import Target, TargetError, find, targets
+
+
+class TargetChoice(NamedTuple):
+    """`named` is what `Config.target` takes, `key` what events call it; `target` is None for the device in the machine
+    and for a file that says `trouble`."""
+
+    named: str
+    key: str
+    target: Target | None = None
+    trouble: str = ""
+
+
+def choices(own: Sequence[str]) -> list[TargetChoice]:
+    """The device in the machine, those of the table, then the user's `own` files."""
+    known = [TargetChoice(key, key, target) for key, target in targets().items()]
+    return [TargetChoice(NATIVE, NATIVE), *known, *map(_file, own)]
+
+
+def _file(path: str) -> TargetChoice:
+    key = path.rpartition("/")[2].removesuffix(".toml")
+    try:
+        return TargetChoice(path, key, find(path))
+    except TargetError as error:
+        return TargetChoice(path, key, trouble=str(error))
+
+
+HEAD = ("", "target", "device", "code", "")
+
+TEACHES = (
+    "Enter shows its code in all panes. What was not lowered yet is lowered from the graphs that are there; your "
+    "program is not traced again. Later saves are for the same target."
+)
+
+
+def choice_rows(found: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> Text:
+    """The document: a row for each choice in its order, after the head."""
+    head = HEAD if width >= _ROOMY else HEAD[:-1]
+    rows = [_cells(choice, snapshot, device)[: len(head)] for choice in found]
+    table = columns(head, rows, [()] * len(rows), left=range(len(head)))
+    return Text("", (*table, BLANK, *wrapped(TEACHES, width, "dim")))
+
+
+FIRST = 1
+"""The row of the first choice."""
+
+
+def _cells(choice: TargetChoice, snapshot: Snapshot | None, device: str) -> Sequence[Cell]:
+    shown = snapshot is not None and snapshot.target == choice.key
+    name, facts = _device(choice, device)
+    style = "warn" if choice.trouble else ""
+    return (
+        (Span("●" if shown else " ", "ok"),),
+        (Span(choice.key, "strong" if shown else ""),),
+        (Span(name, style),),
+        (Span(_code(choice, snapshot), "number"),),
+        (Span(facts, "muted"),),
+    )
+
+
+_ROOMY = 90
+"""Cells from which on a device's figures are shown, too."""
+
+
+def _device(choice: TargetChoice, device: str) -> tuple[str, str]:
+    if choice.target is None:
+        return choice.trouble or f"the device in this machine: {device}", ""
+    found = choice.target
+    arch = f"sm_{found.arch}" if found.backend == "cuda" else str(found.arch)
+    facts = f"{arch}, {found.properties.multi_processor_count} SMs, {found.peaks.memory / 1e12:.2f} TB/s"
+    return found.properties.name, facts.replace("SMs", "CUs") if found.backend == "hip" else facts
+
+
+def _code(choice: TargetChoice, snapshot: Snapshot | None) -> str:
+    """What the run has of it."""
+    if snapshot is None or not snapshot.knows(choice.key):
+        return ""
+    code = snapshot.code(choice.key)
+    generated = sum(kernel.language != "extern" for kernel in code.kernels)
+    lost = f", {count(len(code.not_lowered), 'graph')} not lowered" if code.not_lowered else ""
+    return count(generated, "kernel") + lost

@@ -1,0 +1,158 @@
+"""One kernel on two devices: what it takes of each, and one of its stages, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tcexplore.documents.code.kernel_labels import ops
+from tcexplore.documents.code.stages_view import NAMES
+from tcexplore.documents.code.target_diff_facts import facts
+from tcexplore.documents.diff.text_diff import text_rows
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.labels import labels
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.text_document import Text
+from tcexplore.events import Kernel
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.kernel_facts import KernelFacts, machine
+from tcexplore.session.run_diff import RunChange, aligned
+from tcexplore.session.target_diff import Twice
+
+SOURCE = "source"
+MACHINE_CODE = ("sass", "amdgcn", "assembly")
+"""The last stage, whatever it is called on a device."""
+
+FORMS = (SOURCE, "ttir", "ttgir", "llir", "ptx", "machine code")
+"""What can be compared, in order."""
+
+_LINES = 2_000_000
+"""Product of two texts' lines from which on they are not aligned: that takes seconds."""
+
+
+class Side(NamedTuple):
+    """One of the devices: the run with its code in view, and the kernel there."""
+
+    snapshot: Snapshot
+    kernel: Kernel | None
+
+    @property
+    def known(self) -> KernelFacts | None:
+        return machine(self.snapshot, self.kernel) if self.kernel is not None else None
+
+    def text(self, form: str) -> str | None:
+        """The kernel in one of `FORMS`; None where it has none."""
+        if self.kernel is None or form == SOURCE:
+            return self.kernel.source if self.kernel is not None else None
+        wanted = MACHINE_CODE if form == "machine code" else (form,)
+        made = self.known.made if self.known else None
+        return next((stage.text for stage in made.stages if stage.name in wanted), None) if made else None
+
+
+def two(snapshot: Snapshot, other: str, pair: Twice, form: str, width: int) -> Text:
+    """The document; `other` is the device on the right, the one in view is on the left."""
+    sides = Side(snapshot, pair.left), Side(snapshot.on(other), pair.right)
+    rows = [*_head(sides, pair, width), *facts(sides), BLANK, _form_row(sides, form), *_texts(*sides, form, width)]
+    return Text("", tuple(rows))
+
+
+def _head(sides: tuple[Side, Side], pair: Twice, width: int) -> Iterator[Row]:
+    shown = sides[0] if pair.left is not None else sides[1]
+    yield row(
+        (" ", ""),
+        *_spans(ops(pair.item, labels(shown.snapshot), most=None)),
+        (f"  {pair.item.graph} {pair.item.phase}", "dim"),
+    )
+    alone, none = (sides[0], sides[1]) if pair.right is None else (sides[1], sides[0])
+    if pair.left is None or pair.right is None:
+        said = f"Only {alone.snapshot.target} has this kernel."
+        if pair.instead:
+            names = ", ".join(kernel.name for kernel in pair.instead)
+            said += f" On {none.snapshot.target} its ops are in {names}."
+        yield from wrapped(said, width, "warn", lead="! ")
+    yield BLANK
+
+
+def _spans(spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+    return ((span.text, span.style) for span in spans)
+
+
+def _form_row(sides: tuple[Side, Side], form: str) -> Row:
+    """The forms, the one in view in brackets."""
+    spans: list[tuple[str, str]] = [(" ", "")]
+    there = [known for known in FORMS if known == form or any(side.text(known) is not None for side in sides)]
+    for known in there:
+        named = f"[{_named(sides, known)}]" if known == form else _named(sides, known)
+        spans += [(named, "heading" if known == form else "muted"), ("  ", "")]
+    return row(*spans)
+
+
+def _named(sides: tuple[Side, Side], form: str) -> str:
+    if form == SOURCE:
+        known = {"triton": "Triton", "cpp": "C++", "extern": "the call"}
+        return _joined(known[side.kernel.language] for side in sides if side.kernel is not None)
+    if form != "machine code":
+        return NAMES[form]
+    return _joined(_machine_code(side) for side in sides) or form
+
+
+def _machine_code(side: Side) -> str:
+    made = side.known.made if side.known else None
+    return next((NAMES[stage.name] for stage in made.stages if stage.name in MACHINE_CODE), "") if made else ""
+
+
+def _joined(names: Iterator[str]) -> str:
+    return " / ".join(dict.fromkeys(name for name in names if name))
+
+
+def _texts(left: Side, right: Side, form: str, width: int) -> Iterator[Row]:
+    texts = left.text(form), right.text(form)
+    for side, text in zip((left, right), texts, strict=True):
+        if text is None and side.kernel is not None:
+            yield from wrapped(f"{side.snapshot.target}: {_why_none(side)}", width, "warn", lead="! ")
+    if texts == (None, None):
+        return
+    changes = _compared(left, right, form, *(text or "" for text in texts))
+    if any(change.kind != "same" for change in changes):
+        yield from text_rows(changes, width)
+        return
+    yield from wrapped(f"The same on both ({count(len(changes), 'line')}).", width, "muted")
+    for change in changes:
+        yield row((f"   {change.item}", ""), copy=change.item)
+
+
+def _why_none(side: Side) -> str:
+    known = side.known
+    if side.kernel is not None and side.kernel.language == "extern":
+        return "a call into a library, of which nothing was generated"
+    if known is not None and known.failed is not None:
+        return f"not assembled: {known.failed.reason}"
+    if known is None or known.made is None:
+        return "not assembled"
+    return "there is no such stage on the way to its machine code"
+
+
+def _compared(left: Side, right: Side, form: str, was: str, now: str) -> tuple[RunChange[str], ...]:
+    return _changes(left.kernel, right.kernel, form + left.snapshot.target + right.snapshot.target, was, now)
+
+
+@by_identity(32)
+def _changes(left: Kernel | None, right: Kernel | None, _: str, was: str, now: str) -> tuple[RunChange[str], ...]:
+    before, after = _lines(was, left), _lines(now, right)
+    if len(before) * len(after) > _LINES:
+        return (
+            *(RunChange("removed", line, None) for _, line in before),
+            *(RunChange("added", None, line) for _, line in after),
+        )
+    return tuple(
+        RunChange(change.kind, change.before and change.before[1], change.after and change.after[1])
+        for change in aligned(before, after, lambda line: line[0])
+    )
+
+
+def _lines(text: str, kernel: Kernel | None) -> list[tuple[str, str]]:
+    """Each line without the kernel's name, which says nothing of what it does, and as it is."""
+    name = kernel.name if kernel is not None else ""
+    return [(line.replace(name, "") if name else line, line) for line in text.splitlines()]

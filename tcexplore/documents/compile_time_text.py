@@ -1,0 +1,62 @@
+"""Where compiling spent its time, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shortened
+
+BESIDE = "in the calls that compiled, with the share of their time:"
+
+SLOWEST = 5
+"""So many kernels are named."""
+
+
+def headline(found: CompileTime) -> str:
+    """`compiling took 7.20 s, 98 % of the calls that compiled`."""
+    share = "" if found.share is None else f", {100 * found.share:.0f} % of the calls that compiled"
+    return f"compiling took {duration(found.seconds)}{share}"
+
+
+def lines(found: CompileTime) -> Iterator[tuple[int, str, str, str]]:
+    """Depth, name, time and share of each span that matters."""
+    for root in found.roots:
+        yield from _lines(shortened(root, found.seconds), found.seconds, 0)
+
+
+def beside(found: CompileTime) -> Iterator[tuple[str, str, str]]:
+    """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
+    was not measured."""
+    parts = (
+        ("running what was compiled", found.running),
+        ("Dynamo looking at frames, outside its spans", found.frames),
+        ("the rest: guards, and your own code between graphs", found.rest),
+    )
+    for name, seconds in parts:
+        if seconds is not None and found.wall:
+            yield name, duration(seconds), f"{100 * seconds / found.wall:.1f} %"
+
+
+def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:
+    graph = f"{span.graph} " if depth == 0 and span.graph else ""
+    times = f" ×{span.count}" if span.count > 1 else ""
+    share = f"{100 * span.seconds / whole:.0f} %" if whole else ""
+    yield depth, f"{graph}{span.name}{times}", duration(span.seconds), share
+    for inner in span.inside:
+        yield from _lines(inner, whole, depth + 1)
+
+
+def kernels(snapshot: Snapshot) -> Iterator[str]:
+    """The slowest kernels to compile: Triton's by name, the C++ compiler's files by time, for torch names none."""
+    named = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)[:SLOWEST]
+    if named:
+        yield "slowest kernels: " + ", ".join(f"{kernel.name} {duration(kernel.seconds)}" for kernel in named)
+    files = files_compiled(compile_time(snapshot).roots)
+    if files:
+        yield f"C++ compiler: {count(len(files), 'file')}, the slowest {duration(files[0])}"
+    caches = [
+        f"{used.cache} cache: {used.outcome}{f' ({used.reason})' if used.reason else ''}" for used in snapshot.caches
+    ]
+    yield from dict.fromkeys(caches)

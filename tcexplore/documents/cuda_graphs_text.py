@@ -1,0 +1,61 @@
+"""CUDA graphs in words: what is replayed, what is not and why, and what that saves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tcexplore import events as ev
+from tcexplore.quantities import count, size
+from tcexplore.session import Snapshot
+
+_LOGGED = "skipping cudagraphs due to "
+
+
+def headline(snapshot: Snapshot) -> str:
+    """How much of a call is replayed; empty where torch neither recorded nor skipped anything."""
+    if not snapshot.cuda_graphs and not snapshot.cuda_graphs_skipped:
+        return ""
+    said = count(len(snapshot.cuda_graphs), "CUDA graph") + " recorded"
+    call = snapshot.call_profile
+    if call is None or not snapshot.cuda_graphs:
+        return said
+    saved = call.replayed - call.replays
+    alone = call.works - call.replayed
+    rest = f", {alone} more launched one by one" if alone else ""
+    launches = "1 launch" if call.replays == 1 else f"{call.replays} launches"
+    return f"{said}: a call replays {call.replayed} kernels and copies with {launches}, {saved} saved{rest}"
+
+
+def recorded(one: ev.CudaGraphRecorded) -> str:
+    """`0/0 forward partition_0: 2 inputs copied before each replay (128 KiB), 1.5 MiB in use while recorded`."""
+    said = [f"{one.graph} {one.phase}".strip() + (f" {one.part}" if one.part else "")]
+    copies = f"{count(one.copied, 'input')} copied before each replay ({size(one.copied_bytes)})"
+    said.append(copies if one.copied else "no input copied")
+    if one.peak is not None:
+        said.append(f"{size(one.peak)} in use at most")
+    return f"{said[0]}: {', '.join(said[1:])}"
+
+
+def skipped(snapshot: Snapshot) -> Iterator[tuple[tuple[ev.Kernel, ...], str]]:
+    """Each reason once, with the kernels that it keeps out of the CUDA graphs, in torch's words."""
+    nodes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for one in snapshot.cuda_graphs_skipped:
+        nodes[one.graph, one.phase, one.reason].update(one.nodes)
+    for (graph, phase, reason), left_out in nodes.items():
+        kernels = tuple(
+            kernel
+            for kernel in snapshot.kernels
+            if (kernel.graph, kernel.phase, kernel.target) == (graph, phase, "native")
+            and not left_out.isdisjoint(kernel.scheduler_nodes)
+        )
+        names = f" ({', '.join(kernel.name for kernel in kernels)})" if kernels else ""
+        where = f"{graph} {phase}".strip()
+        yield kernels, f"{where}{': ' if where else ''}not recorded{names}: {_plain(reason)}"
+
+
+def _plain(reason: str) -> str:
+    """torch's reason without the words that it begins its log message with."""
+    while reason.startswith(_LOGGED):
+        reason = reason.removeprefix(_LOGGED)
+    return reason.strip()

@@ -1,0 +1,108 @@
+"""Two runs compared: a summary, then source, graph nodes, breaks, guards and kernels, each behind its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tcexplore.documents.diff.diff_sections import breaks, guards, nodes
+from tcexplore.documents.diff.kernel_diff import kernels
+from tcexplore.documents.diff.text_diff import Numbered, text_rows
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import Location
+from tcexplore.session import Snapshot, changes, summarize
+from tcexplore.session.links import line_link
+from tcexplore.session.run_diff import RunChange, RunDiff, counted
+from tcexplore.session.run_diff import diff as compared
+
+NOTHING = "Nothing to compare with yet: the next save will be compared with this one."
+
+Rows = Callable[[RunDiff, frozenset[str], int], Iterator[Row]]
+
+
+class _Section(NamedTuple):
+    name: str
+    changes: Callable[[RunDiff], Sequence[RunChange[Any]]]
+    rows: Rows
+
+
+def diff(before: Snapshot | None, after: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    if before is None:
+        return Parts("", [fixed(wrapped(NOTHING, width, "muted"))])
+    found = _compared(before, after)
+    parts = [fixed(_summary(found, width)), *(_section(section, found, toggled, width) for section in SECTIONS)]
+    return Parts(f"run {before.run} → run {after.run}", parts)
+
+
+_compared = by_identity(4)(compared)
+
+
+def _summary(found: RunDiff, width: int) -> Iterator[Row]:
+    """What matters first: whether the machine runs the same thing, and the figures that changed."""
+    before, after = found.before, found.after
+    runs = (f" run {before.run} → run {after.run} ", "title")
+    if found.same_program:
+        yield row(runs, (" ✔ SAME PROGRAM ", "badge.ok"), ("  the generated code is identical", "ok"))
+        said = "Kernels and wrappers are the same, names and comments apart: any difference in the timing is noise."
+        yield from wrapped(said, width, "muted")
+    else:
+        known = before.kernels and after.kernels
+        said = "the generated code differs" if known else "one of the runs has no generated code"
+        yield row(runs, (" ≠ ", "badge.warn"), (f"  {said}", "changed"))
+    figures = changes(summarize(before), summarize(after))
+    yield row(
+        (
+            f" {'  '.join(figures) or 'breaks, graphs and number of kernels are the same'}",
+            "strong" if figures else "muted",
+        )
+    )
+    yield BLANK
+
+
+def _section(section: _Section, found: RunDiff, toggled: frozenset[str], width: int) -> Part:
+    return fixed(_rows(section, found, toggled, width))
+
+
+def _rows(section: _Section, found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    total = counted(section.changes(found))
+    same = sum(total.values()) == total["same"]
+    name = f"diff {section.name}"
+    if same and section.name != "kernels":
+        said = "the same" if total["same"] else "none in either run"
+        yield row(("   ", ""), (section.name, "muted"), (f"  {said}", "dim"))
+        return
+    opened = name not in toggled
+    yield fold(name, opened, (section.name, "heading"), *_counts(total), indent=1)
+    if opened:
+        yield from section.rows(found, toggled, width)
+        yield BLANK
+
+
+def _counts(total: dict[str, int]) -> Iterator[tuple[str, str]]:
+    for kind, mark in (("added", "+"), ("removed", "−"), ("changed", "~")):
+        if total[kind]:
+            yield f"  {mark}{total[kind]}", kind
+    if total["same"]:
+        yield f"  {total['same']} the same", "muted"
+
+
+def _source(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+    def at(line: Numbered) -> Row:
+        """A line of the later file stands for itself; one that is gone for nothing."""
+        place = Location(found.after.file, line.after) if line.after else None
+        return Row((), (line_link(place),) if place else (), place)
+
+    yield from text_rows(found.source, width, at)
+
+
+SECTIONS = (
+    _Section("source", lambda found: found.source, _source),
+    _Section("breaks", lambda found: found.breaks, breaks),
+    _Section("kernels", lambda found: found.kernels, kernels),
+    _Section("graph nodes", lambda found: found.nodes, nodes),
+    _Section("guards", lambda found: found.guards, guards),
+)

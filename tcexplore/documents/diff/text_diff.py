@@ -1,0 +1,147 @@
+"""Two texts compared, as rows: one below the other, or side by side where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.prose import row, shortened
+from tcexplore.session.run_diff import RunChange
+
+SIDE_BY_SIDE = 150
+"""Cells from which on two texts stand beside each other."""
+
+AROUND = 3
+"""Unchanged lines shown above and below a change."""
+
+
+class Numbered(NamedTuple):
+    """A change of a line, and the line's numbers on both sides, from 1; 0 where it does not stand."""
+
+    change: RunChange[str]
+    before: int
+    after: int
+
+
+At = Callable[[Numbered], Row]
+"""Gives the row of one line what it stands for."""
+
+
+def text_rows(changes: Iterable[RunChange[str]], width: int, at: At | None = None) -> Iterator[Row]:
+    """The changed lines with a few around them, and how many are left out between."""
+    lines = _numbered(changes)
+    form = _beside if width >= SIDE_BY_SIDE else _below
+    for piece in _pieces(lines):
+        if isinstance(piece, int):
+            yield row((f"   ┄┄ {piece:,} unchanged ".ljust(min(width - 2, 60), "┄"), "rule"))
+        else:
+            yield from form(piece, len(str(len(lines))), width, at)
+
+
+def _numbered(changes: Iterable[RunChange[str]]) -> list[Numbered]:
+    found, before, after = [], 0, 0
+    for change in changes:
+        before += change.before is not None
+        after += change.after is not None
+        found.append(Numbered(change, before * (change.before is not None), after * (change.after is not None)))
+    return found
+
+
+def _pieces(lines: Sequence[Numbered]) -> Iterator[list[Numbered] | int]:
+    """Stretches of lines worth showing, and between them the numbers of those that are not."""
+    near: set[int] = set()
+    for index, line in enumerate(lines):
+        if line.change.kind != "same":
+            near.update(range(max(index - AROUND, 0), min(index + AROUND + 1, len(lines))))
+    shown: list[Numbered] = []
+    hidden = 0
+    for index, line in enumerate(lines):
+        if index in near:
+            if hidden:
+                yield hidden
+            hidden = 0
+            shown.append(line)
+        else:
+            if shown:
+                yield shown
+            shown = []
+            hidden += 1
+    if shown or hidden:
+        yield shown or hidden
+
+
+def _below(piece: Sequence[Numbered], number: int, _: int, at: At | None) -> Iterator[Row]:
+    for line in piece:
+        mark, style = _MARKS[line.change.kind]
+        text = line.change.item
+        shown = line.after or line.before
+        made = row((f" {shown:>{number}} ", "dim"), (f"{mark} ", style), (text, style), copy=text)
+        yield _placed(made, line, at)
+
+
+_MARKS = {"same": (" ", ""), "added": ("+", "added"), "removed": ("-", "removed"), "changed": ("~", "changed")}
+
+
+def _beside(piece: Sequence[Numbered], number: int, width: int, at: At | None) -> Iterator[Row]:
+    half = (width - 3) // 2
+    for left, right in _paired(piece):
+        spans = (*_half(left, left.before if left else 0, "removed", number, half), Span(" │ ", "rule"),
+                 *_half(right, right.after if right else 0, "added", number, half))  # fmt: skip
+        line = right or left
+        if line is not None:
+            yield _placed(Row(spans, copy=line.change.item), line, at)
+
+
+def _half(line: Numbered | None, shown: int, kind: str, number: int, room: int) -> tuple[Span, ...]:
+    """One side of a row, exactly `room` cells wide."""
+    if line is None:
+        return (Span(" " * room),)
+    changed = line.change.kind != "same"
+    text = (line.change.before if kind == "removed" else line.change.after) or ""
+    style = kind if changed else ""
+    mark = _MARKS[kind][0] if changed else " "
+    cut = shortened(_nearer(text), room - number - 4)
+    return (
+        Span(f" {shown:>{number}} ", "dim"),
+        Span(f"{mark} ", style),
+        Span(cut, style),
+        Span(" " * (room - number - 4 - len(cut))),
+    )
+
+
+def _nearer(text: str) -> str:
+    """The line with half of its indentation from 16 columns on: half a row is little room for generated code."""
+    indent = len(text) - len(text.lstrip(" "))
+    return text if indent < 16 else text[indent // 2 :]
+
+
+def _paired(piece: Sequence[Numbered]) -> Iterator[tuple[Numbered | None, Numbered | None]]:
+    """Removed lines beside the added ones that took their place."""
+    removed: list[Numbered] = []
+    added: list[Numbered] = []
+
+    def flush() -> Iterator[tuple[Numbered | None, Numbered | None]]:
+        for index in range(max(len(removed), len(added))):
+            yield (removed[index] if index < len(removed) else None, added[index] if index < len(added) else None)
+        removed.clear()
+        added.clear()
+
+    for line in piece:
+        if line.change.kind == "same":
+            yield from flush()
+            yield line, line
+        elif line.change.after is None:
+            if added:
+                yield from flush()
+            removed.append(line)
+        else:
+            added.append(line)
+    yield from flush()
+
+
+def _placed(made: Row, line: Numbered, at: At | None) -> Row:
+    if at is None:
+        return made
+    place = at(line)
+    return Row(made.spans, place.links, place.location, copy=made.copy)

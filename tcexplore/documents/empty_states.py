@@ -1,0 +1,59 @@
+"""What a pane says while it has nothing to show: why, what will be there, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, fixed
+from tcexplore.documents.location_text import places
+from tcexplore.documents.phase_names import PHASES
+from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.session import Snapshot
+from tcexplore.session.links import line_link
+
+
+def phase(snapshot: Snapshot) -> str:
+    """The phase that a run is in, with the graph that it works on."""
+    words = PHASES.get(snapshot.phase, snapshot.phase)
+    return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
+
+
+def nothing(snapshot: Snapshot, width: int, teaches: str) -> Part:
+    """The rows of a pane whose run has nothing for it; `teaches` says what the pane is for."""
+    return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
+
+
+def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    if snapshot.failed is not None:
+        yield row((f" ✖ {snapshot.failed.type}", "error"), ("  the run ended before this was known", "muted"))
+        yield from wrapped("7 shows the error, with its traceback.", width, "muted", indent=3)
+    elif snapshot.status == "running" and not snapshot.complete:
+        yield row((f" … {phase(snapshot)}", "running"))
+    elif snapshot.status == "superseded":
+        yield row((" superseded", "strong"), ("  a newer run began before that", "muted"))
+    elif snapshot.phase == "switching" and snapshot.compiled:
+        yield row((f" … {phase(snapshot)}: {snapshot.target}", "running"))
+    elif not snapshot.compiled:
+        yield from nothing_compiled(snapshot, width)
+    else:
+        yield row((" none in this run", "muted"))
+
+
+def nothing_compiled(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Loud: the program ran, and torch.compile made no graph of it; with torch's reasons."""
+    yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
+    yield from wrapped("The program ran, but torch.compile captured no graph: all of it ran eagerly.", width)
+    words = places(snapshot.file).words
+    for skipped in snapshot.skipped:
+        where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
+        yield from wrapped(f"{where}{skipped.reason}", width, lead="· ", location=skipped.frame,
+                           links=(line_link(skipped.frame),))  # fmt: skip
+
+
+def missing(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
+    """What this torch does not give of what a view is made of, with the reason."""
+    wanted = tuple(facts)
+    for fact in snapshot.missing:
+        if fact.fact in wanted:
+            yield from wrapped(f"This torch does not tell {fact.fact}: {fact.reason}", width, "warn")

@@ -1,0 +1,72 @@
+"""One row that has to do with the width there is: what matters least is left out first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.prose import shortened
+
+
+class Piece(NamedTuple):
+    """Spans that are shown together or not at all; those of the lowest `rank` stay the longest."""
+
+    spans: tuple[Span, ...]
+    rank: int = 0
+
+    @property
+    def width(self) -> int:
+        return sum(cell_len(span.text) for span in self.spans)
+
+
+def piece(text: str, style: str = "", rank: int = 0) -> Piece:
+    """A piece of one span."""
+    return Piece((Span(text, style),), rank)
+
+
+def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: str = "  ") -> Row:
+    """The pieces side by side, `right` at the right edge, without those for which there is no room.
+
+    What is left over when only rank 0 fits no more is cut at the end.
+    """
+    pieces = [item for item in (*left, *right) if item.width]
+    ranks = sorted({item.rank for item in pieces if item.rank}, reverse=True)
+    for rank in ranks:
+        if _wide(pieces, gap) <= width:
+            break
+        pieces = _without(pieces, rank, width, gap)
+    shown = {id(item) for item in pieces}
+    first = _joined([item for item in left if id(item) in shown], gap)
+    last = _joined([item for item in right if id(item) in shown], gap)
+    room = width - sum(cell_len(span.text) for span in (*first, *last))
+    return Row(_cut((*first, *((Span(" " * max(room, 1)), *last) if last else ())), width))
+
+
+def _without(pieces: list[Piece], rank: int, width: int, gap: str) -> list[Piece]:
+    """The pieces without as many of this rank as it takes, the last ones first."""
+    kept = list(pieces)
+    for item in reversed(pieces):
+        if item.rank == rank and _wide(kept, gap) > width:
+            kept = [other for other in kept if other is not item]
+    return kept
+
+
+def _wide(pieces: Sequence[Piece], gap: str) -> int:
+    return sum(item.width for item in pieces) + len(gap) * max(len(pieces) - 1, 0)
+
+
+def _joined(pieces: Sequence[Piece], gap: str) -> tuple[Span, ...]:
+    spans = [span for item in pieces for span in (Span(gap), *item.spans)]
+    return tuple(spans[1:])
+
+
+def _cut(spans: Sequence[Span], width: int) -> tuple[Span, ...]:
+    kept: list[Span] = []
+    for span in spans:
+        text = shortened(span.text, width)
+        width -= cell_len(text)
+        kept += [Span(text, span.style)] if text else []
+    return tuple(kept)

@@ -1,0 +1,90 @@
+"""The AOT view: the graphs below Dynamo's, what the forward keeps for the backward, which memory is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import missing, nothing
+from tcexplore.documents.graph.buffer_reuse import reused
+from tcexplore.documents.graph.graph_basis import GraphOf, below_dynamo
+from tcexplore.documents.graph.graph_view import rows
+from tcexplore.documents.graph.saved_tensor_rows import kept, marks
+from tcexplore.documents.labels import labels
+from tcexplore.documents.location_text import places
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, fold
+from tcexplore.events import AtenGraph
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.graph_stages import in_order, node_phases
+
+TEACHES = (
+    "AOTAutograd turns each Dynamo graph into ATen ops: one graph for inference, or a joint graph that is cut into a "
+    "forward and a backward. They will stand here, with what the forward keeps for the backward."
+)
+
+FACTS = ("AOT graphs", "AOT inference graph", "post-grad graph")
+"""What the view is made of, as `FactMissing.fact`."""
+
+STAGES = {
+    "joint": "forward and backward in one",
+    "inference": "what AOTAutograd made of the Dynamo graph",
+    "forward": "the forward half of the joint graph",
+    "backward": "the backward half of the joint graph",
+    "post_grad": "after all of Inductor's passes: what the kernels are made of",
+}
+
+
+def aot(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    if not snapshot.aten_graphs:
+        return Parts("", [nothing(snapshot, width, TEACHES), fixed(missing(snapshot, FACTS, width))])
+    graphs = in_order(snapshot.aten_graphs)
+    parts = [fixed(missing(snapshot, FACTS, width))]
+    for graph_id in dict.fromkeys(graph.graph for graph in graphs):
+        parts += _compile(snapshot, graph_id, [g for g in graphs if g.graph == graph_id], toggled, width)
+    return Parts(count(len(graphs), "graph"), parts)
+
+
+def _compile(
+    snapshot: Snapshot, graph_id: str, stages: list[AtenGraph], toggled: frozenset[str], width: int
+) -> Iterable[Part]:
+    for graph in stages:
+        yield from _stage(snapshot, graph, toggled, width)
+    yield fixed(kept(snapshot, graph_id, toggled, width))
+    yield fixed(reused(snapshot, graph_id, toggled, width))
+    yield fixed([BLANK])
+
+
+def _stage(snapshot: Snapshot, graph: AtenGraph, toggled: frozenset[str], width: int) -> Iterable[Part]:
+    name = f"stage {graph.graph} {graph.stage} {graph.phase}"
+    opened = name in toggled
+    yield fixed([_heading(graph, name, opened)], f"{graph.graph} {_called(graph)}")
+    if opened:
+        yield from rows(_of(snapshot, graph), toggled, places(snapshot.file), width)
+
+
+def _heading(graph: AtenGraph, name: str, opened: bool) -> Row:
+    ops = count(sum(node.op.startswith("call_") for node in graph.nodes), "op")
+    said = f"  {ops}  {STAGES.get(graph.stage, '')}"
+    return fold(name, opened, (f"{graph.graph} ", "title"), (_called(graph), "heading"), (said, "muted"), indent=0)
+
+
+def _called(graph: AtenGraph) -> str:
+    return graph.stage if graph.stage != "post_grad" else f"post-grad {graph.phase}"
+
+
+def _of(snapshot: Snapshot, graph: AtenGraph) -> GraphOf:
+    known = labels(snapshot)
+    phases = _phases(snapshot.aten_graphs, graph)
+    return _made(graph, phases, known, marks(snapshot, graph.graph, graph.stage))
+
+
+@by_identity(8)
+def _phases(graphs: tuple[AtenGraph, ...], graph: AtenGraph) -> Mapping[str, str]:
+    return node_phases(graphs, graph)
+
+
+_made = by_identity(32)(below_dynamo)

@@ -1,0 +1,170 @@
+"""The rows of one graph: gutter, op, kernel, value, line, name, call; what matters most comes first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Part
+from tcexplore.documents.graph.graph_basis import GraphOf
+from tcexplore.documents.graph.graph_gutter import Drawn
+from tcexplore.documents.graph.graph_items import Item, Laid
+from tcexplore.documents.labels import KernelLabel
+from tcexplore.documents.location_text import Places
+from tcexplore.documents.node_text import call, op, stride, tensor
+from tcexplore.documents.prose import fold, row, shortened
+from tcexplore.events import FxNode
+from tcexplore.quantities import count
+from tcexplore.session.links import Link, line_link
+
+HIDDEN = "↑"
+"""The row reads a value from further up than lines are drawn."""
+
+SHOWN_LABELS = 2
+
+SOURCES = ("placeholder", "get_attr")
+"""Nodes whose target is what the user calls the value: `x`, `self.fc1.weight`."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Columns(NamedTuple):
+    """Widths in cells, fitted to one graph and the pane."""
+
+    gutter: int
+    op: int
+    kernel: int
+    value: int
+    line: int
+    name: int
+
+    @classmethod
+    def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int) -> Columns:
+        """The widths that these rows need, within what a pane of this width can spare."""
+        most = 12 if width < 60 else 20
+        nodes = [item.nodes[0] for item in laid.items if not item.module]
+        return cls(
+            gutter=_widest(drawn.text for drawn in laid.gutter),
+            op=min(_widest(map(op, nodes)), most),
+            kernel=max(labels, default=0),
+            value=min(_widest(tensor(node) for node in nodes), most + 4),
+            line=_widest(places.short(node.location) for node in nodes),
+            name=min(_widest(node.name for node in nodes), most),
+        )
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
+
+
+class GraphRows:
+    """Builds the rows of one graph."""
+
+    def __init__(self, graph: GraphOf, laid: Laid, places: Places, width: int) -> None:
+        self._graph = graph
+        self._laid = laid
+        self._sources = {node.name: node.target for node in graph.nodes if node.op in SOURCES}
+        self._places = places
+        shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
+        self._columns = Columns.of(laid, shown, places, width)
+
+    def part(self) -> Part:
+        """The rows of everything but the hidden nodes."""
+        return Part(len(self._laid.items), lambda index: self._row(self._laid.items[index], self._laid.gutter[index]))
+
+    def hidden(self, opened: bool) -> Iterable[Row]:
+        """How many nodes have no row of their own, behind a fold, and when it is open each of them."""
+        taken = self._laid.hidden
+        if not taken:
+            return
+        graph = self._graph
+        names = ", ".join(node.target for node in taken[:8])
+        more = ", …" if len(taken) > 8 else ""
+        said = count(1, graph.one) if len(taken) == 1 else f"{len(taken):,} {graph.many}"
+        yield fold(hidden_fold(graph), opened, (said, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken))
+        for node in taken if opened else ():
+            facts = (
+                (f"   {node.target}", "node"),
+                (f"  {tensor(node)}", "shape"),
+                (f"  {node.name}" if node.name != node.target else "", "dim"),
+            )
+            mark = (f"  {graph.marks.get(node.name, '')}", "warn")
+            yield row(*facts, mark, links=self._links([node]), copy=node.target)
+
+    def _row(self, item: Item, drawn: Drawn) -> Row:
+        return self._stretch(item, drawn) if item.module else self._node(item.nodes[0], drawn)
+
+    def _node(self, node: FxNode, drawn: Drawn) -> Row:
+        columns, kernels = self._columns, self._kernels((node,))
+        line, steps = self._places.short(node.location), stride(node)
+        mark = self._graph.marks.get(node.name, "")
+        spans = (
+            *self._gutter(drawn, kernels),
+            Span(f"{shortened(op(node), columns.op):<{columns.op}} ", "node"),
+            *_padded(kernels, columns.kernel),
+            Span(f" {tensor(node):<{columns.value}} ", "shape"),
+            Span(f"{line:>{columns.line}}  ", "muted"),
+            Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
+            Span(f"{steps}  " if steps else "", "warn"),
+            Span(f"{mark}  " if mark else "", "warn"),
+            Span(f"{node.op} ", "dim"),
+            Span(call(node, _WORD.sub(self._source, node.args)), "target"),
+            Span(f"  {node.module}" if node.module else "", "dim"),
+        )
+        return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {call(node)}")
+
+    def _source(self, word: re.Match[str]) -> str:
+        """What the user calls an argument, where the graph has a name of its own for it."""
+        return self._sources.get(word[0], word[0])
+
+    def _stretch(self, item: Item, drawn: Drawn) -> Row:
+        kernels = self._kernels(item.nodes)
+        spans = (
+            *self._gutter(drawn, kernels),
+            Span("▾ " if item.opened else "▸ ", "key"),
+            Span(item.module or "", "heading"),
+            Span(f"  {count(len(item.nodes), 'node')}  ", "muted"),
+            *kernels,
+        )
+        return Row(spans, self._links(item.nodes), item.nodes[0].location, item.fold)
+
+    def _gutter(self, drawn: Drawn, kernels: Sequence[Span]) -> Iterable[Span]:
+        text = f"{drawn.text:<{self._columns.gutter}}"
+        mark = Span(HIDDEN if drawn.hidden else " ", "warn")
+        if drawn.node < 0:
+            return Span(text, "rule"), mark
+        at = drawn.node
+        return (
+            Span(text[:at], "rule"),
+            Span(text[at], kernels[0].style if kernels else "node"),
+            Span(text[at + 1 :], "rule"),
+            mark,
+        )
+
+    def _kernels(self, nodes: Sequence[FxNode]) -> tuple[Span, ...]:
+        return kernel_spans(self._of(nodes))
+
+    def _of(self, nodes: Sequence[FxNode]) -> list[KernelLabel]:
+        return list(dict.fromkeys(label for node in nodes for label in self._graph.kernels(node)))
+
+    def _links(self, nodes: Sequence[FxNode]) -> tuple[Link, ...]:
+        own = (self._graph.link(node) for node in nodes)
+        lines = (line_link(node.location) for node in nodes if node.location)
+        return (*own, *(label.link for label in self._of(nodes)), *dict.fromkeys(lines))
+
+
+def hidden_fold(graph: GraphOf) -> str:
+    """The fold of the hidden nodes."""
+    return f"hidden of {graph.name}"
+
+
+def kernel_spans(labels: Sequence[KernelLabel], most: int = SHOWN_LABELS) -> tuple[Span, ...]:
+    """The labels of some kernels, behind the first `most` only how many more there are."""
+    spans = [span for label in labels[:most] for span in label.spans]
+    return (*spans, Span(f"+{len(labels) - most}", "muted")) if len(labels) > most else tuple(spans)
+
+
+def _padded(spans: Sequence[Span], width: int) -> tuple[Span, ...]:
+    return (*spans, Span(" " * (width - sum(len(span.text) for span in spans))))

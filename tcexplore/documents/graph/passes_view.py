@@ -1,0 +1,103 @@
+"""The passes view: what each of Inductor's passes changed in a graph, as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import missing, nothing
+from tcexplore.documents.prose import fold, row, wrapped
+from tcexplore.events import Hunk, PassRun
+from tcexplore.session import Snapshot
+
+TEACHES = (
+    "Inductor runs some dozens of passes over each graph: on the Dynamo graph, on the joint graph, after the gradient "
+    "is known. Each will stand here with what it changed; those that changed nothing stay behind a count."
+)
+
+STAGES = {
+    "pre_grad": "pre-grad passes, on the Dynamo graph",
+    "joint": "joint passes, on what AOTAutograd made of it",
+    "post_grad": "post-grad passes, right before the kernels are made",
+}
+
+FACTS = ("passes",)
+"""What the view is made of, as `FactMissing.fact`."""
+
+MANY = 200
+"""Changes of one pass that are folded at first."""
+
+UNNAMED = "between the passes that torch names"
+
+
+def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    if not snapshot.passes:
+        return Parts("", [nothing(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
+    parts: list[Part] = []
+    for (graph, stage, phase), runs in groupby(snapshot.passes, lambda p: (p.graph, p.stage, p.phase)):
+        found = list(runs)
+        parts.append(fixed(_stage(graph, stage, phase, found, toggled, width)))
+    changed = sum(bool(run.hunks) for run in snapshot.passes)
+    return Parts(f"{changed} of {len(snapshot.passes)} passes changed a graph", parts)
+
+
+def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """This torch has no place to look at them from; a graph out of a cache has been through its passes before."""
+    yield from missing(snapshot, FACTS, width)
+    hits = [used for used in snapshot.caches if used.outcome == "hit"]
+    if hits:
+        said = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."
+        yield from wrapped(said, width, "warn")
+
+
+def _stage(
+    graph: str, stage: str, phase: str, runs: list[PassRun], toggled: frozenset[str], width: int
+) -> Iterator[Row]:
+    name = f"passes {graph} {stage} {phase}"
+    opened = name not in toggled
+    before, after = runs[0].before, runs[-1].after
+    nodes = f"{before} nodes" if before == after else f"{before} → {after} nodes"
+    said = (f"  {phase}" if stage == "post_grad" else "", "muted"), (f"  {nodes}", "muted")
+    yield fold(name, opened, (f"{graph} ", "title"), (STAGES.get(stage, stage), "heading"), *said, indent=0)
+    if not opened:
+        return
+    for index, run in enumerate(runs):
+        if run.hunks:
+            yield from _run(run, f"{name} {index}", toggled, width)
+    idle = [run.name for run in runs if not run.hunks]
+    if idle:
+        yield from _idle(idle, f"{name} idle", toggled, width)
+
+
+def _run(run: PassRun, name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    opened = (name in toggled) == (len(run.hunks) > MANY)
+    removed, added = (sum(len(lines) for lines in side) for side in _sides(run))
+    called = (run.name, "node") if run.name else (UNNAMED, "muted")
+    figures = (f"  −{removed}", "removed") if removed else "", (f"  +{added}", "added") if added else ""
+    yield fold(name, opened, called, *(figure for figure in figures if figure), indent=1)
+    if opened:
+        for hunk in run.hunks:
+            yield from _hunk(hunk, width)
+
+
+def _sides(run: PassRun) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    return [hunk.removed for hunk in run.hunks], [hunk.added for hunk in run.hunks]
+
+
+def _hunk(hunk: Hunk, width: int) -> Iterator[Row]:
+    yield row((f"   ┄┄ line {hunk.at + 1} ".ljust(min(width - 2, 60), "┄"), "rule"))
+    yield from (row(("     ", ""), (line, "dim"), copy=line) for line in hunk.above)
+    yield from (row(("   - ", "removed"), (line, "removed"), copy=line) for line in hunk.removed)
+    yield from (row(("   + ", "added"), (line, "added"), copy=line) for line in hunk.added)
+    yield from (row(("     ", ""), (line, "dim"), copy=line) for line in hunk.below)
+
+
+def _idle(idle: list[str], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    opened = name in toggled
+    passed = "pass" if len(idle) == 1 else "passes"
+    yield fold(name, opened, (f"{len(idle)} {passed} changed nothing", "muted"), indent=1)
+    if opened:
+        yield from wrapped(", ".join(idle), width, "dim", indent=3)

@@ -1,0 +1,117 @@
+"""What the forward keeps for the backward, with its size, and what the backward computes once more instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.location_text import places
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.node_text import call, tensor
+from tcexplore.documents.prose import fold, row, wrapped
+from tcexplore.events import FxNode, Partitioned, SavedTensor
+from tcexplore.quantities import count, size
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, aten_link, line_link
+
+
+def kept(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """The rows on one graph's partition; none where it was not cut."""
+    for cut in snapshot.partitions:
+        if cut.graph == graph:
+            nodes = _nodes(snapshot, graph)
+            yield from _saved(snapshot, cut, nodes, toggled)
+            yield from _recomputed(snapshot, cut, nodes, toggled, width)
+
+
+def marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]:
+    """The words for single nodes in the graphs of a partition."""
+    cut = next((p for p in snapshot.partitions if p.graph == graph), None)
+    return {} if cut is None or stage not in ("forward", "backward") else _marks(cut, stage)
+
+
+@by_identity(8)
+def _marks(cut: Partitioned, stage: str) -> Mapping[str, str]:
+    saved = {kept.name: "saved" for kept in cut.saved if not kept.input and stage == "forward"}
+    return saved | dict.fromkeys(cut.recomputed, "computed again" if stage == "backward" else "recomputed later")
+
+
+def _saved(snapshot: Snapshot, cut: Partitioned, nodes: dict[str, FxNode], toggled: frozenset[str]) -> Iterator[Row]:
+    made = [saved for saved in cut.saved if not saved.input]
+    taken = [saved for saved in cut.saved if saved.input]
+    name = f"saved {cut.graph}"
+    opened = name not in toggled
+    total = sum(saved.bytes or 0 for saved in made)
+    unknown = sum(saved.bytes is None for saved in made)
+    more = f" and {unknown} of unknown size" if unknown else ""
+    said = f"  {count(len(made), 'value')}, {size(total)} by their shapes{more}"
+    yield fold(name, opened, ("saved for the backward", "heading"), (said, "muted"), indent=1)
+    if opened:
+        largest = sorted(made, key=lambda saved: -(saved.bytes or 0))
+        yield from (_value(snapshot, cut.graph, saved, nodes.get(saved.name)) for saved in largest)
+        if taken:
+            yield from _inputs(snapshot, cut.graph, taken, nodes, toggled)
+
+
+def _inputs(
+    snapshot: Snapshot, graph: str, taken: list[SavedTensor], nodes: dict[str, FxNode], toggled: frozenset[str]
+) -> Iterator[Row]:
+    name = f"saved inputs {graph}"
+    opened = name in toggled
+    said = (f"{count(len(taken), 'input')} besides: alive anyway, so at no extra cost", "muted")
+    yield fold(name, opened, said, indent=3)
+    yield from (_value(snapshot, graph, saved, nodes.get(saved.name)) for saved in (taken if opened else ()))
+
+
+def _value(snapshot: Snapshot, graph: str, saved: SavedTensor, node: FxNode | None) -> Row:
+    amount = "size unknown" if saved.bytes is None else size(saved.bytes)
+    place = saved.location or (node.location if node else None)
+    where = places(snapshot.file).words(place)
+    links: tuple[Link, ...] = (aten_link(graph, "forward", saved.name),)
+    links += (line_link(place),) if place else ()
+    return row(
+        (f"   {amount:>12}  ", "number"), (f"{saved.name}  ", "node"), (tensor(node) if node else "", "shape"),
+        (f"  {call(node)}" if node else "", "target"), (f"  {where}" if where else "", "muted"),
+        links=links, location=place, copy=saved.name,
+    )  # fmt: skip
+
+
+def _recomputed(
+    snapshot: Snapshot, cut: Partitioned, nodes: dict[str, FxNode], toggled: frozenset[str], width: int
+) -> Iterator[Row]:
+    name = f"recomputed {cut.graph}"
+    opened = name in toggled
+    if not cut.recomputed:
+        yield row((" nothing is recomputed: no node of the forward stands again in the backward", "muted"))
+        return
+    said = f"  {count(len(cut.recomputed), 'node')} of the forward again in the backward"
+    yield fold(name, opened, ("recomputed", "heading"), (said, "muted"), indent=1)
+    if not opened:
+        return
+    why = "Their values are not kept: the backward computes them once more from what is kept. Views cost nothing."
+    yield from wrapped(why, width, "muted", indent=3)
+    for recomputed in cut.recomputed:
+        yield _again(snapshot, cut.graph, recomputed, nodes.get(recomputed))
+
+
+def _again(snapshot: Snapshot, graph: str, name: str, node: FxNode | None) -> Row:
+    place = node.location if node else None
+    both = (aten_link(graph, phase, name) for phase in ("forward", "backward"))
+    links = (*both, *((line_link(place),) if place else ()))
+    where = places(snapshot.file).words(place)
+    facts = (
+        (f"   {name}  ", "node"),
+        (tensor(node) if node else "", "shape"),
+        (f"  {call(node)}" if node else "", "target"),
+    )
+    return row(*facts, (f"  {where}" if where else "", "muted"), links=links, location=place, copy=name)
+
+
+def _nodes(snapshot: Snapshot, graph: str) -> dict[str, FxNode]:
+    forward: Iterable[FxNode] = (
+        node
+        for stage in snapshot.aten_graphs
+        if (stage.graph, stage.stage) == (graph, "forward")
+        for node in stage.nodes
+    )
+    return {node.name: node for node in forward}

@@ -1,0 +1,143 @@
+"""The lineage view: the cache entries of each frame, what made each of them necessary, and how many still fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import missing, nothing
+from tcexplore.documents.frames_text import name as frame_name
+from tcexplore.documents.guards.guard_diff_view import differences
+from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.documents.recompiles_text import (
+    at_the_limit,
+    caused_by,
+    change,
+    entries_of,
+    looked_at,
+    origin,
+    seconds,
+    spent,
+)
+from tcexplore.events import Recompiled
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries, lineage
+from tcexplore.session.guard_diff import guards_of
+from tcexplore.session.links import entry_link, line_link
+
+TEACHES = (
+    "Each frame that Dynamo compiles keeps its compiled code in entries: 0/0 is the first of frame 0. A call that fits "
+    "none of them compiles another one. They will stand here, with the call and the guard that made each necessary."
+)
+GAUGE = 16
+"""Cells that the gauge may take; a higher limit is drawn to scale."""
+
+
+def lineage_view(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the view."""
+    frames = lineage(snapshot)
+    if not frames:
+        return Parts("", [nothing(snapshot, width, TEACHES), fixed(missing(snapshot, ("cache entries",), width))])
+    rows: list[Row] = []
+    for frame in frames:
+        rows += [*_frame(snapshot, frame, toggled, width), BLANK]
+    entries = sum(len(frame.entries) for frame in frames)
+    again = sum(max(len(frame.entries) - 1, 0) for frame in frames)
+    said = f", {count(again, 'recompile')}" if again else ""
+    return Parts(f"{count(len(frames), 'frame')}, {entries_of(entries)}{said}", [fixed(rows)])
+
+
+def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    where = places(snapshot.file)
+    first = next((entry.graph for entry in (*frame.entries, *frame.refused)), "")
+    name = frame_name(first, frame.place) or "a frame of torch's"
+    rest = ", the rest behind a graph break" if frame.resumed else ""
+    links = (line_link(frame.place),) if frame.place else ()
+    yield row((f" {name}", "heading"), (f"  {where.words(frame.place)}{rest}", "muted"),
+              (f"  frame {frame.number}", "dim"), links=links, location=frame.place)  # fmt: skip
+    yield _gauge(frame)
+    yield from wrapped(at_the_limit(frame), width, _urgency(frame), indent=3) if at_the_limit(frame) else ()
+    before, widths = "", _widths(frame)
+    for entry in frame.entries:
+        yield from _edge(snapshot, entry, before, toggled, width)
+        yield _entry(entry, widths, where)
+        before = entry.graph
+    for entry in frame.refused[:1]:
+        yield from _edge(snapshot, entry, before, toggled, width)
+        said = "error" if frame.raises else "eager"
+        yield row((" ✖ ", "break"), (said, "break"), (f"  {caused_by(entry) or 'from here on'}", "muted"))
+
+
+def _urgency(frame: FrameEntries) -> str:
+    if frame.limit_hit:
+        return "break"
+    return "warn" if frame.left is not None and frame.left <= (frame.limit or 0) // 4 else "muted"
+
+
+def _gauge(frame: FrameEntries) -> Row:
+    limit, used = frame.limit, len(frame.entries)
+    if not limit:
+        return row((f"   {spent(frame)}", "muted"))
+    cells = min(limit, GAUGE)
+    full = min(cells, max(round(used / limit * cells), 1 if used else 0))
+    style = "recompile" if _urgency(frame) == "muted" else _urgency(frame)
+    return row("   ", ("■" * full, style if used > 1 else "muted"), ("□" * (cells - full), "dim"),
+               (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {spent(frame)}", "muted"))  # fmt: skip
+
+
+def _widths(frame: FrameEntries) -> tuple[int, int, int]:
+    """Cells of the compile id, of the call and of the seconds, so that they stand below each other."""
+    found = frame.entries
+    texts = [(entry.graph, caused_by(entry), seconds(entry)) for entry in found] or [("", "", "")]
+    graph, call, cost = (max(map(len, column)) for column in zip(*texts, strict=True))
+    return graph, call, cost
+
+
+def _entry(entry: CacheEntry, widths: tuple[int, int, int], where: Places) -> Row:
+    graph, call, wide = widths
+    cost = f"{seconds(entry):>{wide}}"
+    called = f"  {caused_by(entry):<{call}}" if call else ""
+    caller = f"  from {where.words(entry.caller)}" if entry.caller else ""
+    return row((" ● ", "recompile" if entry.causes else "ok"), (f"{entry.graph:<{graph}}", "title"), called,
+               (f"  {cost}" if wide else "", "number"), (caller, "muted"), links=(entry_link(entry.graph),),
+               location=entry.caller)  # fmt: skip
+
+
+def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """Between an entry and what it came from: the guard that failed, and behind it the rest."""
+    if not entry.causes:
+        return
+    found, where = entry.causes[0], places(snapshot.file)
+    name = f"edge {entry.of} {entry.graph}"
+    opened = name in toggled
+    other = f"of {found.of}: " if found.of != before else ""
+    yield fold(name, opened, (other, "muted"), (looked_at(found), "guard"), *_values(found),
+               (f"  {where.words(found.location)}", "muted"), indent=3, location=found.location,
+               links=(line_link(found.location),) if found.location else ())  # fmt: skip
+    if opened:
+        yield from _opened(snapshot, entry, width)
+
+
+def _values(found: Recompiled) -> tuple[tuple[str, str], ...]:
+    if found.kind == "condition" or not change(found):
+        return (("  " if change(found) else "", ""), (change(found), "added"))
+    return (("  ", ""), (found.old or "?", "removed"), (" → ", "muted"), (found.new or "?", "added"))
+
+
+def _opened(snapshot: Snapshot, entry: CacheEntry, width: int) -> Iterator[Row]:
+    for found in entry.causes:
+        yield from _cause(found, snapshot.file, width)
+    if entry.of and guards_of(snapshot, entry.of) and guards_of(snapshot, entry.graph):
+        yield from differences(snapshot, entry.of, entry.graph, width, indent=7)
+
+
+def _cause(found: Recompiled, file: str, width: int) -> Iterator[Row]:
+    where = places(file).words(found.location)
+    kind = ", ".join(filter(None, (origin(found), where)))
+    tail = f" ({kind})" if kind else ""
+    yield from wrapped(f"{found.reason}{tail}", width, indent=7, lead=f"{found.of} ", location=found.location)
+    if found.failed_guard and found.failed_guard not in found.reason:
+        yield from wrapped(found.failed_guard, width, "dim", indent=7 + len(found.of) + 1)

@@ -1,0 +1,124 @@
+"""The guards pane: under which conditions each graph may be used again, and which of them failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.guards.recompile_rows import recompiles
+from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.prose import fold
+from tcexplore.events import Guard, GuardsInstalled
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, guard_link, line_link
+from tcexplore.session.recompile_count import once_each
+
+TEACHES = (
+    "Each compiled graph holds only under conditions: the sizes and dtypes of its inputs, the values of what your code "
+    "read. They will stand here; when one fails, torch compiles again, and that shows here too."
+)
+
+
+def guards(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    if not snapshot.guards and not snapshot.recompiles:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    parts = [fixed(recompiles(snapshot, width))]
+    for installed in snapshot.guards:
+        parts += _graph(installed, toggled, places(snapshot.file), width)
+    return Parts(_title(snapshot), parts)
+
+
+def _title(snapshot: Snapshot) -> str:
+    every = [guard for installed in snapshot.guards for guard in installed.guards]
+    shown = sum(not guard.plumbing for guard in every)
+    recompiled = sum(1 for _ in once_each(snapshot))
+    again = f", {count(recompiled, 'recompile')}" if recompiled else ""
+    return f"{shown:,} of {len(every):,}{again}"
+
+
+def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
+    name = f"guards {installed.graph}"
+    readable = sorted((guard for guard in installed.guards if not guard.plumbing), key=lambda guard: not guard.source)
+    parameters = [guard for guard in readable if is_parameter(guard)]
+    opened = name not in toggled
+    cost = "" if installed.latency_us is None else f"  one check {installed.latency_us:.0f} µs"
+    yield fixed(
+        [
+            fold(
+                name,
+                opened,
+                (installed.graph, "title"),
+                (f"  {count(len(installed.guards), 'guard')}{cost}", "muted"),
+                indent=0,
+            )
+        ]
+    )
+    if not opened:
+        return
+    yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
+    folded = (
+        ("parameters", parameters, "check", "of the shape and dtype of parameters and buffers"),
+        ("plumbing", [g for g in installed.guards if g.plumbing], "identity check", "on modules and torch itself"),
+    )
+    for kind, found, noun, on in folded:
+        fold_name = f"{kind} of guards {installed.graph}"
+        if found:
+            yield fixed([fold(fold_name, fold_name in toggled, (f"{count(len(found), noun)} {on}", "muted"))])
+        if found and fold_name in toggled:
+            yield _rows(installed.graph, found, where, width, style="dim")
+
+
+def is_parameter(guard: Guard) -> bool:
+    """Whether a guard checks a tensor that a module owns: it changes with the model, not with the call."""
+    return guard.kind == "TENSOR_MATCH" and ("._parameters[" in guard.source or "._buffers[" in guard.source)
+
+
+def _rows(graph: str, found: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
+    most = 16 if width < 60 else 32
+    wide = min(max((len(_source(guard)) for guard in found), default=0), most)
+    return Part(len(found), lambda index: _guard(graph, found[index], where, wide, style))
+
+
+def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Row:
+    source = _source(guard)
+    spans = (
+        Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"),
+        *_condition(guard, style),
+        Span(f"  {where.words(guard.location)}" if guard.location else "", "muted"),
+        Span(f"  {guard.kind}", "dim"),
+        Span(f"  {' and '.join(guard.code)}" if guard.summary and guard.code else "", "dim"),
+        Span(f"  # {guard.user_code}" if guard.user_code else "", "comment"),
+    )
+    links: tuple[Link, ...] = (guard_link(graph, guard),)
+    links += (line_link(guard.location),) if guard.location else ()
+    return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None)
+
+
+def _condition(guard: Guard, style: str) -> Iterable[Span]:
+    """The readable form, dynamic dimensions marked; the code where there is none."""
+    said = guard.summary or " and ".join(guard.code) or guard.kind
+    if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in said:
+        return (Span(said, style),)
+    head, _, rest = said.partition("[")
+    sizes, closing, tail = rest.partition("]")
+    spans = [Span(f"{head}[", style or "dtype")]
+    dynamic: list[str] = []
+    for index, size in enumerate(sizes.split(", ")):
+        spans.append(Span(", " if index else "", style))
+        dynamic += [size] if size and not size.lstrip("-").isdigit() else []
+        spans.append(Span(size, "warn" if size in dynamic else style or "shape"))
+    said = f"  {', '.join(dynamic)} dynamic" if dynamic else ""
+    return (*spans, Span(closing, style or "dtype"), Span(tail, style or "muted"), Span(said, "warn"))
+
+
+def _source(guard: Guard) -> str:
+    return guard.name or guard.source or guard.kind
+
+
+def _tail(text: str, room: int) -> str:
+    """The end of a source expression: the part that differs from its neighbors."""
+    return text if len(text) <= room else "…" + text[len(text) - room + 1 :]

@@ -1,0 +1,102 @@
+"""The output pane: what the user's program printed, what went wrong, and which facts this torch does not give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.empty_states import phase
+from tcexplore.documents.location_text import places
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import Failed, Output
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.links import line_link
+
+TEACHES = "What your program prints shows here, stderr told apart, and its traceback first when it fails."
+
+BLAME = {"user": "in your file or the arguments", "compiler": "in torch or the worker, not in your file"}
+
+LADDER = "L: which layer of the compiler is it?"
+
+STDERR = "▎"
+"""Stands before each line of stderr."""
+
+
+def output(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    parts = [fixed(_failure(snapshot, snapshot.failed, width))] if snapshot.failed else []
+    if snapshot.output_dropped:
+        said = f" … {count(snapshot.output_dropped, 'character')} before this were let go"
+        parts.append(fixed([row((said, "warn"))]))
+    parts += [_printed(written) for written in snapshot.output]
+    if not snapshot.output and not snapshot.failed:
+        parts.append(fixed(_silent(snapshot, width)))
+    parts.append(fixed(_missing(snapshot, toggled, width)))
+    return Parts(_title(snapshot), parts)
+
+
+def _title(snapshot: Snapshot) -> str:
+    if snapshot.failed is not None:
+        return f"✖ {snapshot.failed.type}"
+    lines = sum(len(_lines(written)) for written in snapshot.output)
+    return count(lines, "line") if lines else ""
+
+
+def _failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
+    """What happened, where in their file, what to try; then the traceback."""
+    at = failed.location
+    links = (line_link(at),) if at else ()
+    where = places(snapshot.file).words(at) or failed.stage
+    yield row((f"✖ {failed.type}", "error"), (f"  {where}", "location" if at else "muted"),
+              (f"  {BLAME.get(failed.blame, failed.blame)}", "muted"), location=at, links=links)  # fmt: skip
+    yield from wrapped(failed.message, width, "strong", indent=2, location=at, links=links)
+    if failed.hint:
+        yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ", location=at, links=links)
+    if failed.blame == "compiler":
+        yield from wrapped(LADDER, width, "ok", indent=2, lead="try ")
+    yield BLANK
+    for line in failed.traceback.splitlines():
+        yield row((f"  {line}", "muted"), location=at, links=links, copy=line)
+    if failed.traceback:
+        yield BLANK
+
+
+@by_identity(256)
+def _lines(written: Output) -> list[str]:
+    return written.text.removesuffix("\n").split("\n")
+
+
+def _printed(written: Output) -> Part:
+    lines = _lines(written)
+    return Part(len(lines), partial(_line, lines, written.stream == "stderr"))
+
+
+def _line(lines: list[str], stderr: bool, index: int) -> Row:
+    text = lines[index]
+    mark = Span(STDERR, "warn") if stderr else Span(" ")
+    return Row((mark, Span(text, "warn" if stderr else "")), copy=text)
+
+
+def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    if snapshot.status == "running" and not snapshot.complete:
+        yield row((f" … {phase(snapshot)}", "running"))
+    yield row((" nothing printed", "muted"))
+    yield BLANK
+    yield from wrapped(TEACHES, width, "muted")
+
+
+def _missing(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """The facts that this torch does not give, and why."""
+    if not snapshot.missing:
+        return
+    opened = "missing" not in toggled
+    yield BLANK
+    said = f"{count(len(snapshot.missing), 'fact')} that this torch does not give"
+    yield fold("missing", opened, (said, "warn"), indent=0)
+    for missing in snapshot.missing if opened else ():
+        yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)
+        yield row((f"     {missing.symbol}", "dim"))

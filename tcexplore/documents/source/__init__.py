@@ -1,0 +1,1 @@
+"""The source pane: the user's lines, and what became of each."""

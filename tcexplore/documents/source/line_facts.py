@@ -1,0 +1,83 @@
+"""What became of each line of the user's files: FX nodes, kernels, graph breaks, guards."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tcexplore import events as ev
+from tcexplore.documents.labels import KernelLabel, Labels, labels
+from tcexplore.documents.memo import by_identity
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, break_link, guard_link
+
+Line = tuple[str, int]
+"""File and line number."""
+
+
+class LineFacts:
+    """By line: how many `nodes` of the Dynamo graphs came from it, how many from what it calls in the user's files
+    (`below`), its `breaks`, `guards` and skipped frames."""
+
+    def __init__(
+        self,
+        graphs: tuple[ev.GraphCaptured, ...],
+        breaks: tuple[ev.GraphBreak, ...],
+        guards: tuple[ev.GuardsInstalled, ...],
+        skipped: tuple[ev.FrameSkipped, ...],
+        known: Labels,
+    ) -> None:
+        ops = [node for graph in graphs for node in graph.nodes if _computes(node)]
+        self.nodes = Counter(_line(node.location) for node in ops if node.location)
+        self.below = Counter(line for node in ops for line in set(map(_line, node.stack[:-1])))
+        self.breaks: dict[Line, list[ev.GraphBreak]] = {}
+        self.guards: dict[Line, list[Link]] = {}
+        self.skipped: dict[Line, ev.FrameSkipped] = {_line(s.frame): s for s in skipped}
+        self._labels = known
+        for found in breaks:
+            if found.location is not None:
+                self.breaks.setdefault(_line(found.location), []).append(found)
+        for installed in guards:
+            for guard in installed.guards:
+                if guard.location is not None and not guard.plumbing:
+                    self.guards.setdefault(_line(guard.location), []).append(guard_link(installed.graph, guard))
+
+    def first(self, file: str) -> int | None:
+        """The line to look at first: the first graph break of a file, else the first line with FX nodes."""
+        for found in (self.breaks, self.nodes):
+            if lines := [line for name, line in found if name == file]:
+                return min(lines)
+        return None
+
+    def kernels(self, line: Line) -> list[KernelLabel]:
+        """The kernels that the line takes part in."""
+        return self._labels.of_line.get(line, [])
+
+    def links(self, line: Line) -> tuple[Link, ...]:
+        """What enter follows from the line: its breaks, kernels and guards."""
+        found = [break_link(b) for b in self.breaks.get(line, ())]
+        return (*found, *(label.link for label in self.kernels(line)), *self.guards.get(line, ()))
+
+    def lines(self, file: str) -> list[int]:
+        """The lines of a file that anything is known of, in order."""
+        known = {*self.nodes, *self.below, *self.breaks, *self.guards, *self.skipped, *self._labels.of_line}
+        return sorted(line for name, line in known if name == file)
+
+    def files(self) -> list[str]:
+        """The files that anything is known of, in order."""
+        return sorted({name for name, _ in {*self.nodes, *self.breaks, *self.skipped, *self._labels.of_line}})
+
+
+def _line(location: ev.Location) -> Line:
+    return location.file, location.line
+
+
+def _computes(node: ev.FxNode) -> bool:
+    return node.op not in ("placeholder", "output")
+
+
+_facts = by_identity(2)(LineFacts)
+
+
+def line_facts(snapshot: Snapshot) -> LineFacts:
+    """The facts of a run, made once for each state of what they rest on."""
+    return _facts(snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped, labels(snapshot))

@@ -1,0 +1,129 @@
+"""The source pane: the user's file, with what became of each line beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Part, Parts, fixed
+from tcexplore.documents.graph.graph_rows import kernel_spans
+from tcexplore.documents.highlight import Highlighted, highlighted
+from tcexplore.documents.labels import KernelLabel
+from tcexplore.documents.location_text import places
+from tcexplore.documents.prose import fold, wrapped
+from tcexplore.documents.source.line_facts import LineFacts, line_facts
+from tcexplore.documents.source.traffic_bars import bar, hot, words
+from tcexplore.documents.source_texts import texts
+from tcexplore.events import Location
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.line_traffic import Heat
+from tcexplore.session.links import line_link
+
+BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
+
+HEAT_IN_WORDS = 120
+"""Cells from which on a line's share of the memory traffic stands behind it."""
+
+UNKNOWN = "…"
+"""Stands for the text of another file's line as long as it is not known."""
+
+EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of each line will show here."
+
+
+def source(
+    snapshot: Snapshot,
+    toggled: frozenset[str] = frozenset(),
+    width: int = 78,
+) -> Parts:
+    """The document of the pane."""
+    facts = line_facts(snapshot)
+    if not snapshot.source:
+        said = snapshot.failed.message if snapshot.failed else EMPTY
+        return Parts("", [fixed(wrapped(said, width, "muted"))])
+    text = highlighted(snapshot.source, "python")
+    wide = width >= HEAT_IN_WORDS
+    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide)
+    own = Part(len(text.lines), lambda index: _row(text, index, gutter))
+    others = (file for file in facts.files() if file != snapshot.file)
+    elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, wide=wide)) for file in others)
+    return Parts(os.path.basename(snapshot.file), [own, *elsewhere], start=(facts.first(snapshot.file) or 1) - 1)
+
+
+class _Gutter:
+    """What stands before each line of a file: marks, its number, `3○` FX nodes or `3↓` in what it calls, kernels, and
+    a bar for its share of the memory traffic; in a wide pane that stands behind the line in words, too."""
+
+    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Heat, *, wide: bool) -> None:
+        self.facts = facts
+        self.heat = heat
+        self.wide = wide
+        self.file = file
+        known = list(lines)
+        self._number = len(str(max(known, default=0)))
+        self._count = max((len(self._nodes(n)) for n in known), default=0)
+        self._kernels = max((_wide(kernel_spans(self.kernels(n))) for n in known), default=0)
+
+    def kernels(self, number: int) -> list[KernelLabel]:
+        return self.facts.kernels((self.file, number))
+
+    def _nodes(self, number: int) -> str:
+        line = (self.file, number)
+        own, below = self.facts.nodes.get(line, 0), self.facts.below.get(line, 0)
+        return f"{own}{NODES}" if own else f"{below}{BELOW}" if below else ""
+
+    def spans(self, number: int) -> tuple[Span, ...]:
+        line = (self.file, number)
+        kernels = kernel_spans(self.kernels(number))
+        return (
+            Span(BREAK if line in self.facts.breaks else " ", "break"),
+            Span(GUARD if line in self.facts.guards else " ", "guard"),
+            Span(f"{number:>{self._number}} ", "break" if line in self.facts.breaks else "muted"),
+            Span(f"{self._nodes(number):>{self._count}} ", "muted"),
+            *kernels,
+            Span(" " * (self._kernels - _wide(kernels) + bool(self._kernels))),
+            *bar(self.heat, line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
+            Span(" " if self._kernels else ""),
+        )
+
+    def row(self, number: int, code: Iterable[Span], text: str) -> Row:
+        line, at = (self.file, number), Location(self.file, number)
+        spans = (*self.spans(number), *code, *self._ending(number))
+        return Row(spans, (line_link(at), *self.facts.links(line)), at, copy=text)
+
+    def _ending(self, number: int) -> Iterable[Span]:
+        """In words at the end of the line: the graph breaks, it became an extern call, its frame was skipped."""
+        line = (self.file, number)
+        if line in self.facts.breaks:
+            yield Span("  graph break", "break")
+        elif line in self.facts.skipped:
+            yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
+        elif self.kernels(number) and all(label.extern for label in self.kernels(number)):
+            yield Span("  extern", "extern")
+        if self.wide and line in self.heat.lines:
+            yield Span(f"  {words(self.heat.lines[line])}", "dim")
+
+
+def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:
+    return gutter.row(index + 1, text.raw(index), text.lines[index])
+
+
+def _wide(spans: Iterable[Span]) -> int:
+    return sum(len(span.text) for span in spans)
+
+
+def _elsewhere(
+    snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str], *, wide: bool
+) -> Iterable[Row]:
+    """The lines of another of the user's files that became something, behind a fold."""
+    lines = facts.lines(file)
+    name = f"file {file}"
+    nodes = sum(facts.nodes.get((file, line), 0) for line in lines)
+    # A model out of a library has nothing in the user's file to look at instead.
+    opened = (name in toggled) == any(where == snapshot.file for where, _ in facts.nodes)
+    yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
+               (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
+    if opened:
+        gutter, known = _Gutter(facts, file, lines, hot(snapshot), wide=wide), texts(snapshot, file)
+        yield from (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in lines)

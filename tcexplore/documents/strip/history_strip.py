@@ -1,0 +1,66 @@
+"""The history strip: one cell per save, the newest at the right, the one in view in brackets."""
+
+from __future__ import annotations
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.session import Session, Summary, summarize
+
+NAME = " history "
+EARLIER = "‹ "
+"""There are earlier saves that do not fit."""
+
+
+def history(session: Session, width: int) -> Row:
+    """The strip, at most `width` cells wide; the cell in view is always in it."""
+    if not session.runs:
+        return fitted([piece(NAME, "muted", 1), piece("each save will have a cell here", "dim")], width)
+    name = NAME if width >= 60 else " "
+    seen = session.shown
+    cells = [_cell(summarize(run), seen=run is seen, base=run.run == session.base) for run in session.runs]
+    at = next((index for index, run in enumerate(session.runs) if run is seen), len(cells) - 1)
+    first, last = _window([cell.width for cell in cells], at, width - len(name) - len(EARLIER))
+    spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
+    return Row((*spans, *(span for cell in cells[first:last] for span in cell.spans)))
+
+
+def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
+    """The cells to show: the newest ones that fit, moved back as far as it takes to have cell `at` among them."""
+    last = len(widths)
+    while last - 1 > at and sum(widths[at:last]) > room:
+        last -= 1
+    first = last
+    while first and (first > at or sum(widths[first - 1 : last]) <= room):
+        first -= 1
+    return first, last
+
+
+def _cell(save: Summary, *, seen: bool, base: bool) -> Piece:
+    """`7 ✖1 1.31×`, in brackets when it is in view, with a word where others are compared with it."""
+    left, right = ("[", "]") if seen else (" ", " ")
+    style = "strong" if seen else "muted"
+    based = (Span("base ", "key"),) if base else ()
+    return Piece((Span(f"{left}{save.run} ", style), *based, *_figures(save), Span(right, style)))
+
+
+def _figures(save: Summary) -> tuple[Span, ...]:
+    if save.error:
+        return (Span("error", "error"),)
+    if save.status == "superseded" and not save.graphs:
+        return (Span("superseded", "dim"),)
+    if save.status == "running" and not save.graphs:
+        return (Span("…", "running"),)
+    if not save.graphs:
+        return (Span("nothing compiled", "break"),)
+    broken = Span(f"✖{save.breaks}", "break") if save.breaks else Span("✔", "ok")
+    graphs = Span(f" {save.graphs}g", "muted") if save.graphs > 1 and not save.breaks else Span("")
+    kernels = Span(f" {save.kernels}k", "muted") if save.kernels else Span("")
+    return broken, graphs, kernels, Span(" wrong", "error") if save.wrong else _speed(save)
+
+
+def _speed(save: Summary) -> Span:
+    if not save.speedup or save.verdict == "measuring":
+        return Span("")
+    if save.verdict == "undecided":
+        return Span(" ?×", "muted")
+    return Span(f" {save.speedup:.2f}×", save.verdict if save.verdict in ("faster", "slower") else "")

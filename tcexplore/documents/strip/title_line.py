@@ -1,0 +1,69 @@
+"""The first line of the screen: the file, what it runs on and how, and the run that is under way or in view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.empty_states import phase
+from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.documents.paths import shown
+from tcexplore.documents.targets_text import lowering
+from tcexplore.events import Config, Standby
+from tcexplore.session import Session, Snapshot
+from tcexplore.session.code import NATIVE
+
+
+def title(session: Session, standby: Standby | None, now: float, width: int) -> Row:
+    """The line, `width` cells wide; `now` is how many seconds the newest run has been going."""
+    newest = session.newest
+    if newest is None:
+        return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
+    file = shown(newest.file)
+    name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
+    left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
+    left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
+    return fitted(left, width - 1, list(_run(session, newest, now)))
+
+
+def configuration(config: Config) -> str:
+    """`inductor · default`, and what differs from the defaults."""
+    said = [config.backend, config.mode]
+    said += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
+    said += ["fullgraph"] if config.fullgraph else []
+    said += ["forward and backward"] if config.train else []
+    return " · ".join(said)
+
+
+def _configuration(seen: Snapshot) -> Iterator[Piece]:
+    yield piece(configuration(seen.config), "muted", 3)
+    if seen.target != NATIVE:
+        yield piece(f"code for {seen.target}", "title", 1)
+
+
+def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
+    if standby is None:
+        yield piece("loading torch", "running", 2)
+        return
+    device = newest.config.device or standby.device
+    threads = newest.timing.threads if newest.timing else newest.config.threads
+    yield piece(f"torch {standby.torch}", "muted", 4)
+    yield piece(f"{device}, {threads} threads" if threads else device, "muted", 4)
+
+
+def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
+    """Which run is in view, and what the newest one is doing."""
+    seen = session.shown
+    if session.pinned is not None and seen is not None and seen is not newest:
+        yield piece(f"run {seen.run} of {newest.run}, stepped back", "warn")
+    elif newest.failed is not None:
+        yield piece(f"run {newest.run} ✖ {newest.failed.type}", "error")
+    elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:
+        yield piece(f"run {newest.run}", "muted", 2)
+        yield piece(f"◐ {lowering(newest)}", "running")
+    elif newest.complete:
+        yield piece(f"run {newest.run}", "muted")
+        yield piece("● live", "ok")
+    else:
+        yield piece(f"run {newest.run}", "muted", 2)
+        yield piece(f"◐ {phase(newest)} {now:.1f} s", "running")

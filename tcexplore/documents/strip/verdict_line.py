@@ -1,0 +1,94 @@
+"""The second line of the screen: what the compiler made of the file, and what changed since the save before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.documents.location_text import places
+from tcexplore.quantities import count
+from tcexplore.session import Session, Snapshot, changes, summarize
+
+STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
+
+
+def verdict(session: Session, width: int = 160) -> Row:
+    """The line, at most `width` cells wide: breaks and speed stay when there is little room."""
+    shown = session.view(lambda snapshot: snapshot.compiled)
+    if shown is None:
+        return fitted([piece(" no run yet", "muted")], width)
+    pieces = [*_old(session, shown), *_failure(shown), *_compiled(shown), *_since(session, shown)]
+    return fitted(pieces, width)
+
+
+def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
+    """That an older run is in view while the newest one is still going, or failed."""
+    seen = session.shown
+    if seen is not None and seen is not shown:
+        yield from _failure(seen)
+        yield piece(f" run {shown.run}:", "old")
+
+
+def _failure(shown: Snapshot) -> Iterator[Piece]:
+    if shown.failed is not None:
+        yield piece(f" ✖ {shown.failed.type} ", "badge.break")
+        where = places(shown.file).words(shown.failed.location)
+        said = shown.failed.message.partition("\n")[0]
+        yield piece(f"{where}: {said}" if where else said, "error")
+        yield piece("7 has more", "muted", 2)
+
+
+def _compiled(shown: Snapshot) -> Iterator[Piece]:
+    if not shown.compiled:
+        if shown.complete:
+            yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
+            yield piece("everything ran eagerly", "muted", 1)
+        elif shown.status == "superseded":
+            yield piece(" superseded by the next run", "muted")
+        elif shown.failed is None:
+            yield piece(" … not compiled yet", "running")
+        return
+    figures = summarize(shown)
+    if figures.wrong:
+        yield piece(" ✖ WRONG RESULT ", "badge.break")
+        yield piece("L finds the layer", "muted", 2)
+    yield _breaks(shown)
+    yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
+    extern = f" + {figures.extern} extern" if figures.extern else ""
+    yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.kernels else "", "", 3)
+    yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
+    yield from _speed(shown)
+
+
+def _breaks(shown: Snapshot) -> Piece:
+    if shown.breaks:
+        return piece(f" ✖ {count(len(shown.breaks), 'graph break')} ", "badge.break")
+    if not shown.complete and shown.failed is None:
+        return piece(" no break so far ", "badge.muted")
+    return piece(" ✔ 0 graph breaks ", "badge.ok")
+
+
+def _speed(shown: Snapshot) -> Iterator[Piece]:
+    timing = shown.timing
+    if timing is not None and timing.verdict == "measuring":
+        going = shown.status == "running"
+        said = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended before there was a verdict"
+        yield piece(said, "running" if going else "muted", 1)
+    elif timing is not None:
+        style = STYLES.get(timing.verdict, "")
+        known = timing.verdict != "undecided"
+        yield piece(f"{timing.speedup:.2f}× {timing.verdict}" if known else "speed-up undecided", style)
+        yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)
+    elif shown.timing_skipped:
+        yield piece("not timed", "muted", 2)
+
+
+def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
+    before = session.compared_with(shown)
+    if before is None or not shown.complete:
+        return
+    base = "base, " if before.run == session.base else ""
+    changed = changes(summarize(before), summarize(shown))
+    said = "  ".join(changed) if changed else "same figures"
+    yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(said, "changed" if changed else "muted")), 4)

@@ -1,0 +1,197 @@
+"""The timing pane: is it faster, how sure is that, what did the first call cost and when has it paid off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents import device_text as device_words
+from tcexplore.documents.calls_text import calls
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.recommendation_text import advice, reservation
+from tcexplore.documents.timing.accuracy_rows import accuracy, memory
+from tcexplore.documents.timing.call_profile_rows import call_profile
+from tcexplore.documents.timing.compile_time_rows import compile_time
+from tcexplore.documents.timing.cuda_graph_rows import cuda_graphs, device
+from tcexplore.documents.timing.distribution_plot import Axis, axis, bars, beyond
+from tcexplore.documents.timing.timeline_view import regions
+from tcexplore.events import TimingEstimate
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.economics import economics
+from tcexplore.session.run_summary import wrong_result
+
+TEACHES = (
+    "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "
+    "and a verdict that says faster or slower only where the noise leaves no doubt."
+)
+
+NO_EAGER = "The script makes the calls: each is timed until it returns, and there is no eager form to compare with."
+
+VERDICTS = {
+    "faster": ("FASTER", "faster", "compiled is faster than eager"),
+    "slower": ("SLOWER", "slower", "compiled is slower than eager"),
+    "no difference": ("NO DIFFERENCE", "strong", "none that stands out from the noise"),
+    "undecided": ("UNDECIDED", "strong", "too noisy to tell yet: it may be anything within the interval"),
+    "measuring": ("MEASURING", "running", "not enough pairs for a verdict yet"),
+}
+"""The verdict loudly, its style, and what it means."""
+
+
+def timing(
+    snapshot: Snapshot,
+    toggled: frozenset[str] = frozenset(),
+    width: int = 78,
+) -> Parts:
+    """The document of the pane."""
+    known = snapshot.timing is not None or _samples(snapshot, "eager_us")
+    if not known and not snapshot.timing_skipped and not snapshot.calls and not snapshot.regions:
+        return Parts("", [nothing(snapshot, width, TEACHES)])
+    plot = _plot(snapshot, width) if known else ()
+    rows = [
+        *_head(snapshot, width),
+        BLANK,
+        *plot,
+        *_conditions(snapshot, width),
+        *_cost(snapshot, width),
+        *accuracy(snapshot, width),
+        *memory(snapshot, width),
+        *cuda_graphs(snapshot, width),
+        *device(snapshot, width),
+        *call_profile(snapshot, toggled),
+        *compile_time(snapshot, toggled, width),
+    ]
+    return Parts(_title(snapshot), [fixed(rows)])
+
+
+def _title(snapshot: Snapshot) -> str:
+    pairs = snapshot.timing.pairs if snapshot.timing else len(_samples(snapshot, "eager_us"))
+    return count(pairs, "pair") if pairs else ""
+
+
+def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    estimate = snapshot.timing
+    if snapshot.status != "running" and (estimate is None or estimate.verdict == "measuring"):
+        yield from _cut_short(snapshot, width)
+    elif estimate is not None:
+        if wrong_result(snapshot):
+            yield row((" ✖ WRONG RESULT", "error"), ("  how fast it comes says nothing; L finds the layer", "muted"))
+        yield from _verdict(estimate, width)
+    elif snapshot.regions:
+        yield row((" CALLS AS THEY HAPPENED", "heading"), ("  v has the time line", "muted"))
+        yield from wrapped(NO_EAGER, width, "muted")
+        yield from regions(snapshot, width)
+    elif snapshot.timing_skipped:
+        yield row((" NOT TIMED", "heading"))
+        yield from wrapped(snapshot.timing_skipped, width, "muted")
+    else:
+        yield row(
+            (" MEASURING", "running"), (f"  {count(len(_samples(snapshot, 'eager_us')), 'pair')} so far", "muted")
+        )
+
+
+def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """A run that ended without a verdict, and why."""
+    yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
+    over = "superseded: a newer run began" if snapshot.status == "superseded" else "the run ended"
+    yield from wrapped(snapshot.timing_skipped or f"{over} before there were enough pairs", width, "muted")
+
+
+def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
+    word, style, means = VERDICTS.get(estimate.verdict, (estimate.verdict, "strong", ""))
+    if estimate.verdict == "measuring":
+        yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
+        yield from wrapped(means, width, "muted")
+        return
+    # An undecided figure would be read as one: only what it may be is known.
+    figure = "" if estimate.verdict == "undecided" else f"  {estimate.speedup:.2f}×"
+    interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
+    yield row((f" {word}", style), (figure, style), (interval, "interval"),
+              (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
+    yield from wrapped(means, width, "muted")
+    if said := device_words.apart(estimate):
+        badge = "LAUNCH-BOUND: " if device_words.launch_bound(estimate) else ""
+        yield from wrapped(badge + said, width, "warn" if badge else "muted")
+
+
+def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Median, spread and distribution of both sides, on one axis."""
+    estimate = snapshot.timing
+    sides = (("eager", _samples(snapshot, "eager_us")), ("compiled", _samples(snapshot, "compiled_us")))
+    figures = _figures(estimate)
+    wide = max(map(len, figures.values()))
+    beside = width >= 60
+    indent = wide + 13 if beside else 3
+    on = axis([values for _, values in sides], max(8, width - indent - 3))
+    for name, values in sides:
+        drawn = (bars(values, on) if on else "", f"plot.{name}")
+        figure = (f" {name:<9}", "strong"), (f"{figures[name]:<{wide}}", "number" if name == "compiled" else "")
+        if beside:
+            yield row(*figure, "   ", drawn)
+        else:
+            yield row(*figure)
+            yield row(" " * indent, drawn)
+    if on:
+        yield _scale(on, indent)
+        outside = sum(beyond(values, on) for _, values in sides)
+        if outside:
+            yield row((" " * indent + f"{count(outside, 'sample')} off this axis", "dim"))
+    yield BLANK
+
+
+def _figures(estimate: TimingEstimate | None) -> dict[str, str]:
+    """Median and spread of both sides in words, empty before there is an estimate."""
+    if estimate is None:
+        return {"eager": "", "compiled": ""}
+    return {
+        "eager": f"{duration(estimate.eager_us / 1e6)} ± {duration(estimate.eager_spread_us / 1e6)}",
+        "compiled": f"{duration(estimate.compiled_us / 1e6)} ± {duration(estimate.compiled_spread_us / 1e6)}",
+    }
+
+
+def _scale(on: Axis, indent: int) -> Row:
+    low, high = duration(on.low / 1e6), duration(on.high / 1e6)
+    gap = max(1, on.bins - len(low) - len(high))
+    return row((" " * indent + low + " " * gap + high, "dim"))
+
+
+def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    estimate = snapshot.timing
+    if estimate is None:
+        return
+    what = "forward and backward" if estimate.train else "forward"
+    unit = f"{what} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else what
+    facts = (
+        unit, f"{count(estimate.pairs, 'pair')} in turns", f"noise floor {100 * estimate.noise_floor:.1f} %",
+        estimate.device, count(estimate.threads, "thread"),
+    )  # fmt: skip
+    yield from wrapped(" · ".join(facts), width, "muted")
+    for note in estimate.notes:
+        yield from wrapped(note, width, "warn", lead="! ")
+
+
+def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    costs = economics(snapshot)
+    facts = []
+    if costs.first_call_s is not None:
+        facts.append(f"first call {duration(costs.first_call_s)}")
+    if costs.compile_s is not None:
+        facts.append(f"compiling {duration(costs.compile_s)}")
+    if costs.break_even_calls is not None:
+        facts.append(f"pays off after {count(costs.break_even_calls, 'call')}")
+    if facts:
+        yield from wrapped(" · ".join(facts), width)
+    for said in calls(snapshot):
+        yield from wrapped(said, width, "muted")
+    if said := advice(snapshot, snapshot.calls_asked):
+        yield from wrapped(said, width, "strong")
+        if known := reservation(snapshot):
+            yield from wrapped(f"{known} C compares the two.", width, "muted")
+        if snapshot.calls_asked is None:
+            yield from wrapped("# says what it wins over so many calls", width, "dim")
+
+
+def _samples(snapshot: Snapshot, side: str) -> list[float]:
+    return [us for measured in snapshot.pairs if not measured.control for us in getattr(measured, side)]

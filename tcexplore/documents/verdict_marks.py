@@ -1,0 +1,33 @@
+"""The verdict of a timing as a mark beside its figure: it has to be read without colors too."""
+
+from __future__ import annotations
+
+from tcexplore.events import TimingEstimate
+from tcexplore.session.run_figures import Cell
+
+MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
+
+LEGEND = "▲ faster, ▼ slower, = no difference, ? not to be told from the noise"
+
+
+def marked(timing: TimingEstimate) -> str:
+    """`1.31× ▲`; a mark alone where a figure would be read as known."""
+    mark = MARKS.get(timing.verdict, " ")
+    return mark if mark == "?" else f"{timing.speedup:.2f}× {mark}"
+
+
+def outcome(cell: Cell) -> str:
+    """`faster, 1.31× [1.28, 1.34]`, or why there is no such figure."""
+    timing = cell.run.timing
+    if cell.why:
+        return f"✖ {cell.why}"
+    if timing is None:
+        return "done"
+    interval = f"[{timing.low:.2f}, {timing.high:.2f}]"
+    if timing.verdict == "measuring":
+        return f"too few pairs for a verdict, {interval}"
+    return (
+        f"undecided, {interval}"
+        if timing.verdict == "undecided"
+        else f"{timing.verdict}, {timing.speedup:.2f}× {interval}"
+    )

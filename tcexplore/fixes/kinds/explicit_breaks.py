@@ -1,0 +1,55 @@
+"""Breaks that the file asks for itself: `torch._dynamo.graph_break()` and `torch.compiler.disable`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tcexplore.fixes.fix import Fix, Site
+from tcexplore.fixes.syntax_source import Function, SyntaxSource
+from tcexplore.fixes.text_edit import Edit
+
+BREAKS = ("torch._dynamo.graph_break", "torch._dynamo.skip_frame")
+DISABLES = ("torch.compiler.disable", "torch._dynamo.disable", "torch.compiler._disable")
+
+
+def asked_for(site: Site) -> Iterator[Fix]:
+    """Take the line out."""
+    source, statement = site.source, site.statement
+    match statement:
+        case ast.Expr(value=ast.Call(func=function)) if source.dotted(function) in BREAKS and source.alone(statement):
+            yield Fix("take it out", "The line that asks for the break goes.", (removed(source, statement),))
+
+
+def disabled(site: Site) -> Iterator[Fix]:
+    """Take the decorator off the function that is called here."""
+    source = site.source
+    called = {source.dotted(node.func).rpartition(".")[2] for node in _calls(site.statement)}
+    functions = (n for n in ast.walk(source.tree) if isinstance(n, Function) and n.name in called)
+    for function in functions:
+        for decorator in (d for d in function.decorator_list if _disables(source, d)):
+            first, last = decorator.lineno, decorator.end_lineno or decorator.lineno
+            yield Fix(
+                "compile it too",
+                f"`{function.name}` is compiled with the rest.",
+                (Edit(source.line_start(first), source.line_start(last + 1), ""),),
+                (f"Whoever kept `{function.name}` out had a reason: see whether it still holds.",),
+            )
+
+
+def _calls(statement: ast.stmt) -> list[ast.Call]:
+    found = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return [call for call in found if isinstance(call.func, ast.Name | ast.Attribute)]
+
+
+def _disables(source: SyntaxSource, decorator: ast.expr) -> bool:
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return source.dotted(function) in DISABLES
+
+
+def removed(source: SyntaxSource, statement: ast.stmt) -> Edit:
+    """A statement's lines taken out; `pass` where its block would be empty."""
+    if len(source.block(statement)) == 1:
+        return Edit(source.start(statement), source.end(statement), "pass")
+    last = statement.end_lineno or statement.lineno
+    return Edit(source.line_start(statement.lineno), source.line_start(last + 1), "")

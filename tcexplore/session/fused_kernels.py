@@ -1,0 +1,169 @@
+"""What was fused into each kernel, and why two kernels stayed two, from the scheduler's own decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tcexplore import events as ev
+from tcexplore.session.kernel_dependencies import Relation, Schedules
+from tcexplore.session.snapshot import Snapshot
+
+NO_SHARED_DATA = "no shared data"
+"""How torch's reason begins for pairs that have nothing to do with each other: most pairs, and none worth reading."""
+
+NORMALISATIONS = frozenset({
+    "aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
+    "aten.native_group_norm_backward", "aten.native_batch_norm", "aten.native_batch_norm_backward",
+    "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional",
+    "aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm", "aten.miopen_batch_norm",
+    "aten.var_mean", "aten._fused_rms_norm", "aten._fused_rms_norm_backward", "aten.rms_norm",
+})  # fmt: skip
+SOFTMAXES = frozenset({
+    "aten._softmax", "aten._log_softmax", "aten._softmax_backward_data", "aten._log_softmax_backward_data",
+    "aten._safe_softmax", "aten.logsumexp", "prims.prepare_softmax_online", "inductor.prepare_softmax_online",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FusedKernel:
+    """What was fused into a kernel.
+
+    `groups` are its scheduler nodes, those that the scheduler fused together in one tuple: several groups are loop
+    nests that only share a function. `steps` are the scheduler's fusions in their order. `kinds` say what was fused:
+    `extern`, else any of `outer loop`, `template`, `template epilogue`, `foreach`, `reduction`, `pointwise`, and
+    `normalization` and `softmax` by its ops; empty where every node stands alone. `inlined` is set when there are more
+    ops than scheduler nodes: lowering wrote some into the loop of another, and they never had a buffer.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    steps: tuple[ev.FusionDecision, ...]
+    kinds: tuple[str, ...]
+    inlined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why two kernels are two: torch's `refusals`, and how many more pairs of nodes of theirs have no shared data. That
+    is what torch also says of two that use a buffer in different order or at different places: those are refusals.
+
+    `apart` says what keeps them apart before the scheduler comes to it (`graph`, `phase`, `extern`), empty when
+    nothing does; without that and without refusals the scheduler never compared the two. `relation` is how they lie to
+    each other in its order, and `attempts` with how many further users of a buffer it compares each one; None where
+    torch does not say.
+    """
+
+    a: ev.Kernel
+    b: ev.Kernel
+    refusals: tuple[ev.FusionDecision, ...]
+    unrelated: int
+    apart: str = ""
+    relation: Relation | None = None
+    attempts: int | None = None
+
+
+class Fusions:
+    """Answers on one run's kernels, its decisions found by the scheduler nodes that they are about."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._kernels = snapshot.kernels
+        self._decisions = snapshot.fusion
+        self._schedules = Schedules(snapshot.schedules, snapshot.kernels)
+        self._about: dict[tuple[str, str, str], set[int]] = {}
+        for index, decision in enumerate(snapshot.fusion):
+            for name in (*decision.a_nodes, *decision.b_nodes):
+                self._about.setdefault((decision.graph, decision.phase, name), set()).add(index)
+
+    def fused(self, kernel: ev.Kernel) -> FusedKernel:
+        """What was fused into this kernel."""
+        if kernel.language == "extern":
+            return FusedKernel(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
+        own = set(kernel.scheduler_nodes)
+        found = (self._decisions[index] for index in sorted(self._of(kernel)))
+        steps = tuple(d for d in found if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
+        groups = _groups(kernel.scheduler_nodes, steps)
+        inlined = any(len(_computed(call)) > len(call.scheduler_nodes) for call in kernel.calls or (kernel,))
+        return FusedKernel(groups, steps, tuple(_kinds(kernel, groups)), inlined)
+
+    def why_not(self, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+        """Why these two kernels were not fused, in the scheduler's last words on each pair of their nodes."""
+        both = set(a.scheduler_nodes), set(b.scheduler_nodes)
+        indices = sorted(self._of(a) & self._of(b)) if _together(a, b) else []
+        found = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
+        related = tuple(d for d in found if not unrelated(d) or self._schedules.shared(d))
+        schedules = self._schedules
+        return WhyNot(
+            a, b, related, len(found) - len(related), _apart(a, b), schedules.relation(a, b), schedules.attempts(a)
+        )
+
+    def neighbors(self) -> tuple[WhyNot, ...]:
+        """Each two generated kernels of one graph and phase with no other generated one called first between them."""
+        pairs = pairwise(kernel for kernel in self._kernels if kernel.language != "extern")
+        return tuple(self.why_not(a, b) for a, b in pairs if _together(a, b))
+
+    def _of(self, kernel: ev.Kernel) -> set[int]:
+        """The decisions about any of the kernel's nodes, by their place in the run's."""
+        names = ((kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes)
+        return set().union(*(self._about.get(name, set()) for name in names))
+
+
+def why_not(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+    """Why two kernels of a run were not fused."""
+    return Fusions(snapshot).why_not(a, b)
+
+
+def _computed(call: ev.Kernel | ev.KernelCall) -> set[str]:
+    """The post-grad nodes that there are statements of; views have none. Empty where torch tells no statements."""
+    return {name for line in call.lines for name in line.nodes}
+
+
+def _groups(names: Sequence[str], steps: Iterable[ev.FusionDecision]) -> tuple[tuple[str, ...], ...]:
+    """The nodes in sets that fusions join, in the order of their first nodes."""
+    group: dict[str, list[str]] = {name: [name] for name in names}
+    for step in steps:
+        first, *others = (*step.a_nodes, *step.b_nodes)
+        for other in others:
+            joined, left = group[first], group[other]
+            if left is not joined:
+                joined += left
+                group |= dict.fromkeys(left, joined)
+    order = {name: index for index, name in enumerate(names)}
+    distinct = {id(members): members for members in group.values()}
+    return tuple(tuple(sorted(members, key=order.__getitem__)) for members in distinct.values())
+
+
+def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
+    """One call of a kernel may be a loop nest of its own: only nodes that the scheduler joined were fused."""
+    if kernel.fusion.startswith("template"):
+        yield kernel.fusion
+    elif any(len(group) > 1 for group in groups):
+        yield kernel.fusion
+        ops = frozenset(kernel.ops)
+        if ops & NORMALISATIONS:
+            yield "normalization"
+        if ops & SOFTMAXES:
+            yield "softmax"
+
+
+def unrelated(decision: ev.FusionDecision) -> bool:
+    """Whether torch left two nodes apart because they have no data in common."""
+    return decision.reason == NO_SHARED_DATA
+
+
+def _between(decision: ev.FusionDecision, both: tuple[set[str], set[str]]) -> bool:
+    first, second = both
+    forward = not first.isdisjoint(decision.a_nodes) and not second.isdisjoint(decision.b_nodes)
+    return forward or (not second.isdisjoint(decision.a_nodes) and not first.isdisjoint(decision.b_nodes))
+
+
+def _together(a: ev.Kernel, b: ev.Kernel) -> bool:
+    return (a.graph, a.phase) == (b.graph, b.phase)
+
+
+def _apart(a: ev.Kernel, b: ev.Kernel) -> str:
+    if a.graph != b.graph:
+        return "graph"
+    if a.phase != b.phase:
+        return "phase"
+    return "extern" if "extern" in (a.language, b.language) else ""

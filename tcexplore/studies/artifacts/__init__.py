@@ -1,0 +1,1 @@
+"""Artifacts study: cache artifacts saved in one worker and loaded in another."""

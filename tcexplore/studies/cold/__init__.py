@@ -1,0 +1,1 @@
+"""Cold compile study: a compile with empty caches beside one with warm caches."""

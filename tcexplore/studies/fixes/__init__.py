@@ -1,0 +1,1 @@
+"""Fixes study: every graph break with the fixes tried for it."""

@@ -1,0 +1,1 @@
+"""Modes study: every mode and backend side by side."""

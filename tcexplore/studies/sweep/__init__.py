@@ -1,0 +1,1 @@
+"""Sweep study: one dimension of the inputs at several sizes."""

@@ -1,1 +1,0 @@
-"""Studies of one file: many runs, one after another, each in a worker of its own. No torch in this process."""

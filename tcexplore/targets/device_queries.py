@@ -1,0 +1,53 @@
+"""Where the program asks for the kind of its device: there, code for a target can differ from the target's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._dynamo.variables import base
+
+from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.project import Project
+from tcexplore.events import Location
+from tcexplore.events.target_events import DeviceAsked
+
+_FACT = "questions for the device"
+_VARIABLES = "torch._dynamo.variables"
+
+
+def install(hooks: Hooks, project: Project) -> None:
+    """Emit a `DeviceAsked` for each line, once, that looks at `device.type`, `is_cuda` or `is_cpu` while traced."""
+    seen: set[tuple[str, Location | None]] = set()
+
+    def asked(tx: Any, attribute: str) -> None:
+        location = _location(tx, project)
+        if (attribute, location) not in seen:
+            seen.add((attribute, location))
+            hooks.emit(DeviceAsked(graph=current_compile_id() or "", attribute=attribute, location=location))
+
+    def of_constant(variable: Any, tx: Any, name: str, *_: Any) -> None:
+        if name == "type" and isinstance(getattr(variable, "value", None), torch.device):
+            asked(tx, "device.type")
+
+    for name in ("is_cuda", "is_cpu"):
+        attribute = name
+        if hasattr(torch._dynamo.variables.TensorVariable, f"method_attr_{name}"):
+            hooks.watch(_FACT, f"{_VARIABLES}.tensor:TensorVariable.method_attr_{name}",
+                        before=lambda _, tx, *__, a=attribute: asked(tx, a))  # fmt: skip
+    # Later torch reads every attribute in one place.
+    everywhere = hasattr(base.VariableTracker, "tp_getattro_impl")
+    place = "base:VariableTracker.tp_getattro_impl" if everywhere else "constant:ConstantVariable.const_getattr"
+    hooks.watch(_FACT, f"{_VARIABLES}.{place}", before=of_constant)
+
+
+def _location(tx: Any, project: Project) -> Location | None:
+    """The innermost traced line that is the user's own, else the innermost."""
+    frames: list[Location] = []
+    while tx is not None:
+        code = getattr(tx, "f_code", None)
+        if code is not None:
+            frames.append(Location(code.co_filename, getattr(tx, "lineno", None) or 0, code.co_name))
+        tx = getattr(tx, "parent", None)
+    return next((f for f in frames if project.owns(f.file)), frames[0] if frames else None)

@@ -1,0 +1,67 @@
+"""Who else uses the processor, and at what clock: from what the operating system tells, without privileges."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+STAT = Path("/proc/stat")
+GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+WINDOW_S = 60.0
+SHORTEST_WINDOW_S = 0.2
+
+
+class Neighbors:
+    """How many cores all other processes kept busy, on average over the last minute at most."""
+
+    def __init__(self, stat: Path = STAT) -> None:
+        self._stat = stat
+        self._since, self._busy, self._own = self._readings()
+
+    def busy_cores(self) -> float | None:
+        """Cores kept busy by others; the load average less one where `/proc/stat` is missing; None if unknown."""
+        now, busy, own = self._readings()
+        seconds = now - self._since
+        if busy is None or self._busy is None:
+            return _from_load_average()
+        if seconds < SHORTEST_WINDOW_S:
+            return None
+        others = max(0.0, (busy - self._busy) - (own - self._own)) / seconds
+        if seconds > WINDOW_S:
+            self._since, self._busy, self._own = now, busy, own
+        return others
+
+    def _readings(self) -> tuple[float, float | None, float]:
+        return time.monotonic(), _busy_seconds(self._stat), time.process_time()
+
+
+def governor(path: Path = GOVERNOR) -> str:
+    """The first core's frequency governor, empty where the system does not tell."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def cores() -> int:
+    """Cores of the machine, those of others included: what `Neighbors` counts against."""
+    return os.cpu_count() or 1
+
+
+def _busy_seconds(stat: Path) -> float | None:
+    """Seconds of processor time that all processes used since boot, summed over the cores."""
+    try:
+        label, user, nice, system, _idle, _wait, irq, softirq, *_ = stat.read_text().split("\n", 1)[0].split()
+        ticks = sum(map(int, (user, nice, system, irq, softirq)))
+        return ticks / float(os.sysconf("SC_CLK_TCK")) if label == "cpu" else None
+    except (OSError, ValueError):
+        return None
+
+
+def _from_load_average() -> float | None:
+    try:
+        return max(0.0, os.getloadavg()[0] - 1)
+    except (OSError, AttributeError):
+        return None

@@ -1,1 +1,0 @@
-"""The source pane: the person's lines, and what became of each."""

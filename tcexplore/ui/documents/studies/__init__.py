@@ -1,1 +1,0 @@
-"""What the studies found: many runs of one file, side by side."""

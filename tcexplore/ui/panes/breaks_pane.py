@@ -1,0 +1,24 @@
+"""Pane 3: the graph breaks, why they are there, and what to write instead."""
+
+from __future__ import annotations
+
+from tcexplore.documents.document import Document
+from tcexplore.session import Snapshot
+from tcexplore.ui.panes.pane_spec import PaneSpec, View
+
+
+def _breaks(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.breaks_view import breaks
+
+    return breaks(snapshot, toggled, width)
+
+
+def _about(s: Snapshot) -> tuple[object, ...]:
+    return s.breaks, s.skipped, s.graphs, s.outside, s.break_costs, s.complete, s.failed
+
+
+def _has(s: Snapshot) -> bool:
+    return bool(s.breaks or s.graphs or s.skipped)
+
+
+BREAKS = PaneSpec("breaks", 3, "Breaks", (View("breaks", _breaks, _about, _has, frozenset({"break", "line"})),))

@@ -1,0 +1,69 @@
+"""Pane 4: the guards of each graph, and the recompiles that they caused."""
+
+from __future__ import annotations
+
+from tcexplore.documents.document import Document
+from tcexplore.session import Snapshot
+from tcexplore.ui.panes.pane_spec import PaneSpec, View
+
+
+def _guards(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.guards.guards_view import guards
+
+    return guards(snapshot, toggled, width)
+
+
+def _lineage(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.guards.cache_entries_view import lineage_view
+
+    return lineage_view(snapshot, toggled, width)
+
+
+def _symbols(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.guards.symbols_view import symbols
+
+    return symbols(snapshot, toggled, width)
+
+
+def _would(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.guards.recompile_check_view import would
+
+    return would(snapshot, toggled, width)
+
+
+def _about(s: Snapshot) -> tuple[object, ...]:
+    return s.guards, s.recompiles, s.graphs, s.skipped, s.complete, s.failed, s.missing
+
+
+def _about_lineage(s: Snapshot) -> tuple[object, ...]:
+    # A span of the compile arrives with every step of it; only its end says what an entry cost.
+    return (*_about(s), s.frames, s.calls, s.region_compiles, s.phases if s.complete or s.failed else ())
+
+
+def _about_symbols(s: Snapshot) -> tuple[object, ...]:
+    return *_about(s), s.symbols, s.frames
+
+
+def _about_would(s: Snapshot) -> tuple[object, ...]:
+    return *_about(s), s.would, s.frames, s.entry
+
+
+def _has(s: Snapshot) -> bool:
+    return bool(s.guards or s.recompiles)
+
+
+def _has_would(s: Snapshot) -> bool:
+    return _has(s) or bool(s.would)
+
+
+GUARDS = PaneSpec(
+    "guards",
+    4,
+    "Guards",
+    (
+        View("guards", _guards, _about, _has, frozenset({"guard"})),
+        View("lineage", _lineage, _about_lineage, _has, frozenset({"entry", "guard"})),
+        View("symbols", _symbols, _about_symbols, _has),
+        View("would it?", _would, _about_would, _has_would, frozenset({"entry"})),
+    ),
+)

@@ -1,0 +1,20 @@
+"""Pane 1: the user's file with what became of each line in the gutter."""
+
+from __future__ import annotations
+
+from tcexplore.documents.document import Document
+from tcexplore.session import Snapshot
+from tcexplore.ui.panes.pane_spec import PaneSpec, View
+
+
+def _source(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.source.source_view import source
+
+    return source(snapshot, toggled, width)
+
+
+def _about(s: Snapshot) -> tuple[object, ...]:
+    return s.source, s.sources, s.graphs, s.aten_graphs, s.breaks, s.skipped, s.guards, s.kernels
+
+
+SOURCE = PaneSpec("source", 1, "Source", (View("source", _source, _about, lambda _: True, frozenset({"line"})),))

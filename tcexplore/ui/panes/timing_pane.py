@@ -1,0 +1,69 @@
+"""Pane 6: eager against compiled, as measured so far."""
+
+from __future__ import annotations
+
+from tcexplore.documents.document import Document
+from tcexplore.session import Snapshot
+from tcexplore.ui.panes.pane_spec import PaneSpec, View
+
+
+def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.timing.timing_view import timing
+
+    return timing(snapshot, toggled, width)
+
+
+def _about(s: Snapshot) -> tuple[object, ...]:
+    return (
+        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.kernels,
+        s.timing_skipped, s.accuracy, s.memory, s.partitions,
+        s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
+        s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles, s.backward_captures,
+    )  # fmt: skip
+
+
+def _has(s: Snapshot) -> bool:
+    return bool(s.timing or s.pairs or s.timing_skipped or s.regions)
+
+
+def _time_line(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.timing.timeline_view import time_line
+
+    return time_line(snapshot, toggled, width)
+
+
+def _ship(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+    from tcexplore.documents.timing.state_dict_view import ship
+
+    return ship(snapshot, toggled, width)
+
+
+def _about_ship(s: Snapshot) -> tuple[object, ...]:
+    return s.state_keys, s.entry, s.graphs, s.skipped, s.complete, s.failed, s.missing
+
+
+def _has_ship(s: Snapshot) -> bool:
+    return s.state_keys is not None or s.complete
+
+
+def _about_regions(s: Snapshot) -> tuple[object, ...]:
+    return (
+        s.regions, s.region_calls, s.region_compiles, s.region_graphs, s.recompiles, s.phases, s.followed, s.entry,
+        s.backward_captures, s.graphs, s.skipped, s.complete, s.failed,
+    )  # fmt: skip
+
+
+def _has_regions(s: Snapshot) -> bool:
+    return bool(s.regions) or s.complete
+
+
+TIMING = PaneSpec(
+    "timing",
+    6,
+    "Timing",
+    (
+        View("timing", _timing, _about, _has),
+        View("time line", _time_line, _about_regions, _has_regions),
+        View("ship it", _ship, _about_ship, _has_ship),
+    ),
+)

@@ -1,0 +1,42 @@
+"""The terminal app, from nothing to its exit status."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tcexplore.events import Config
+
+if TYPE_CHECKING:
+    from tcexplore.ui.engine import Engine
+
+
+def run_app(file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None) -> int:
+    """Show the app until the user leaves it; returns the exit status (128 + n after signal n).
+
+    When this returns the terminal is as it was and no worker is left.
+    """
+    # Until the first frame everything that is made stays: looking for garbage meanwhile costs 20 ms. The app collects
+    # again once it stands.
+    gc.disable()
+    import asyncio
+
+    def engine() -> Engine:
+        from tcexplore.ui.file_engine import FileEngine
+
+        return FileEngine(file, config, argv, name)
+
+    return asyncio.run(_run(engine))
+
+
+async def _run(engine: Callable[[], Engine]) -> int:
+    from tcexplore.ui.app import ExplorerApp
+
+    app = ExplorerApp(engine)
+    try:
+        await app.run_async()
+    finally:
+        if app.engine is not None:
+            await app.engine.close()
+    return app.return_code or 0

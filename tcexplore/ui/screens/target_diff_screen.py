@@ -1,0 +1,88 @@
+"""One kernel on two devices, over the whole screen."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from tcexplore.documents.code.target_diff_view import FORMS, two
+from tcexplore.documents.document import Document
+from tcexplore.documents.fitted_row import fitted, piece
+from tcexplore.events import Kernel
+from tcexplore.session import Snapshot
+from tcexplore.session.target_diff import Twice, others, twice
+from tcexplore.ui.actions import bindings
+from tcexplore.ui.footer import footer
+from tcexplore.ui.lines.guarded_document import guarded
+from tcexplore.ui.lines.row_line import Line, RowLine
+from tcexplore.ui.screens.overlay_screen import OverScreen
+
+
+class TwiceScreen(OverScreen):
+    """The kernels of a run for the device in view, each beside the one that computes the same on another."""
+
+    CSS_PATH = "twice.tcss"
+    BINDINGS = bindings("twice")
+    SCOPES = ("view", "reading", "twice")
+
+    def __init__(self, snapshot: Snapshot, kernel: Kernel | None) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+        self._others = others(snapshot)
+        self._other = self._others[0]
+        self._pairs = self._paired()
+        self._at = self._found(kernel)
+        self._form = FORMS[0]
+        self._title = RowLine(self._heading(), id="title")
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._view
+        yield RowLine(footer(self.SCOPES), id="footer")
+
+    @property
+    def page(self) -> tuple[str, str]:
+        return "twice", "A kernel on two targets"
+
+    def _paired(self) -> list[Twice]:
+        return twice(self._snapshot.code(self._snapshot.target), self._snapshot.code(self._other))
+
+    def _found(self, kernel: Kernel | None) -> int:
+        """The pair of this kernel; without one the first that was generated."""
+        generated = (i for i, pair in enumerate(self._pairs) if pair.item.language != "extern")
+        return next(
+            (i for i, p in enumerate(self._pairs) if kernel is not None and p.left is kernel), next(generated, 0)
+        )
+
+    def _heading(self) -> Line:
+        both = f"{self._snapshot.target} │ {self._other}"
+        where = f"kernel {self._at + 1} of {len(self._pairs)}"
+        alone = sum(pair.left is None or pair.right is None for pair in self._pairs)
+        only = f"{alone} on one target only" if alone else ""
+        pieces = [piece(" two targets", "title"), piece(both, "strong"), piece(where), piece(only, "muted", 1)]
+        return lambda width: fitted(pieces, width)
+
+    def _show(self) -> None:
+        self._title.update(self._heading())
+        self._view.show(guarded(self._build))
+
+    def _build(self) -> Document:
+        return two(self._snapshot, self._other, self._pairs[self._at], self._form, self._view.text_width)
+
+    def action_next_stage(self, by: int) -> None:
+        self._form = FORMS[(FORMS.index(self._form) + by) % len(FORMS)]
+        self._show()
+
+    def action_next_kernel(self, by: int) -> None:
+        self._at = (self._at + by) % len(self._pairs)
+        self._show()
+        self._view.move_to(0)
+
+    def action_other_target(self, by: int) -> None:
+        if len(self._others) == 1:
+            self.say("The run has code for these two devices only: T in the panes adds another.")
+            return
+        kept = self._pairs[self._at].left
+        self._other = self._others[(self._others.index(self._other) + by) % len(self._others)]
+        self._pairs = self._paired()
+        self._at = self._found(kept)
+        self._show()

@@ -1,4 +1,4 @@
-"""Events to bytes and back: a 4-byte big-endian length, then JSON. No pickle; all text cleaned on the way in."""
+"""The wire format of records: a 4-byte big-endian length, then JSON. Decoding never unpickles, and it cleans all text."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ import struct
 import types
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
+from enum import StrEnum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tcexplore.events.clean_text import clean
 
 HEADER = struct.Struct(">I")
+
 LARGEST = 256 * 1024 * 1024
+"""Maximum size of a frame's body in bytes."""
 
 Decoder = Callable[[Any], Any]
 
 
 class ProtocolError(ValueError):
-    """The other side sent something that is no event of this protocol."""
+    """A message is not a valid record of this protocol."""
 
 
 def encode(record: Any) -> bytes:
-    """One frame: header and JSON of a record, its type name under `$`."""
+    """Return one frame: the header, then the JSON of `record` with its type name under `$`."""
     body = json.dumps({"$": type(record).__name__, **_plain(record)}, separators=(",", ":")).encode()
     return HEADER.pack(len(body)) + body
 
 
 def decode(body: bytes, vocabulary: dict[str, type], text: Callable[[str], str] = clean) -> Any:
-    """The record in one frame's body, each text passed through `text`.
+    """Return the record in a frame's body, with every string passed through `text`.
 
-    Raises `ProtocolError` for anything malformed; unknown fields are ignored.
+    Ignore unknown fields. Raise `ProtocolError` for a malformed body.
     """
     try:
         data = json.loads(body)
@@ -58,6 +61,10 @@ def _decoder(hint: Any, text: Callable[[str], str]) -> Decoder:
         return _optional(next(a for a in args if a is not type(None)), text)
     if origin is tuple:
         return _tuple(args, text)
+    if origin is Literal:
+        return _choice({value: value for value in args})
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return _choice({member.value: member for member in hint})
     if hint is str:
         return _text(text)
     if hint in (int, float, bool):
@@ -75,13 +82,13 @@ def _record(cls: type, text: Callable[[str], str]) -> Decoder:
     def decode_record(data: Any) -> Any:
         if not isinstance(data, dict):
             raise ProtocolError(f"{cls.__name__}: expected a record")
-        known: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, decoder, required in members:
             if name in data:
-                known[name] = decoder(data[name])
+                values[name] = decoder(data[name])
             elif required:
-                raise ProtocolError(f"{cls.__name__}: no {name}")
-        return cls(**known)
+                raise ProtocolError(f"{cls.__name__}: missing field {name}")
+        return cls(**values)
 
     return decode_record
 
@@ -100,21 +107,30 @@ def _tuple(args: tuple[Any, ...], text: Callable[[str], str]) -> Decoder:
     if len(args) == 2 and args[1] is Ellipsis:
         each = _decoder(args[0], text)
         return lambda data: tuple(map(each, sequence(data)))
-    several = [_decoder(a, text) for a in args]
+    decoders = [_decoder(a, text) for a in args]
 
     def fixed(data: Any) -> Any:
-        if len(sequence(data)) != len(several):
-            raise ProtocolError(f"expected {len(several)} items")
-        return tuple(decoder(item) for decoder, item in zip(several, data, strict=True))
+        if len(sequence(data)) != len(decoders):
+            raise ProtocolError(f"expected {len(decoders)} items")
+        return tuple(decoder(item) for decoder, item in zip(decoders, data, strict=True))
 
     return fixed
 
 
-def _text(cleaned: Callable[[str], str]) -> Decoder:
+def _choice(values: dict[Any, Any]) -> Decoder:
+    def choice(data: Any) -> Any:
+        if not isinstance(data, str | int) or data not in values:
+            raise ProtocolError(f"expected one of {', '.join(map(str, values))}")
+        return values[data]
+
+    return choice
+
+
+def _text(convert: Callable[[str], str]) -> Decoder:
     def string(data: Any) -> str:
         if not isinstance(data, str):
             raise ProtocolError("expected text")
-        return cleaned(data)
+        return convert(data)
 
     return string
 

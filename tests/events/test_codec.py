@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import types
 from dataclasses import MISSING, fields
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from enum import StrEnum
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,10 @@ def example(hint: Any) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     if hint in (str, int, float, bool):
         return {str: "x[y] é", int: 7, float: 0.25, bool: True}[hint]
+    if origin is Literal:
+        return args[-1]
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return list(hint)[-1]
     if origin in (Union, types.UnionType):
         return example(next(a for a in args if a is not type(None)))
     if origin is tuple:

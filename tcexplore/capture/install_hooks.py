@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 
 ROOMS = (
     "dynamo.dynamo_graphs",
@@ -42,7 +42,7 @@ def modules() -> list[str]:
     return [f"tcexplore.capture.{room}" for room in ROOMS]
 
 
-def install_all(hooks: Hooks, project: Project) -> StructuredTrace:
+def install_all(hooks: Hooks, project: UserFiles) -> StructuredTrace:
     """Put every hook in place; returns the live trace, to which more may be subscribed.
 
     A room that this torch has no place for reports its facts as missing and leaves the others alone.

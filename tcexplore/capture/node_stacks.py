@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.user_stack import user_stack
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 
 
-def note_caller(graph: str, project: Project) -> None:
+def note_caller(graph: str, project: UserFiles) -> None:
     """Dynamo compiles a frame now: keep the user's innermost line outside of it. One that is called from several
     lines is compiled for the first of them."""
     outside = user_stack(project, ()).whole
@@ -20,7 +20,7 @@ def note_caller(graph: str, project: Project) -> None:
         project.callers.setdefault(graph, outside[-1])
 
 
-def person_frames(stack_trace: str | None, project: Project) -> tuple[Location, ...]:
+def person_frames(stack_trace: str | None, project: UserFiles) -> tuple[Location, ...]:
     """The user's frames in the text that FX keeps with a node, outermost first; else the line that called what is
     being compiled. A node without such a text has none."""
     frames = project.frames_of_text(stack_trace)

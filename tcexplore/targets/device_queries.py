@@ -9,7 +9,7 @@ from torch._dynamo.variables import base
 
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 from tcexplore.events.target_events import DeviceAsked
 
@@ -17,7 +17,7 @@ _FACT = "questions for the device"
 _VARIABLES = "torch._dynamo.variables"
 
 
-def install(hooks: Hooks, project: Project) -> None:
+def install(hooks: Hooks, project: UserFiles) -> None:
     """Emit a `DeviceAsked` for each line, once, that looks at `device.type`, `is_cuda` or `is_cpu` while traced."""
     seen: set[tuple[str, Location | None]] = set()
 
@@ -42,7 +42,7 @@ def install(hooks: Hooks, project: Project) -> None:
     hooks.watch(_FACT, f"{_VARIABLES}.{place}", before=of_constant)
 
 
-def _location(tx: Any, project: Project) -> Location | None:
+def _location(tx: Any, project: UserFiles) -> Location | None:
     """The innermost traced line that is the user's own, else the innermost."""
     frames: list[Location] = []
     while tx is not None:

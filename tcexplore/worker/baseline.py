@@ -12,7 +12,7 @@ from tcexplore.accuracy.change_comparison import judge_change
 from tcexplore.capture.entry.find_entry import find
 from tcexplore.capture.entry.resized_calls import resized
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import ChangeJudged, ChangeTimed, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import torch_settings as settings
@@ -27,7 +27,7 @@ class Before:
     Raises what running the original raises.
     """
 
-    def __init__(self, job: Job, project: Project, loaded: Collection[str], dynamo: DynamoSettings) -> None:
+    def __init__(self, job: Job, project: UserFiles, loaded: Collection[str], dynamo: DynamoSettings) -> None:
         _forget(project, loaded)
         dynamo.restore()
         settings.seed(job.config.seed)
@@ -91,7 +91,7 @@ def _timed(event: TimingEstimate) -> ChangeTimed:
     )
 
 
-def _forget(project: Project, loaded: Collection[str]) -> None:
+def _forget(project: UserFiles, loaded: Collection[str]) -> None:
     """Local modules are imported anew: importing them may draw random numbers, and a change may be in one of them."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 
 from tcexplore.capture.entry.entry import EntryError
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Failed, Location
 from tcexplore.worker.torch_errors import judge
 
@@ -16,7 +16,7 @@ LONGEST_TRACEBACK = 60_000
 _TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def failed(error: BaseException, phase: str, project: Project, *, eager_done: bool) -> Failed:
+def failed(error: BaseException, phase: str, project: UserFiles, *, eager_done: bool) -> Failed:
     """What became of a run that ended with `error` in `phase`.
 
     `eager_done` tells that the same calls ran without the compiler before.
@@ -59,7 +59,7 @@ def _message(error: BaseException, stage: str) -> str:
         return f"{type(error).__name__}, whose text could not be made"
 
 
-def _location(error: BaseException, project: Project) -> Location | None:
+def _location(error: BaseException, project: UserFiles) -> Location | None:
     """The innermost of the user's lines; torch's own record of the user stack goes before the traceback."""
     for link in chain(error):
         if isinstance(link, SyntaxError) and link.filename and project.owns(link.filename):
@@ -82,7 +82,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def traceback_text(error: BaseException, project: Project) -> str:
+def traceback_text(error: BaseException, project: UserFiles) -> str:
     """The traceback with the user's frames only; where none is theirs, with all but those of tcexplore."""
     whole = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = whole

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.regions.region_queries import Askable
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, WouldRecompile
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_line import parted
@@ -29,7 +29,7 @@ NOTHING = "torch did not answer: see what is not known of this run."
 class RecompileQueries:
     """Answers questions about the compiled code of one run, once there is any."""
 
-    def __init__(self, hooks: Hooks, project: Project, job: Job) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles, job: Job) -> None:
         self._hooks = hooks
         self._project = project
         self._job = job

@@ -23,10 +23,10 @@ from tcexplore.capture.entry.varied_calls import varied
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install_hooks import install_all
-from tcexplore.capture.project import Project
 from tcexplore.capture.regions.compiled_regions import Regions
 from tcexplore.capture.regions.region_queries import Askable
 from tcexplore.capture.state_dict_keys import state_keys
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
     CallMade,
     EntryFound,
@@ -77,7 +77,7 @@ class Run:
         self._heard = Heard(channel.emit)
         self._beside = TargetCodegen(job, self._heard.emit)
         self.emit = self._beside.emit
-        self.project = Project(job.file)
+        self.project = UserFiles(job.file)
         self.progress = Progress(self.emit)
         self.eager_done = False
         self._threads = threads

@@ -10,7 +10,7 @@ import torch
 import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Emit, Hooks
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, Event, Job, Kernel, TargetSkipped, Wrapper
 from tcexplore.targets.device_table import TargetError, find
 from tcexplore.targets.target_names import NATIVE
@@ -49,7 +49,7 @@ class TargetCodegen:
         if self._config.target != NATIVE:
             self._assembler = _ready()
 
-    def install(self, hooks: Hooks, project: Project) -> None:
+    def install(self, hooks: Hooks, project: UserFiles) -> None:
         """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
         if self._config.target != NATIVE:
             find(self._config.target)

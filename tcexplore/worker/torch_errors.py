@@ -6,7 +6,7 @@ import os
 import traceback
 from dataclasses import dataclass
 
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 
 BEFORE_COMPILE = ("file", "importing", "arguments", "eager")
 """Phases in which no compiler has run yet: what is raised there is the user's."""
@@ -75,7 +75,7 @@ _EVERYDAY: dict[type[BaseException], str] = {
 }
 
 
-def judge(error: BaseException, phase: str, project: Project, *, eager_done: bool) -> Verdict:
+def judge(error: BaseException, phase: str, project: UserFiles, *, eager_done: bool) -> Verdict:
     """Whose `error` is, and the layer it came from."""
     inner, rule = _ruled(error)
     if rule is not None:
@@ -100,7 +100,7 @@ def _ruled(error: BaseException) -> tuple[BaseException, Rule | None]:
     return error, None
 
 
-def _raised_by_compiler(error: BaseException, project: Project) -> bool:
+def _raised_by_compiler(error: BaseException, project: UserFiles) -> bool:
     """Whether compiler code is at work below the user's innermost frame (above it, it always is)."""
     frames = traceback.extract_tb(error.__traceback__)
     last = max((i for i, frame in enumerate(frames) if project.owns(frame.filename)), default=-1)

@@ -21,8 +21,8 @@ import torch._inductor.config
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.install_hooks import ROOMS
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 
 DYNAMO = tuple(room for room in ROOMS if room.startswith(("dynamo.", "guards.")))
 
@@ -50,7 +50,7 @@ def watched(rooms: tuple[str, ...], run: Callable[[], float]) -> float:
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
     for room in rooms:
-        import_module(f"tcexplore.capture.{room}").install(hooks, trace, Project(__file__))
+        import_module(f"tcexplore.capture.{room}").install(hooks, trace, UserFiles(__file__))
     trace.install()
     try:
         return run()

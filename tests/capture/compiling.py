@@ -21,8 +21,8 @@ from tcexplore.capture.inductor import cache_lookups as caches
 from tcexplore.capture.inductor import fusion_decisions as fusion
 from tcexplore.capture.inductor import kernels, wrapper
 from tcexplore.capture.inductor import lowering_graph as inductor
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event
 
 with warnings.catch_warnings():
@@ -44,7 +44,7 @@ def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
     """
     events: list[Event] = []
     hooks = Hooks(events.append)
-    trace, project = StructuredTrace(hooks), Project(file)
+    trace, project = StructuredTrace(hooks), UserFiles(file)
     for room in _ROOMS:
         room.install(hooks, trace, project)
     if listening:

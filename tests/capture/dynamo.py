@@ -19,8 +19,8 @@ from tcexplore.capture.dynamo import skipped_frames as skips
 from tcexplore.capture.guards import guards
 from tcexplore.capture.guards import symbolic_sizes as symbols
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event, FactMissing, Location
 
 _ROOMS = (graphs, breaks, skips, guards, symbols, recompiles, frame_entries, outside)
@@ -34,7 +34,7 @@ def watching(file: str) -> Iterator[list[Event]]:
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
-    project = Project(file)
+    project = UserFiles(file)
     for room in _ROOMS:
         room.install(hooks, trace, project)
     trace.install()

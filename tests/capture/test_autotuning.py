@@ -10,8 +10,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.autotuning import Autotuning, install
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event, FactMissing, Tuned
 from tests.capture import profiles
 
@@ -82,7 +82,7 @@ def test_the_hooks_are_in_place_and_what_they_saw_on_a_gpu_is_as_recorded(monkey
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     events: list[Event] = []
     hooks = Hooks(events.append)
-    install(hooks, StructuredTrace(hooks), Project(__file__))
+    install(hooks, StructuredTrace(hooks), UserFiles(__file__))
     hooks.remove()
     assert [event for event in events if isinstance(event, FactMissing)] == []
     chosen, descended = (event for event in profiles.events("max_autotune") if isinstance(event, Tuned))

@@ -13,8 +13,8 @@ import torch
 
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BreaksCosted
 from tests.capture import breaking
 from tests.capture.dynamo import line_of, watching
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.torch
 def costs(program: Callable[..., Any]) -> BreaksCosted:
     hooks = Hooks(lambda _: None)
     with watching(breaking.__file__):
-        break_costs.install(hooks, StructuredTrace(hooks), Project(breaking.__file__))
+        break_costs.install(hooks, StructuredTrace(hooks), UserFiles(breaking.__file__))
         try:
             compiled = torch.compile(program, backend="eager")
             x = torch.ones(4, 4)

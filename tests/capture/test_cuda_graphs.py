@@ -12,8 +12,8 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import cuda_graphs as room
 from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install
 from tcexplore.capture.inductor.lowering_graph import Compilation
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped, Event, FactMissing
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -93,6 +93,6 @@ def test_the_hooks_are_in_place(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     events: list[Event] = []
     hooks = Hooks(events.append)
-    install(hooks, StructuredTrace(hooks), Project(__file__))
+    install(hooks, StructuredTrace(hooks), UserFiles(__file__))
     hooks.remove()
     assert [event for event in events if isinstance(event, FactMissing)] == []

@@ -16,7 +16,7 @@ from tcexplore.capture.entry.entry_inputs import calls_from, describe, moved
 from tcexplore.capture.entry.find_entry import find
 from tcexplore.capture.entry.input_specs import call_from
 from tcexplore.capture.entry.script_detection import compiles_itself, module_names
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
 from tcexplore.worker.model_file import ModelFile
 
@@ -71,7 +71,7 @@ def entry_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         sys.modules.pop("my_model", None)
         file.write_text(source)
         job = Job(run=1, file=str(file), source=source, name=name, config=Config(**config))
-        return find(ModelFile(job).as_module(), job, Project(str(file)))
+        return find(ModelFile(job).as_module(), job, UserFiles(str(file)))
 
     yield entry_of
     sys.modules.pop("my_model", None)

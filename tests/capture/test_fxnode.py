@@ -13,10 +13,10 @@ import torch.fx
 
 from tcexplore.capture.fx.fx_node import fx_node
 from tcexplore.capture.fx.tensor_descriptions import is_contiguous
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 
 HERE = __file__
-PROJECT = Project(HERE)
+PROJECT = UserFiles(HERE)
 
 
 def node(target: Any, *args: Any, op: str = "call_function", meta: dict[str, Any] | None = None, **kwargs: Any):

@@ -15,8 +15,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import cache_lookups as caches
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.documents.fusion_text import plain
 from tcexplore.events import (
     AtenGraph,
@@ -179,7 +179,7 @@ def test_cache_look_ups_come_from_the_trace(name: str, cache: str, outcome: str)
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
-    caches.install(hooks, trace, Project(__file__))
+    caches.install(hooks, trace, UserFiles(__file__))
     record = logging.makeLogRecord({
         "metadata": {"artifact": {"name": name}, "frame_id": 1, "frame_compile_id": 0},
         "payload": json.dumps({"cache_bypass_reason": "told so"}),

@@ -7,8 +7,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import vectorization as vectorizing
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.documents.targets_text import written
 from tcexplore.events import Job, Kernel, LoopVectorized
 from tcexplore.session.kernel_facts import loops
@@ -26,7 +26,7 @@ def found(**options: object) -> dict[str, LoopVectorized]:
     """How each loop nest was written, by what its kernel is said to compute."""
     with watching(__file__, listening=False) as events:
         hooks = Hooks(events.append)
-        vectorizing.install(hooks, StructuredTrace(hooks), Project(__file__))
+        vectorizing.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
         try:
             with torch._inductor.config.patch(options):
                 compiled(model, (torch.randn(64, 128),))

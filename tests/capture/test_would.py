@@ -11,9 +11,9 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.project import Project
 from tcexplore.capture.recompile_check.recompile_answer import Would
 from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAsked
 from tcexplore.events.commands import RecompileQuery
 from tests.capture import guarded, would_models
@@ -39,7 +39,7 @@ def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = 
         would = Would(
             compiled,
             (first,),
-            Project(guarded.__file__),
+            UserFiles(guarded.__file__),
             ["0/0"],
             around=partial(torch.set_grad_enabled, train),
             dynamic=None,
@@ -69,7 +69,7 @@ def test_inputs_that_do_not_fit_are_a_problem_and_no_answer():
         compiled = torch.compile(guarded.plain, backend="eager")
         compiled(X)
         would = Would(
-            compiled, (Call((X,)),), Project(""), ["0/0"], around=torch.enable_grad, dynamic=None, raises=False
+            compiled, (Call((X,)),), UserFiles(""), ["0/0"], around=torch.enable_grad, dynamic=None, raises=False
         )
         many = would.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
         strange = would.answer(RecompileQuery(number=2, inputs=("q7[4]",)))

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 
 from tcexplore.capture.entry.entry import Call
-from tcexplore.capture.project import Project
 from tcexplore.capture.recompile_check.entry_checks import entries_of
 from tcexplore.capture.recompile_check.frame_binding import entered
 from tcexplore.capture.recompile_check.recompile_answer import Would
 from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAsked, Recompiled, SymbolsFound
 from tests.capture import would_models
 from tests.capture.dynamo import of, watching
@@ -61,7 +61,7 @@ class _Sitting(contextlib.ExitStack):
         self._compiled = torch.compile(subject.make(), backend=self._backend)
         self._call = Call(subject.first)
         self._make(self._call)
-        project = Project(would_models.__file__)
+        project = UserFiles(would_models.__file__)
         graphs = ["0/0"]
         self._would = Would(
             self._compiled, (self._call,), project, graphs, around=torch.no_grad, dynamic=None, raises=False

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events.target_events import DeviceAsked
 from tcexplore.targets import device_queries as asked
 
@@ -24,7 +24,7 @@ def model(x: torch.Tensor) -> torch.Tensor:
 def test_each_question_once_with_its_line():
     events: list[Any] = []
     hooks = Hooks(events.append)
-    asked.install(hooks, Project(__file__))
+    asked.install(hooks, UserFiles(__file__))
     try:
         torch._dynamo.reset()
         compiled = torch.compile(model, backend="eager")

@@ -12,8 +12,8 @@ import torch._functorch.config as aot_config
 import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, Kernel, TargetLowered, Wrapper
 from tcexplore.targets.device_table import find
 from tcexplore.targets.target_tag import tagged
@@ -34,7 +34,7 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
     hooks = Hooks(emit)
     trace = StructuredTrace(hooks)
     for room in (inductor, kernels, wrapper):
-        room.install(hooks, trace, Project(__file__))
+        room.install(hooks, trace, UserFiles(__file__))
     trace.install()
     companion = Companion(emit)
     assert companion.install(hooks)

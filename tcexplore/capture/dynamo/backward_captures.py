@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BackwardCaptured
 
 FACT = "why a backward was captured anew"
@@ -15,7 +15,7 @@ SYMBOL = "torch._dynamo.compiled_autograd:snapshot_verbose_logging_enabled"
 REASONS = "compiled_autograd_compile_reasons"
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Have torch note its reasons, which it does while its verbose log is on, and listen for them."""
 
     def noting(_original: Callable[[], bool]) -> Callable[[], bool]:

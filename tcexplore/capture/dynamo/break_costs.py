@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tcexplore.capture.dynamo.eager_ops import MARK, SYMBOL, outside_ops, profiled, quiet_profiler
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BreakCost, BreaksCosted, Location
 
 FACT = "what graph breaks cost"
@@ -59,7 +59,7 @@ _broke = False
 """Whether any of them broke."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Note for each graph which break ends it, and behind which it goes on."""
     global _graphs, _broke
 
@@ -242,14 +242,14 @@ def unseen(function: Function) -> Function:
     return function
 
 
-def _ended(output: Any, project: Project) -> Location | None:
+def _ended(output: Any, project: UserFiles) -> Location | None:
     reason = getattr(output, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return None
     return next(reversed(project.frames(reason.user_stack)), None)
 
 
-def _begun(output: Any, project: Project) -> Location | None:
+def _begun(output: Any, project: UserFiles) -> Location | None:
     code = output.root_tx.f_code
     resumed = _RESUMED.match(code.co_name)
     if resumed is None or not project.owns(code.co_filename):

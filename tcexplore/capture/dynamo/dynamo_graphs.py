@@ -9,8 +9,8 @@ from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.fx_node import fx_node
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import note_caller
-from tcexplore.capture.project import NodeNames, Project
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import GraphCaptured, Location
 from tcexplore.events.compile_ids import backward_number
 
@@ -20,7 +20,7 @@ _WRITTEN = "<eval_with_key>"
 """The file that torch names for the code of a graph."""
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `GraphCaptured` for each graph, before the backend starts on it."""
     observer = _Graphs(hooks, project)
     trace.subscribe(_FACT, "dynamo_output_graph", observer.printed)
@@ -28,7 +28,7 @@ def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:
 
 
 class _Graphs:
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._printed: tuple[str | None, str] = (None, "")

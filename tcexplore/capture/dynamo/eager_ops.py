@@ -11,8 +11,8 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import EagerOps
 
 FACT = "ops outside the graphs"
@@ -38,7 +38,7 @@ _graphs: list[_Callable] | None = None
 """The compiled graphs of this process: globals that Dynamo's bytecode calls. None until they are watched."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, _project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, _project: UserFiles) -> None:
     """Keep track of the graphs, so that `measure` knows them."""
     global _graphs
     if hooks.watch(FACT, SYMBOL, after=_installed):

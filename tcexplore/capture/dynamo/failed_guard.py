@@ -12,14 +12,14 @@ from tcexplore.capture.fx.source_names import readable_source
 from tcexplore.capture.guards.guard_locations import place_of
 from tcexplore.capture.guards.guard_text import split_check
 from tcexplore.capture.guards.guard_values import compared
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, Recompiled
 
 
 class FailedGuards:
     """Reads what torch says of a failed guard, for places in the files of `project`."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: UserFiles) -> None:
         self._project = project
 
     def read(self, said: str, manager: Any, code: Any, scope: Any, graph: str, of: str) -> Recompiled:

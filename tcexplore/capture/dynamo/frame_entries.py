@@ -9,8 +9,8 @@ import torch
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.user_stack import user_stack
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project, is_resumed
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles, is_resumed
 from tcexplore.events import FrameEntered
 
 _FACT = "cache entries"
@@ -19,7 +19,7 @@ _ONE_GRAPH = 6
 """Where `one_graph` stands among the arguments of `_compile`."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `FrameEntered` for each compile of a frame, before it begins."""
     observer = _Frames(hooks, project)
     hooks.watch(_FACT, f"{_CONVERT}:_compile", before=observer.entered)
@@ -27,7 +27,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
 
 
 class _Frames:
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._code: Any = None

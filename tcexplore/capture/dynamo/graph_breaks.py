@@ -10,8 +10,8 @@ from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.unsupported import Reason, Reasons
 from tcexplore.capture.dynamo.user_stack import user_stack
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphBreak, Location
 
 _FACT = "graph breaks"
@@ -19,7 +19,7 @@ NOT_A_BREAK = frozenset({"Observed exception", "Dynamo recompile limit exceeded"
 """The first is an exception that the user's own code raised; the second is a frame given up, with its own event."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `GraphBreak` for each new place that breaks, also where `fullgraph=True` makes it an error."""
     observer = _Breaks(hooks, project)
     translator = "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"
@@ -28,7 +28,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
 
 
 class _Breaks:
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._reasons = Reasons.watching(hooks)

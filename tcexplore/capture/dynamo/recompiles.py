@@ -10,15 +10,15 @@ import torch
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Recompiled
 
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `Recompiled` for each earlier entry of a frame that is compiled again, newest entry first."""
     observer = _Recompiles(hooks, project)
     hooks.watch(_FACT, f"{_CONVERT}:compute_cache_size", after=observer.sized)
@@ -27,7 +27,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
 
 
 class _Recompiles:
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._guards = FailedGuards(project)
         self._frame: Any = None

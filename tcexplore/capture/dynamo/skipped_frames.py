@@ -8,8 +8,8 @@ from tcexplore.capture.dynamo.break_reasons import plain_reason
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.unsupported import Reasons
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project, is_resumed
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles, is_resumed
 from tcexplore.events import FrameSkipped, Location
 
 _FACT = "skipped frames"
@@ -23,7 +23,7 @@ GENERATOR = "It is a generator: Dynamo compiles the function that calls one, not
 _GENERATED = "frame is already Dynamo-generated code"
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `FrameSkipped` for each frame once.
 
     Nothing here stands between Dynamo's callback and the frame: torch looks at the frames that called it.
@@ -37,7 +37,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
 
 
 class _Skips:
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._reasons = Reasons.watching(hooks)

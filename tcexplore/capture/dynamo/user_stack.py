@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from tcexplore.capture.project import Project, function_name, is_resumed
+from tcexplore.capture.user_files import UserFiles, function_name, is_resumed
 from tcexplore.events import Location
 
 _ENTRY = "eval_frame.py"
@@ -31,7 +31,7 @@ class _Frame(NamedTuple):
     name: str
 
 
-def user_stack(project: Project, traced: Iterable[Any] | None) -> UserStack:
+def user_stack(project: UserFiles, traced: Iterable[Any] | None) -> UserStack:
     """The whole stack: the Python frames above Dynamo, then the frames it is tracing (`exc.real_stack`).
 
     The part of a function that Dynamo resumes after a graph break is a function of its own, called by the first
@@ -42,7 +42,7 @@ def user_stack(project: Project, traced: Iterable[Any] | None) -> UserStack:
     return UserStack(project.frames(callers), project.frames(_resumed_as_one([*running, *being_traced])))
 
 
-def _frames_above(project: Project) -> tuple[list[_Frame], list[_Frame]]:
+def _frames_above(project: UserFiles) -> tuple[list[_Frame], list[_Frame]]:
     """The user's frames outside and inside the outermost call into Dynamo, outermost first."""
     callers: list[_Frame] = []
     running: list[_Frame] = []

@@ -14,7 +14,7 @@ import torch
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import calls_from, moved, tensors_of
 from tcexplore.capture.entry.input_specs import call_from
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
 
 EXAMPLE = """\
@@ -32,7 +32,7 @@ class _Found(NamedTuple):
     rule: str
 
 
-def find(module: ModuleType, job: Job, project: Project) -> Entry:
+def find(module: ModuleType, job: Job, project: UserFiles) -> Entry:
     """The entry of a module, by the file contract's rules 1, 2 and 4.
 
     Raises `EntryError` with what was looked for; what the user's own code raises on the way passes through.
@@ -160,7 +160,7 @@ def _plain_call(eager: Any) -> Callable[..., Any]:
     return call
 
 
-def _location(eager: Any, project: Project) -> Location | None:
+def _location(eager: Any, project: UserFiles) -> Location | None:
     function = type(eager).forward if isinstance(eager, torch.nn.Module) else inspect.unwrap(eager)
     code = getattr(function, "__code__", None)
     if code is None or not project.owns(code.co_filename):

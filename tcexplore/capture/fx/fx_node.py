@@ -10,14 +10,14 @@ from tcexplore.capture.fx.fx_args import args_text, target_text
 from tcexplore.capture.fx.source_names import readable_source
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
 from tcexplore.capture.node_stacks import person_frames
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode
 
 _NOT_COMPUTED = ("placeholder", "output")
 """Their metadata is that of the node which used them first."""
 
 
-def fx_node(node: Node, project: Project) -> FxNode:
+def fx_node(node: Node, project: UserFiles) -> FxNode:
     """The record of `node`: Dynamo keeps its value in `meta["example_value"]`, AOTAutograd and Inductor in `val`."""
     meta = node.meta
     facts = tensor_facts(meta.get("example_value", meta.get("val")))

@@ -14,15 +14,15 @@ from tcexplore.capture.guards.guard_text import Check, split_check, summary
 from tcexplore.capture.guards.guard_tree import LeafGuard, leaf_guards
 from tcexplore.capture.guards.structural_guards import is_plumbing
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Guard, GuardsInstalled, Location
 
 _FACT = "guards"
 _HOOK = "torch._dynamo.guards:guard_manager_testing_hook_fn"
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `GuardsInstalled` for each compiled frame, with torch's own measurement of one check."""
     observer = _Guards(hooks, project)
 
@@ -42,7 +42,7 @@ class _Guards:
     timed = False
     """Whether torch is going to time the guards after it built them."""
 
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._untimed: GuardsInstalled | None = None
@@ -82,7 +82,7 @@ class _Guards:
 class _Origins:
     """Dynamo's records of why it made the guards, found again for the leaves of the tree by their source."""
 
-    def __init__(self, builder: Any, project: Project) -> None:
+    def __init__(self, builder: Any, project: UserFiles) -> None:
         self._builder = builder
         self._project = project
         output_graph = builder.check_fn_manager.output_graph

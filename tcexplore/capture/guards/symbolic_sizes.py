@@ -14,8 +14,8 @@ from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.source_names import readable_source
 from tcexplore.capture.guards.guard_text import Check
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
     Condition,
     Location,
@@ -32,7 +32,7 @@ _FIXED = ("STATIC", "INFER_STRIDE", "SIZE_LIKE_UNBACKED")
 _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
     """Emit a `SymbolsFound` for each graph that has symbols, also where its guards could not be made."""
     observer = _Symbols(hooks, project)
     hooks.watch(_FACT, f"{_ENV}.create_symbol", after=observer.created)
@@ -51,7 +51,7 @@ class _Seen:
 
 
 class _Symbols:
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._seen: WeakKeyDictionary[Any, _Seen] = WeakKeyDictionary()

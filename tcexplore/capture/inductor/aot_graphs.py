@@ -8,8 +8,8 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.inductor.origins import aten_node
 from tcexplore.capture.inductor.partitioner import partition
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
@@ -18,7 +18,7 @@ _COMPILE = "torch._functorch._aot_autograd.graph_compile"
 class AotGraphs:
     """Sees the graphs pass between AOTAutograd's stages."""
 
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
 
@@ -45,6 +45,6 @@ class AotGraphs:
         self._hooks.emit(AtenGraph(graph=compile_id(), stage=stage, phase=phase, nodes=nodes))
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit AOTAutograd's graphs as they are made, and what its partitioner saved and chose to recompute."""
     AotGraphs(hooks, project).install()

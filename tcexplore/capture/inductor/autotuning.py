@@ -12,8 +12,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Choice, Tuned
 
 FACT = "autotuning"
@@ -158,6 +158,6 @@ def _kind(choice: Any) -> str:
     return "extern" if "Extern" in type(choice).__name__ else "template"
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, _project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, _project: UserFiles) -> None:
     """Watch both kinds of measuring."""
     Autotuning(hooks).install()

@@ -6,15 +6,15 @@ import json
 from functools import partial
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CacheLookup
 
 _CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
 _OUTCOMES = ("hit", "miss", "bypass")
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit a `CacheLookup` for each look-up that torch's trace tells of; a cache that is switched off makes none."""
 
     def looked_up(cache: str, outcome: str, event: TraceEvent) -> None:

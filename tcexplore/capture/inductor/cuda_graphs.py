@@ -8,8 +8,8 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compilation, compile_id
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped
 
 FACT = "CUDA graphs"
@@ -110,7 +110,7 @@ class CudaGraphs:
             self._hooks.emit(skipped)
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, _project: Project) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, _project: UserFiles) -> None:
     """Watch recordings, and every place where torch does without one; there are none without a GPU."""
     if torch.cuda.is_available():
         CudaGraphs(hooks).install()

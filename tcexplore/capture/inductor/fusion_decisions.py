@@ -9,8 +9,8 @@ from tcexplore.capture.inductor import scheduler_nodes as schedule
 from tcexplore.capture.inductor.kernel_schedule import bytes_moved
 from tcexplore.capture.inductor.lowering_graph import Compilation, compilation
 from tcexplore.capture.inductor.unexplained_fusions import UnsaidRefusals
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FusionDecision
 
 
@@ -122,7 +122,7 @@ class FusionDecisions:
         )
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit a `FusionDecision` for each pair that Inductor fused, and for each that it considered and left apart."""
     FusionDecisions(hooks).install()
     schedule.install(hooks)

@@ -13,8 +13,8 @@ from tcexplore.capture.inductor.kernel_schedule import Scheduled, scheduled
 from tcexplore.capture.inductor.kernel_source import kernel_source
 from tcexplore.capture.inductor.lowering_graph import compilation, root
 from tcexplore.capture.inductor.postgrad_nodes import PostGrad
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import KernelCall, KernelLine
 
 _TRACKER = "set_kernel_post_grad_provenance_tracing"
@@ -26,7 +26,7 @@ _TRACKED_IN = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._i
 class KernelCapture:
     """Follows Inductor while it writes wrappers; the kernels of one are emitted when its text is whole."""
 
-    def __init__(self, hooks: Hooks, project: Project) -> None:
+    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
         self._hooks = hooks
         self._project = project
         self._wrappers: WeakKeyDictionary[Any, WrapperCalls] = WeakKeyDictionary()
@@ -106,6 +106,6 @@ class KernelCapture:
                 self._hooks.emit(kernel)
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit a `Kernel` for each kernel of each wrapper, before any compiler has seen its code."""
     KernelCapture(hooks, project).install()

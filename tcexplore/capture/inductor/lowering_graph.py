@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import replaced_nodes as replaced
 from tcexplore.capture.inductor.origins import aten_node
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph
 
 
@@ -39,7 +39,7 @@ def compilation(lowering: Any) -> Compilation:
     return Compilation(compile_id(), "backward" if root(lowering).is_backward else "forward")
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit the post-grad graph when its lowering begins."""
 
     def lowering_begins(lowering: Any, *_: Any, **__: Any) -> None:

@@ -9,11 +9,11 @@ from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.fx_node import fx_node, root_names
 from tcexplore.capture.inductor.replaced_nodes import as_made, sources
 from tcexplore.capture.node_stacks import person_frames
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode, Location
 
 
-def aten_node(node: Any, project: Project) -> FxNode:
+def aten_node(node: Any, project: UserFiles) -> FxNode:
     """The record of a node below Dynamo's, with its `origins`. `location` is None for a node that replaced several of
     different lines."""
     record = fx_node(as_made(node), project)
@@ -27,7 +27,7 @@ def aten_node(node: Any, project: Project) -> FxNode:
     )
 
 
-def lines(node: Any, project: Project) -> tuple[Location, ...]:
+def lines(node: Any, project: UserFiles) -> tuple[Location, ...]:
     """The user's innermost line of a node, or the lines of those that it replaced.
 
     An input has no line. What is generated for one (a copy in another layout) is for the nodes that use it.
@@ -37,12 +37,12 @@ def lines(node: Any, project: Project) -> tuple[Location, ...]:
     return _lines(node, project)
 
 
-def _lines(node: Any, project: Project) -> tuple[Location, ...]:
+def _lines(node: Any, project: UserFiles) -> tuple[Location, ...]:
     stacks = (person_frames(source.stack_trace, project) for source in sources(node))
     return tuple(dict.fromkeys(frames[-1] for frames in stacks if frames))
 
 
-def _origins(node: Any, project: Project) -> tuple[str, ...]:
+def _origins(node: Any, project: UserFiles) -> tuple[str, ...]:
     """The names of Dynamo's nodes. A node of the backward descends from none of them: torch keeps with it the source
     functions of the forward node whose gradient it computes, under the name that its Dynamo node had at first."""
     dynamo = project.nodes.get(current_compile_id() or "")

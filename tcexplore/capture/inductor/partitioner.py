@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from tcexplore.capture.node_stacks import person_frames
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Partitioned, SavedTensor
 
 
-def partition(graph: str, forward: Any, backward: Any, project: Project) -> Partitioned:
+def partition(graph: str, forward: Any, backward: Any, project: UserFiles) -> Partitioned:
     """The values that go from the forward to the backward, and the nodes that run in both."""
     known = {node.name: node for node in forward.nodes if node.op != "output"}
     shared = [node for node in backward.nodes if node.name in known]
@@ -22,7 +22,7 @@ def partition(graph: str, forward: Any, backward: Any, project: Project) -> Part
     )
 
 
-def _saved(node: Any, project: Project) -> SavedTensor:
+def _saved(node: Any, project: UserFiles) -> SavedTensor:
     frames = person_frames(node.stack_trace, project) if node.op != "placeholder" else ()
     return SavedTensor(
         name=node.name,

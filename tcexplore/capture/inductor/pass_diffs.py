@@ -10,8 +10,8 @@ from tcexplore.capture.fx.graph_text import GraphText
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.inductor.pass_hunks import hunks
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import PassRun
 
 _FACT = "passes"
@@ -103,6 +103,6 @@ class Passes:
             )
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit a `PassRun` for each pass that runs, and for what changes a graph between those that have a name."""
     Passes(hooks).install()

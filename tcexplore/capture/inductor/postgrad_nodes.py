@@ -8,14 +8,14 @@ from typing import Any
 
 from tcexplore.capture.inductor.origins import lines
 from tcexplore.capture.inductor.replaced_nodes import as_made
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 
 
 class PostGrad:
     """Answers for sets of node names, always in graph order; a name of another graph is left out."""
 
-    def __init__(self, graph: Any, project: Project) -> None:
+    def __init__(self, graph: Any, project: UserFiles) -> None:
         self._nodes = {node.name: node for node in graph.nodes}
         self._project = project
         self._places: dict[str, tuple[Location, ...]] = {}

@@ -6,8 +6,8 @@ from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compilation
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import LoopVectorized
 
 _FACT = "which C++ loops are vectorized"
@@ -95,6 +95,6 @@ def _counted(stats: Any) -> str:
     return f"its innermost loop is short and it has {total} operations only: vectors would not pay" if total else ""
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit a `LoopVectorized` for each loop nest of each C++ kernel."""
     Vectorizing(hooks).install()

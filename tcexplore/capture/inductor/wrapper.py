@@ -6,8 +6,8 @@ from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compilation
-from tcexplore.capture.project import Project
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Wrapper
 
 
@@ -18,7 +18,7 @@ def _reused(lowering: Any) -> tuple[tuple[str, str], ...]:
     return tuple((line.node.get_name(), line.reused_as.get_name()) for line in planned)
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: Project) -> None:  # noqa: ARG001
+def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
     """Emit a `Wrapper` for each module of generated code; torch says so before its C++ or Triton compiler runs."""
 
     def written(event: TraceEvent) -> None:

@@ -12,11 +12,11 @@ from torch._dynamo import convert_frame
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe
-from tcexplore.capture.project import Project, is_resumed
 from tcexplore.capture.recompile_check.automatic_dynamic import would_be_dynamic
 from tcexplore.capture.recompile_check.entry_checks import asked, entries_of, limit_hit, stance
 from tcexplore.capture.recompile_check.frame_binding import Entered, UnknownEntryError, entered
 from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
+from tcexplore.capture.user_files import UserFiles, is_resumed
 from tcexplore.events import FrameAsked, Location, WouldRecompile
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.compile_ids import frame_number
@@ -37,7 +37,7 @@ class Would:
         self,
         compiled: Callable[..., Any],
         calls: Sequence[Call],
-        project: Project,
+        project: UserFiles,
         graphs: Sequence[str],
         *,
         around: Callable[[], AbstractContextManager[object]],

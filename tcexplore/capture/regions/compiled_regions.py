@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import Project
 from tcexplore.capture.regions import graph_entries
 from tcexplore.capture.regions.naming import asked_at, named
 from tcexplore.capture.regions.region_calls import Region
 from tcexplore.capture.regions.region_queries import Askable
 from tcexplore.capture.regions.untraced import untraced
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphOfRegion, RegionCompiled, RegionCreated
 
 FACT = "compiled regions"
@@ -37,7 +37,7 @@ class Regions:
     def __init__(
         self,
         hooks: Hooks,
-        project: Project,
+        project: UserFiles,
         now: Callable[[], float],
         askable: Askable | None = None,
         between: Callable[[], None] = lambda: None,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.project import is_resumed
 from tcexplore.capture.regions.untraced import untraced
+from tcexplore.capture.user_files import is_resumed
 
 FACT = "how often a compiled graph is run"
 SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 
 _BACKWARD = re.compile(r"CompiledAutograd(\d+)")
@@ -45,7 +45,7 @@ def _module(given: torch.nn.Module) -> Named:
     return Named(f"backward {backward[1]}", "compiled autograd") if backward else Named(name, "module")
 
 
-def asked_at(project: Project) -> Location | None:
+def asked_at(project: UserFiles) -> Location | None:
     """The user's innermost line on the stack of this thread."""
     frame = sys._getframe(1)
     while frame is not None and not project.owns(frame.f_code.co_filename):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.project import Project
 from tcexplore.capture.regions.call_arguments import Remembered
 from tcexplore.capture.regions.call_state import CallState
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import RegionCreated, WouldRecompile
 from tcexplore.events.commands import RecompileQuery
 
@@ -38,7 +38,7 @@ class _Known:
 class Askable:
     """Holds on to the newest region that was made on each of the user's lines, and to no input of theirs."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: UserFiles) -> None:
         self._project = project
         self._regions: dict[int, _Known] = {}
         self._names: dict[int, RegionCreated] = {}

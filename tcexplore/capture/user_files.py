@@ -26,7 +26,7 @@ class NodeNames(NamedTuple):
     by_first: dict[str, str]
 
 
-class Project:
+class UserFiles:
     """The user's file and every module that is neither the standard library's nor installed.
 
     A model whose class an installed library defines (a GPT-2 out of `transformers`) has no line in the user's file:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tcexplore.capture.project import Project
+from tcexplore.capture.user_files import UserFiles
 
 LIBRARY = "def forward(x):\n    return helper(x)\n\n\ndef helper(x):\n    raise ValueError\n"
 
@@ -41,7 +41,7 @@ def stack_of(function: object) -> traceback.StackSummary:
 def test_a_library_is_not_the_persons_until_its_model_is_the_entry(library: Path) -> None:
     import lib.model  # type: ignore[import-not-found]
 
-    project = Project(__file__)
+    project = UserFiles(__file__)
     here = stack_of(lib.model.forward)
     assert [frame.line for frame in project.frames(here)] == [here[0].lineno]
     project.adopt(lib.model.forward)
@@ -52,7 +52,7 @@ def test_a_library_is_not_the_persons_until_its_model_is_the_entry(library: Path
 def test_what_places_point_into_is_said_with_its_text(library: Path) -> None:
     import lib.model
 
-    project = Project(__file__)
+    project = UserFiles(__file__)
     project.adopt(lib.model.forward)
     project.frames(stack_of(lib.model.forward))
     assert project.sources() == ((str(library / "model.py"), LIBRARY),)
@@ -62,7 +62,7 @@ def test_an_adopted_library_is_not_watched(library: Path) -> None:
     import lib.model
 
     before = {name for name in sys.modules if name.split(".")[0] != "lib"}
-    project = Project(str(library.parent.parent / "own.py"))
+    project = UserFiles(str(library.parent.parent / "own.py"))
     project.adopt(lib.model.forward)
     assert project.owns(lib.model.__file__)
     assert project.imported(since=before) == ()
@@ -70,13 +70,13 @@ def test_an_adopted_library_is_not_watched(library: Path) -> None:
 
 @pytest.mark.parametrize("function", [nn.Linear.forward, torch.nn.functional.gelu, json.dumps, len, pytest.main])
 def test_torch_python_and_builtins_are_nobodys_own(function: object) -> None:
-    project = Project(__file__)
+    project = UserFiles(__file__)
     project.adopt(function)
     assert not project.owns(torch.nn.modules.linear.__file__ or "")
     assert not project.owns(json.__file__)
 
 
 def test_the_persons_own_function_adopts_nothing() -> None:
-    project = Project(__file__)
+    project = UserFiles(__file__)
     project.adopt(stack_of)
     assert not project.owns(pytest.__file__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tcexplore.events import FrameAsked
+from tcexplore.events import FrameAnswer
 
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 
@@ -17,12 +17,12 @@ _VERDICTS = {
 }
 
 
-def verdict(frame: FrameAsked) -> str:
+def verdict(frame: FrameAnswer) -> str:
     """`0/1 would be used again`, `would recompile`."""
     return f"{frame.graph} would be used again" if frame.verdict == "matches" else _VERDICTS[frame.verdict]
 
 
-def dynamic(frame: FrameAsked) -> str:
+def dynamic(frame: FrameAnswer) -> str:
     """What would be a symbol in the new graph, empty where nothing would be compiled."""
     if frame.verdict != "recompiles":
         return ""
@@ -32,7 +32,7 @@ def dynamic(frame: FrameAsked) -> str:
     return f"It would be compiled as dynamic in {names}: further changes of it then need no new graph."
 
 
-def moved_on(frame: FrameAsked) -> str:
+def moved_on(frame: FrameAnswer) -> str:
     """That the program is not as the file's last call left it, where a number that it keeps itself decides."""
     kept = {
         e.failed.what for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"

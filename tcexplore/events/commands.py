@@ -53,7 +53,7 @@ class PauseTiming:
 class RecompileQuery:
     """Front end to a run that is under way: would these inputs (`f32[33,512]`, `lr=0.01`) recompile?
 
-    Answered with a `WouldRecompile` of the same `number`, between two things that the run does. `region` is one of a
+    Answered with a `RecompileAnswer` of the same `number`, between two things that the run does. `region` is one of a
     script's; None for the only one.
     """
 

@@ -102,7 +102,7 @@ class Guard:
     """A condition under which the compiled graph may be used again.
 
     `kind` is torch's guard type (`TENSOR_MATCH`); `source` what is looked at (`L['x']`); `code` the expressions
-    that check it; `name` and `summary` the same readable (`x`, `f32[64, 512] cpu`); `plumbing` is set for identity
+    that check it; `name` and `summary` the same readable (`x`, `f32[64, 512] cpu`); `structural` is set for identity
     checks on modules and torch internals that nobody edits; `location` and `user_code` the user's line that made it
     necessary.
     """
@@ -111,7 +111,7 @@ class Guard:
     source: str
     code: tuple[str, ...] = ()
     summary: str = ""
-    plumbing: bool = False
+    structural: bool = False
     location: Location | None = None
     user_code: str = ""
     name: str = ""

@@ -79,7 +79,7 @@ class SymbolsFound(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryAsked:
+class EntryAnswer:
     """One cache entry: whether it `matches`, else the guard that would fail first."""
 
     graph: str
@@ -87,13 +87,13 @@ class EntryAsked:
     failed: Recompiled | None = None
 
 
-WOULD_VERDICTS = ("matches", "recompiles", "limit", "raises", "eager", "unknown")
+ANSWER_VERDICTS = ("matches", "recompiles", "limit", "raises", "eager", "unknown")
 """`limit`: would run eagerly, the recompile limit is reached; `raises`: would be an error for that reason; `eager`:
 nothing is compiled of this frame; `unknown`: its inputs come out of running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrameAsked:
+class FrameAnswer:
     """The answer for one frame.
 
     `graph` is the entry that would match, empty where none does; `entries` are those that torch would try, in its
@@ -106,13 +106,13 @@ class FrameAsked:
     frame: Location | None = None
     resumed: bool = False
     graph: str = ""
-    entries: tuple[EntryAsked, ...] = ()
+    entries: tuple[EntryAnswer, ...] = ()
     dynamic: tuple[str, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WouldRecompile(Event):
+class RecompileAnswer(Event):
     """The answer to the question of this `number`. `inputs` as they were understood; `problem` why there is none.
 
     `region` is the region of a script that was asked.
@@ -121,5 +121,5 @@ class WouldRecompile(Event):
     number: int
     inputs: tuple[str, ...]
     region: int | None = None
-    frames: tuple[FrameAsked, ...] = ()
+    frames: tuple[FrameAnswer, ...] = ()
     problem: str = ""

@@ -47,8 +47,8 @@ from tcexplore.events.pass_events import (
     PassRun,
 )
 from tcexplore.events.recompile_events import (
+    RecompileAnswer,
     SymbolsFound,
-    WouldRecompile,
 )
 from tcexplore.events.region_events import (
     BackwardCaptured,
@@ -155,7 +155,7 @@ VOCABULARY: dict[str, type] = {
         TimingEstimate,
         TimingSkipped,
         Tuned,
-        WouldRecompile,
+        RecompileAnswer,
         Wrapper,
     )
 }

@@ -115,7 +115,7 @@ def would(snapshot: Snapshot) -> list[Fields]:
     ]
 
 
-def _asked(frame: ev.FrameAsked) -> Fields:
+def _asked(frame: ev.FrameAnswer) -> Fields:
     return {
         "frame": frame.number or None,
         **_function(frame.frame),

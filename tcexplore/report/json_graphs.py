@@ -126,7 +126,7 @@ def guard(installed: ev.GuardsInstalled, guard: ev.Guard) -> Fields:
         "source": guard.source,
         "code": list(guard.code),
         "summary": guard.summary,
-        "plumbing": guard.plumbing,
+        "structural": guard.structural,
         **place(guard.location),
         "user_code": guard.user_code,
     }

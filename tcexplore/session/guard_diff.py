@@ -23,7 +23,7 @@ def guards_of(snapshot: Snapshot, graph: str) -> GuardsInstalled | None:
 
 
 def guard_diff(one: GuardsInstalled, other: GuardsInstalled) -> tuple[GuardDiff, ...]:
-    """What differs, but for plumbing; first what both look at, then what only one does."""
+    """What differs, except structural guards; first what both look at, then what only one does."""
     before, after = _by_what(one), _by_what(other)
     both = [key for key in before if key in after]
     changed = [GuardDiff(before[k], after[k]) for k in both if _said(before[k]) != _said(after[k])]
@@ -47,7 +47,7 @@ def _paired(gone: list[GuardDiff], new: list[GuardDiff]) -> Iterator[GuardDiff]:
 
 
 def _by_what(installed: GuardsInstalled) -> dict[tuple[str, ...], Guard]:
-    return {_key(guard): guard for guard in installed.guards if not guard.plumbing}
+    return {_key(guard): guard for guard in installed.guards if not guard.structural}
 
 
 def _key(guard: Guard) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Snapshot:
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
     symbols: tuple[ev.SymbolsFound, ...] = ()
-    would: tuple[ev.WouldRecompile, ...] = ()
+    would: tuple[ev.RecompileAnswer, ...] = ()
     target: str = NATIVE
     aten_graphs: tuple[ev.AtenGraph, ...] = ()
     partitions: tuple[ev.Partitioned, ...] = ()
@@ -230,7 +230,7 @@ def _of_dynamo() -> dict[type, Step]:
         ev.Recompiled: _append("recompiles"),
         ev.FrameEntered: _entered,
         ev.SymbolsFound: _append("symbols"),
-        ev.WouldRecompile: _append("would"),
+        ev.RecompileAnswer: _append("would"),
     }
 
 

@@ -47,7 +47,7 @@ class Engine(Protocol):
 
     def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
         """Ask the run under way whether these inputs would recompile, or a region of it where that is a script; the
-        answer is delivered as a `WouldRecompile`.
+        answer is delivered as a `RecompileAnswer`.
 
         Returns False where no run is alive to answer.
         """

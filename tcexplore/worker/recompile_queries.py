@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.regions.region_queries import Askable
+from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Job, WouldRecompile
+from tcexplore.events import Job, RecompileAnswer
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_line import parted
 from tcexplore.worker.program import Program
 
 if TYPE_CHECKING:
-    from tcexplore.capture.recompile_check.recompile_answer import Would
+    from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
 _FACT = "would it recompile?"
 _SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
@@ -33,15 +33,15 @@ class RecompileQueries:
         self._hooks = hooks
         self._project = project
         self._job = job
-        self._about: Callable[[RecompileQuery], WouldRecompile] | None = None
+        self._about: Callable[[RecompileQuery], RecompileAnswer] | None = None
 
     def about(self, program: Program, graphs: Sequence[str]) -> None:
         """The program is compiled, into graphs with these compile ids."""
         self._about = lambda question: self._would(program, tuple(graphs)).answer(question)
 
-    def about_regions(self, askable: Askable) -> None:
+    def about_regions(self, region_queries: RegionQueries) -> None:
         """It is a script: its regions answer."""
-        self._about = askable.answer
+        self._about = region_queries.answer
 
     def answer_job(self) -> None:
         """Answer what the job itself asks."""
@@ -49,20 +49,20 @@ class RecompileQueries:
             self.answer(RecompileQuery(number=number, inputs=tuple(parted(text))))
 
     def answer(self, question: RecompileQuery) -> None:
-        """Emit the `WouldRecompile`; what a torch lacks for it costs the answer only."""
-        answers: list[WouldRecompile] = []
+        """Emit the `RecompileAnswer`; what a torch lacks for it costs the answer only."""
+        answers: list[RecompileAnswer] = []
         about = self._about
         if about is None:
-            answers.append(WouldRecompile(number=question.number, inputs=question.inputs, problem=EARLY))
+            answers.append(RecompileAnswer(number=question.number, inputs=question.inputs, problem=EARLY))
         else:
             self._hooks.guarded(_FACT, _SYMBOL, lambda: answers.append(about(question)))
-        self._hooks.emit(answers[0] if answers else WouldRecompile(
+        self._hooks.emit(answers[0] if answers else RecompileAnswer(
             number=question.number, inputs=question.inputs, region=question.region, problem=NOTHING))  # fmt: skip
 
-    def _would(self, program: Program, graphs: tuple[str, ...]) -> Would:
-        from tcexplore.capture.recompile_check.recompile_answer import Would
+    def _would(self, program: Program, graphs: tuple[str, ...]) -> RecompileCheck:
+        from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
-        return Would(
+        return RecompileCheck(
             program.compiled,
             program.entry.calls,
             self._project,

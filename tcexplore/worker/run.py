@@ -24,7 +24,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.regions.compiled_regions import Regions
-from tcexplore.capture.regions.region_queries import Askable
+from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.state_dict_keys import state_keys
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
@@ -110,11 +110,11 @@ class Run:
     def _script(self, source: ModelFile) -> None:
         self.emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
         asked = self.job.time_for is None or bool(self.job.would)
-        askable = Askable(self.project) if asked else None
-        regions = Regions(self._hooks, self.project, self.progress.now, askable, self._answer)
+        queries = RegionQueries(self.project) if asked else None
+        regions = Regions(self._hooks, self.project, self.progress.now, queries, self._answer)
         regions.install(self._trace)
-        if askable is not None:
-            self._asking.about_regions(askable)
+        if queries is not None:
+            self._asking.about_regions(queries)
         try:
             follow(source.as_script, self.job.config.follow, regions.tell, self.emit)
         finally:

@@ -30,26 +30,26 @@ def test_a_modules_guards():
     forward = guarded.Scaled.forward
 
     tensor = found["TENSOR_MATCH", "L['x']"]
-    assert (tensor.summary, tensor.plumbing) == ("f32[4, 4] cpu, contiguous", False)
+    assert (tensor.summary, tensor.structural) == ("f32[4, 4] cpu, contiguous", False)
     assert tensor.location == at(forward, "self.norm(x)")
     assert tensor.user_code == "h = self.norm(x)"
 
     parameter = found["TENSOR_MATCH", "L['self']._modules['norm']._parameters['weight']"]
-    assert (parameter.summary, parameter.plumbing) == ("f32[4] cpu, contiguous", False)
+    assert (parameter.summary, parameter.structural) == ("f32[4] cpu, contiguous", False)
 
     scale = found["EQUALS_MATCH", "L['self'].scale"]
     assert (scale.summary, scale.code, scale.location) == ("== 2", ("L['self'].scale == 2",), at(forward, "self.scale"))
 
     state = found["GLOBAL_STATE", ""]
     assert state.summary.startswith("grad mode on, autocast off")
-    assert not state.plumbing
+    assert not state.structural
 
 
-def test_plumbing_is_marked_and_kept():
+def test_structural_guards_are_marked_and_reported():
     found = guards(guarded.Scaled())
-    assert found["TYPE_MATCH", "L['self']._modules['norm']"].plumbing
-    assert all(guard.plumbing for (_, source), guard in found.items() if "__import_" in source)
-    shown = [guard for guard in found.values() if not guard.plumbing]
+    assert found["TYPE_MATCH", "L['self']._modules['norm']"].structural
+    assert all(guard.structural for (_, source), guard in found.items() if "__import_" in source)
+    shown = [guard for guard in found.values() if not guard.structural]
     assert len(shown) < len(found) / 2
     assert {guard.kind for guard in shown} <= {
         "TENSOR_MATCH", "EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "GLOBAL_STATE",
@@ -72,7 +72,7 @@ def test_what_is_guarded_besides_tensors(
     program: Callable[..., Any], args: tuple[Any, ...], key: tuple[str, str], summary: str
 ):
     guard = guards(program, (torch.ones(4, 4), *args))[key]
-    assert (guard.summary, guard.plumbing) == (summary, False)
+    assert (guard.summary, guard.structural) == (summary, False)
     assert guard.location.function == program.__name__
 
 
@@ -84,7 +84,7 @@ def test_sizes_that_may_change_are_symbols_and_their_conditions_are_guards():
     shapes = {guard.summary: guard for guard in installed.guards if guard.kind == "SHAPE_ENV"}
     assert shapes["7 <= x.size()[0]"].location == at(guarded.looks_at_the_shape, "if x.shape")
     assert any("sizes 0 and 1" in summary for summary in shapes)
-    assert not any(guard.plumbing for guard in shapes.values())
+    assert not any(guard.structural for guard in shapes.values())
 
 
 def test_guards_on_a_strided_input_say_so():

@@ -55,5 +55,5 @@ def test_the_graphs_are_left_as_they_were():
 
 def test_a_torch_without_the_hook_says_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(outside, "_graphs", None)
-    with pytest.raises(outside.OutsideUnknownError, match="install_global_unsafe"):
+    with pytest.raises(outside.EagerOpsUnknownError, match="install_global_unsafe"):
         outside.measure(lambda: None)

@@ -35,7 +35,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(run: object, width: 
 def test_nothing_is_cut_off_on_a_narrow_screen(width: int):
     said = "".join(text(fakes.complete(), width).split())
     for guard in fakes.complete().guards[0].guards:
-        if not guard.plumbing:
+        if not guard.structural:
             assert "".join(guard.summary.split()) in said
 
 

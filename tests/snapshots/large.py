@@ -61,7 +61,7 @@ def guards(count: int = 2_000) -> GuardsInstalled:
     """That many guards, one in twenty of them worth a look."""
     where = Location(FILE, 6, "forward")
     return GuardsInstalled(graph="0/0", latency_us=900.0, guards=tuple(
-        Guard(kind="TENSOR_MATCH" if n % 20 == 0 else "ID_MATCH", source=f"L['xs'][{n}]", plumbing=n % 20 != 0,
+        Guard(kind="TENSOR_MATCH" if n % 20 == 0 else "ID_MATCH", source=f"L['xs'][{n}]", structural=n % 20 != 0,
               code=(f"check_tensor(L['xs'][{n}])",), summary="f32[8, 1024] cpu", location=where)
         for n in range(count)
     ))  # fmt: skip

@@ -64,15 +64,15 @@ def guards(graph: str = "0/0", batch: str = "64") -> GuardsInstalled:
         summary="f32[1024] cpu", user_code="h = F.gelu(self.norm(h))",
     )  # fmt: skip
     state = Guard(kind="GLOBAL_STATE", source="", code=("___check_global_state()",), summary="grad_mode off")
-    return GuardsInstalled(graph=graph, guards=(x, eps, bias, shape, state, *_plumbing(59)), latency_us=80.7)
+    return GuardsInstalled(graph=graph, guards=(x, eps, bias, shape, state, *_structural(59)), latency_us=80.7)
 
 
-def _plumbing(count: int) -> tuple[Guard, ...]:
+def _structural(count: int) -> tuple[Guard, ...]:
     where = at("self.fc1(x)")
     return tuple(
         Guard(
             kind=("TYPE_MATCH", "ID_MATCH", "DICT_CONTAINS")[n % 3], source=f"L['self']._modules['fc{n}']",
-            name=f"self.fc{n}", plumbing=True,
+            name=f"self.fc{n}", structural=True,
             code=(f"___check_type_id(L['self']._modules['fc{n}'], {94_153_210_285_408 + n})",), location=where,
         )
         for n in range(count)

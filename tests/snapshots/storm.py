@@ -87,18 +87,18 @@ def symbols(graph: str) -> ev.SymbolsFound:
 
 
 def would() -> Iterator[ev.Event]:
-    frame = ev.FrameAsked(number="0", verdict="recompiles", frame=at(2), dynamic=("x.size()[0]", "lr"), entries=(
-        ev.EntryAsked(graph="0/1", matches=False, failed=counter("", "0/1", "13", "40")),
-        ev.EntryAsked(graph="0/0", matches=False, failed=size("", "0/0", "6", "33")),
+    frame = ev.FrameAnswer(number="0", verdict="recompiles", frame=at(2), dynamic=("x.size()[0]", "lr"), entries=(
+        ev.EntryAnswer(graph="0/1", matches=False, failed=counter("", "0/1", "13", "40")),
+        ev.EntryAnswer(graph="0/0", matches=False, failed=size("", "0/0", "6", "33")),
     ))  # fmt: skip
-    rest = ev.FrameAsked(
+    rest = ev.FrameAnswer(
         number="1", verdict="unknown", frame=at(6), resumed=True, note="its inputs come out of running"
     )
-    yield ev.WouldRecompile(number=1, inputs=("f32[33, 8]", "0.5"), frames=(frame, rest))
-    match = ev.FrameAsked(number="0", verdict="matches", frame=at(2), graph="0/1", entries=(
-        ev.EntryAsked(graph="0/1", matches=True),))  # fmt: skip
-    yield ev.WouldRecompile(number=2, inputs=("f32[7, 8]", "0.1"), frames=(match,))
-    yield ev.WouldRecompile(number=3, inputs=("q7[3]",), problem="'q7[3]': there is no dtype 'q7'.")
+    yield ev.RecompileAnswer(number=1, inputs=("f32[33, 8]", "0.5"), frames=(frame, rest))
+    match = ev.FrameAnswer(number="0", verdict="matches", frame=at(2), graph="0/1", entries=(
+        ev.EntryAnswer(graph="0/1", matches=True),))  # fmt: skip
+    yield ev.RecompileAnswer(number=2, inputs=("f32[7, 8]", "0.1"), frames=(match,))
+    yield ev.RecompileAnswer(number=3, inputs=("q7[3]",), problem="'q7[3]': there is no dtype 'q7'.")
 
 
 def story() -> Iterator[ev.Event]:

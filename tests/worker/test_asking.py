@@ -11,10 +11,10 @@ from tcexplore.events import (
     Finished,
     FrameEntered,
     PhaseStarted,
+    RecompileAnswer,
     Recompiled,
     RegionCompiled,
     RegionCreated,
-    WouldRecompile,
 )
 from tcexplore.events.commands import RecompileQuery
 from tests.supervisor.runs import Runs
@@ -38,9 +38,9 @@ async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> N
     assert runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[33, 8]", "True")))
     assert runs.supervisor.ask(RecompileQuery(number=2, inputs=("f32[33, 8]", "False")))
     assert runs.supervisor.ask(RecompileQuery(number=3, inputs=("f32[33, 8]",)))
-    await runs.until(lambda e: isinstance(e, WouldRecompile) and e.number == 3)
+    await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.number == 3)
 
-    answers = [e for e in runs.events if isinstance(e, WouldRecompile)]
+    answers = [e for e in runs.events if isinstance(e, RecompileAnswer)]
     assert [answer.number for answer in answers] == [1, 2, 3]
     (fits,), (other,) = (answer.frames for answer in answers[:2])
     assert (fits.verdict, fits.graph) == ("matches", "0/1")
@@ -54,7 +54,7 @@ async def test_a_job_asks_once_everything_is_compiled_and_a_run_that_is_over_hea
     number = runs.submit(MODEL, would=("f32[5, 8], True", "f32[1, 8], True"))
     await runs.wait_for(Finished)
     seen = [e for e in runs.events if e.run == number]
-    verdicts = [e.frames[0].verdict for e in seen if isinstance(e, WouldRecompile)]
+    verdicts = [e.frames[0].verdict for e in seen if isinstance(e, RecompileAnswer)]
     assert verdicts == ["matches", "recompiles"]
     assert any(isinstance(e, EntryFound) for e in seen)
     assert not runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[5, 8]",)))
@@ -95,8 +95,8 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
     number = runs.submit(SCRIPT.replace("WAIT", "60"), time_for=None)
     await runs.until(lambda e: isinstance(e, RegionCompiled) and e.inputs == ("f32[3]", "0.5") and e.run == number)
     assert runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[3]", "0.75"), region=0))
-    during = await runs.until(lambda e: isinstance(e, WouldRecompile) and e.run == number)
-    assert isinstance(during, WouldRecompile)
+    during = await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.run == number)
+    assert isinstance(during, RecompileAnswer)
     assert (during.region, during.frames[0].verdict, during.frames[0].entries[0].failed.what) == (0, "recompiles", "k")
 
     number = runs.submit(SCRIPT.replace("WAIT", "0"), time_for=None)
@@ -108,8 +108,8 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
     ]  # fmt: skip
     for count, (inputs, region) in enumerate(asked):
         assert runs.supervisor.ask(RecompileQuery(number=10 + count, inputs=inputs, region=region))
-    await runs.until(lambda e: isinstance(e, WouldRecompile) and e.number == 14 and e.run == number)
-    answers = {e.number: e for e in runs.events if isinstance(e, WouldRecompile) and e.run == number}
+    await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.number == 14 and e.run == number)
+    answers = {e.number: e for e in runs.events if isinstance(e, RecompileAnswer) and e.run == number}
     verdicts = [answers[n].frames[0].verdict for n in (10, 11, 13)]
     assert verdicts == ["matches", "recompiles", "matches"], answers
     assert answers[11].frames[0].entries[0].failed.what == "x"
@@ -121,6 +121,6 @@ async def test_a_script_is_held_for_questions_only_where_somebody_may_ask(runs: 
     quiet = await runs.run(SCRIPT.replace("WAIT", "0"))
     assert [e.inputs for e in quiet if isinstance(e, RegionCompiled)] == [(), (), ()]
     asked = await runs.run(SCRIPT.replace("WAIT", "0"), would=("Net: f32[3, 8], flag=True",))
-    (answer,) = [e for e in asked if isinstance(e, WouldRecompile)]
+    (answer,) = [e for e in asked if isinstance(e, RecompileAnswer)]
     assert [frame.verdict for frame in answer.frames] == ["matches"]
     assert isinstance(asked[-1], Finished)

@@ -25,7 +25,7 @@ _BACKWARD = "CompiledFunctionBackward"
 _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")
 
 
-class OutsideUnknownError(RuntimeError):
+class EagerOpsUnknownError(RuntimeError):
     """This torch does not let one tell what runs in a graph from what does not."""
 
 
@@ -50,15 +50,15 @@ def measure(call: Callable[[], object]) -> EagerOps:
 
     torch's "Torch-Compiled Region" is of no use for this: it holds whatever the compiled frame runs, also between
     two graphs. So each graph is marked for this one call. Only ops that no other op called are counted; times are
-    in microseconds. Raises `OutsideUnknownError` where this torch gives no way to know, and what `call` raises.
+    in microseconds. Raises `EagerOpsUnknownError` where this torch gives no way to know, and what `call` raises.
     """
     if _graphs is None:
-        raise OutsideUnknownError(f"this torch has no {SYMBOL}")
+        raise EagerOpsUnknownError(f"this torch has no {SYMBOL}")
     with quiet_profiler(), _marked(_graphs):
         events = profiled(call)
     regions = sum(event.name.startswith(_REGION) for event in events)
     if not regions and any(event.name == MARK for event in events):
-        raise OutsideUnknownError(f"this torch's profiler shows no {_REGION!r}")
+        raise EagerOpsUnknownError(f"this torch's profiler shows no {_REGION!r}")
     return EagerOps(ops=_outside(events), regions=regions)
 
 

@@ -12,7 +12,7 @@ from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
 from tcexplore.capture.guards.guard_locations import remember
 from tcexplore.capture.guards.guard_text import Check, split_check, summary
 from tcexplore.capture.guards.guard_tree import LeafGuard, leaf_guards
-from tcexplore.capture.guards.structural_guards import is_plumbing
+from tcexplore.capture.guards.structural_guards import is_structural
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
@@ -72,7 +72,7 @@ class _Guards:
             source=leaf.source,
             code=tuple(check.code for check in checks),
             summary=summary(leaf, checks[0], made.tensor(leaf, origin)) if checks else "",
-            plumbing=is_plumbing(leaf),
+            structural=is_structural(leaf),
             location=location,
             user_code=self._project.line(location),
             name=readable_source(leaf.source),

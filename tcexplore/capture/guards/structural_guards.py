@@ -1,4 +1,4 @@
-"""Which guards are plumbing: they hold on to modules, their structure and torch's internals, which nobody edits."""
+"""Structural guards: they hold on to modules, their structure and torch's internals, which nobody edits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IMPLIED = frozenset({"TYPE_MATCH", "LENGTH_CHECK"})
 """Nothing new where the value itself is compared."""
 
 
-def is_plumbing(leaf: LeafGuard) -> bool:
+def is_structural(leaf: LeafGuard) -> bool:
     """Whether a guard is folded away behind a count. The global state (grad mode, autocast) and conditions on
     shapes are not, although they belong to no object of the user's."""
     if leaf.kind in _KINDS or _INTERNALS.search(leaf.source) or any("__import_" in check for check in leaf.checks):

@@ -14,7 +14,7 @@ from torch._guards import CompileId
 
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
 from tcexplore.capture.recompile_check.frame_binding import Entered
-from tcexplore.events import EntryAsked
+from tcexplore.events import EntryAnswer
 from tcexplore.events.compile_ids import frame_number
 
 
@@ -24,15 +24,17 @@ def entries_of(code: CodeType, backend: Any = None) -> list[Any]:
     return [entry for entry in found if backend is None or entry.backend == backend]
 
 
-def asked(entry: Any, frame: Entered, guards: FailedGuards) -> EntryAsked:
+def asked(entry: Any, frame: Entered, guards: FailedGuards) -> EntryAnswer:
     """Whether an entry would be used, by the guard manager that torch itself asks; else the guard that fails first."""
     graph = str(entry.compile_id)
     manager = entry.guard_manager
     invalid = getattr(manager, "invalidation_reason", "")
     if not invalid and manager.check_verbose(frame.scope).result:
-        return EntryAsked(graph=graph, matches=True)
+        return EntryAnswer(graph=graph, matches=True)
     said = invalid or get_guard_fail_reason_helper(manager, frame.scope, entry.compile_id, entry.backend)
-    return EntryAsked(graph=graph, matches=False, failed=guards.read(said, manager, frame.code, frame.scope, "", graph))
+    return EntryAnswer(
+        graph=graph, matches=False, failed=guards.read(said, manager, frame.code, frame.scope, "", graph)
+    )
 
 
 def limit_hit(frame: Entered, entries: Sequence[Any]) -> str:

@@ -17,7 +17,7 @@ from tcexplore.capture.recompile_check.entry_checks import asked, entries_of, li
 from tcexplore.capture.recompile_check.frame_binding import Entered, UnknownEntryError, entered
 from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
 from tcexplore.capture.user_files import UserFiles, is_resumed
-from tcexplore.events import FrameAsked, Location, WouldRecompile
+from tcexplore.events import FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.compile_ids import frame_number
 
@@ -26,7 +26,7 @@ CALLED = "code outside the graphs calls it, with what that code computes, and on
 AFRESH = "the frames behind it would be entered from new code"
 
 
-class Would:
+class RecompileCheck:
     """Answers for `compiled`, which was called with `calls`; `graphs` are the compile ids of those calls.
 
     Nothing is run: torch's guard managers are asked about the locals that the call would bind, under the modes that it
@@ -52,17 +52,17 @@ class Would:
         self._dynamic = dynamic
         self._raises = raises
 
-    def answer(self, question: RecompileQuery) -> WouldRecompile:
+    def answer(self, question: RecompileQuery) -> RecompileAnswer:
         """The answer, with a `problem` where the inputs cannot be understood or do not fit."""
         try:
             call = call_from_typed(question.inputs, self._calls)
             frames = self.frames(call)
         except EntryError as error:
             problem = error.message.removeprefix("--input ")
-            return WouldRecompile(number=question.number, inputs=question.inputs, problem=problem)
-        return WouldRecompile(number=question.number, inputs=describe(call), frames=frames)
+            return RecompileAnswer(number=question.number, inputs=question.inputs, problem=problem)
+        return RecompileAnswer(number=question.number, inputs=describe(call), frames=frames)
 
-    def frames(self, call: Call) -> tuple[FrameAsked, ...]:
+    def frames(self, call: Call) -> tuple[FrameAnswer, ...]:
         """The frame that the call enters first, then those of which its inputs tell nothing. Raises `EntryError`."""
         with self._around():
             try:
@@ -72,11 +72,11 @@ class Would:
             first = self._first(frame)
         return (first, *self._unknown(frame.code, AFRESH if first.verdict == "recompiles" else ""))
 
-    def _first(self, frame: Entered) -> FrameAsked:
+    def _first(self, frame: Entered) -> FrameAnswer:
         entries = self._entries(frame.code)
         if not entries or stance() == "force_eager":
             note = "nothing of this frame is compiled" if not entries else "torch.compiler.set_stance says so"
-            return FrameAsked(number="", verdict="eager", frame=self._place(frame.code), note=note)
+            return FrameAnswer(number="", verdict="eager", frame=self._place(frame.code), note=note)
         answers = []
         for entry in entries:
             answers.append(asked(entry, frame, FailedGuards(self._project)))
@@ -85,12 +85,12 @@ class Would:
         number = frame_number(answers[0].graph)
         where = self._place(frame.code)
         if answers[-1].matches:
-            return FrameAsked(
+            return FrameAnswer(
                 number=number, verdict="matches", frame=where, graph=answers[-1].graph, entries=tuple(answers)
             )
         verdict = self._verdict(frame, entries)
         dynamic = would_be_dynamic(frame, self._dynamic) if verdict == "recompiles" else ()
-        return FrameAsked(number=number, verdict=verdict, frame=where, entries=tuple(answers), dynamic=dynamic)
+        return FrameAnswer(number=number, verdict=verdict, frame=where, entries=tuple(answers), dynamic=dynamic)
 
     def _verdict(self, frame: Entered, entries: Sequence[Any]) -> str:
         said = {"eager_on_recompile": "eager", "fail_on_recompile": "raises"}.get(stance())
@@ -108,7 +108,7 @@ class Would:
         own = next((entry.backend for entry in found if str(entry.compile_id) in self._graphs), None)
         return entries_of(code, own)
 
-    def _unknown(self, first: Any, note: str) -> Iterator[FrameAsked]:
+    def _unknown(self, first: Any, note: str) -> Iterator[FrameAnswer]:
         for reference in convert_frame.input_codes.seen:
             code = reference()
             found = [] if code is None or code is first else entries_of(code)
@@ -116,7 +116,7 @@ class Would:
             if own and code is not None:
                 resumed = is_resumed(code.co_name)
                 why = note or (RESUMED if resumed else CALLED)
-                yield FrameAsked(
+                yield FrameAnswer(
                     number=frame_number(own[0]),
                     verdict="unknown",
                     frame=self._place(code),

@@ -14,7 +14,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions import graph_entries
 from tcexplore.capture.regions.naming import asked_at, named
 from tcexplore.capture.regions.region_calls import Region
-from tcexplore.capture.regions.region_queries import Askable
+from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.regions.untraced import untraced
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
@@ -30,7 +30,7 @@ EVERY_S = 0.2
 class Regions:
     """Emits `RegionCreated`, `GraphOfRegion`, `RegionCompiled` at once, and `RegionCalls` a few times a second.
 
-    `now` gives the seconds since the job arrived. `askable` gets what it takes to answer questions about them;
+    `now` gives the seconds since the job arrived. `queries` gets what it takes to answer questions about them;
     `between` is called now and then by the main thread, between two calls.
     """
 
@@ -39,13 +39,13 @@ class Regions:
         hooks: Hooks,
         project: UserFiles,
         now: Callable[[], float],
-        askable: Askable | None = None,
+        queries: RegionQueries | None = None,
         between: Callable[[], None] = lambda: None,
     ) -> None:
         self._hooks = hooks
         self._project = project
         self._now = now
-        self._askable = askable
+        self._queries = queries
         self._between = between
         self._regions: list[Region] = []
         self._told = 0.0
@@ -86,8 +86,8 @@ class Regions:
         self._regions.append(region)
         name, kind = named(given)
         made = RegionCreated(region=region.number, name=name, kind=kind, location=asked_at(self._project))
-        if self._askable is not None:
-            self._askable.made(made, compiled, context)
+        if self._queries is not None:
+            self._queries.made(made, compiled, context)
         self._hooks.emit(made)
         return region
 
@@ -130,9 +130,9 @@ class Regions:
 
     def _say_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         number, graphs = call.region.number, tuple(call.graphs)
-        if self._askable is not None:
-            self._askable.compiled(number, graphs, args, kwargs)
-        inputs = self._askable.inputs(number) if self._askable is not None else ()
+        if self._queries is not None:
+            self._queries.compiled(number, graphs, args, kwargs)
+        inputs = self._queries.inputs(number) if self._queries is not None else ()
         self._hooks.emit(
             RegionCompiled(
                 region=number, call=call.region.calls, at=call.at, seconds=seconds, graphs=graphs, inputs=inputs

@@ -1,4 +1,4 @@
-"""Would inputs recompile a region of a script? The regions that can be asked, kept for as long as they are current."""
+"""Recompile checks on the regions of a script, which are kept for as long as they are current."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.regions.call_arguments import Remembered
 from tcexplore.capture.regions.call_state import CallState
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import RegionCreated, WouldRecompile
+from tcexplore.events import RecompileAnswer, RegionCreated
 from tcexplore.events.commands import RecompileQuery
 
 MOST = 16
@@ -35,7 +35,7 @@ class _Known:
     state: CallState | None = None
 
 
-class Askable:
+class RegionQueries:
     """Holds on to the newest region that was made on each of the user's lines, and to no input of theirs."""
 
     def __init__(self, project: UserFiles) -> None:
@@ -68,7 +68,7 @@ class Askable:
         known = self._regions.get(region)
         return known.last.texts if known is not None and known.last is not None else ()
 
-    def answer(self, question: RecompileQuery) -> WouldRecompile:
+    def answer(self, question: RecompileQuery) -> RecompileAnswer:
         """The answer of the region that is asked, else of the only one."""
         number, problem = question.region, ""
         if number is None:
@@ -77,19 +77,19 @@ class Askable:
         known = self._regions.get(number) if number is not None else None
         if known is None or known.last is None or known.state is None:
             said = problem or self._why_not(number)
-            return WouldRecompile(number=question.number, inputs=question.inputs, region=number, problem=said)
+            return RecompileAnswer(number=question.number, inputs=question.inputs, region=number, problem=said)
         return self._asked(known, known.last, known.state, question)
 
-    def _asked(self, known: _Known, last: Remembered, state: CallState, question: RecompileQuery) -> WouldRecompile:
-        from tcexplore.capture.recompile_check.recompile_answer import Would
+    def _asked(self, known: _Known, last: Remembered, state: CallState, question: RecompileQuery) -> RecompileAnswer:
+        from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
         try:
             call = last.call()
         except EntryError as error:
-            return WouldRecompile(
+            return RecompileAnswer(
                 number=question.number, inputs=question.inputs, region=known.made.region, problem=error.message
             )
-        would = Would(
+        would = RecompileCheck(
             known.compiled, (call,), self._project, known.graphs,
             around=state.again, dynamic=known.dynamic, raises=known.raises,
         )  # fmt: skip

@@ -45,17 +45,17 @@ def breaks(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]
 
 
 def guards(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """The guards that only one of the runs has, those of plumbing behind their count."""
+    """The guards that only one of the runs has, structural ones behind their count."""
     changed = [change for change in found.guards if change.kind != "same"]
     for change in changed:
-        if not change.item[1].plumbing:
+        if not change.item[1].structural:
             yield _guard_row(change)
-    plumbing = [change for change in changed if change.item[1].plumbing]
-    if plumbing:
-        said = f"{count(len(plumbing), 'identity check')} on modules and torch itself"
-        opened = "diff plumbing" in toggled
-        yield fold("diff plumbing", opened, (said, "muted"), indent=3)
-        yield from (_guard_row(change) for change in (plumbing if opened else ()))
+    structural = [change for change in changed if change.item[1].structural]
+    if structural:
+        said = f"{count(len(structural), 'identity check')} on modules and torch itself"
+        opened = "diff structural" in toggled
+        yield fold("diff structural", opened, (said, "muted"), indent=3)
+        yield from (_guard_row(change) for change in (structural if opened else ()))
 
 
 def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:

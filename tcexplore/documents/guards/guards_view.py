@@ -34,7 +34,7 @@ def guards(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
 
 def _title(snapshot: Snapshot) -> str:
     every = [guard for installed in snapshot.guards for guard in installed.guards]
-    shown = sum(not guard.plumbing for guard in every)
+    shown = sum(not guard.structural for guard in every)
     recompiled = sum(1 for _ in once_each(snapshot))
     again = f", {count(recompiled, 'recompile')}" if recompiled else ""
     return f"{shown:,} of {len(every):,}{again}"
@@ -42,7 +42,7 @@ def _title(snapshot: Snapshot) -> str:
 
 def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, width: int) -> Iterable[Part]:
     name = f"guards {installed.graph}"
-    readable = sorted((guard for guard in installed.guards if not guard.plumbing), key=lambda guard: not guard.source)
+    readable = sorted((guard for guard in installed.guards if not guard.structural), key=lambda guard: not guard.source)
     parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  one check {installed.latency_us:.0f} µs"
@@ -62,7 +62,7 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
     folded = (
         ("parameters", parameters, "check", "of the shape and dtype of parameters and buffers"),
-        ("plumbing", [g for g in installed.guards if g.plumbing], "identity check", "on modules and torch itself"),
+        ("structural", [g for g in installed.guards if g.structural], "identity check", "on modules and torch itself"),
     )
     for kind, found, noun, on in folded:
         fold_name = f"{kind} of guards {installed.graph}"

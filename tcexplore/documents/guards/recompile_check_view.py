@@ -10,7 +10,7 @@ from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.recompile_check_text import asked, dynamic, moved_on, verdict
 from tcexplore.documents.recompiles_text import change, looked_at
-from tcexplore.events import EntryAsked, FrameAsked, WouldRecompile
+from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import entry_link, line_link
@@ -32,7 +32,7 @@ def would(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int 
     return Parts(count(len(answers), "question") if answers else "", [fixed(rows), teaches])
 
 
-def _answer(answer: WouldRecompile, snapshot: Snapshot, width: int) -> Iterator[Row]:
+def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:
     where, region = places(snapshot.file), region_name(snapshot, answer.region)
     yield row((" ? ", "key"), (asked(answer.inputs), "heading"), (f"  {region}", "muted"))
     if answer.problem:
@@ -43,7 +43,7 @@ def _answer(answer: WouldRecompile, snapshot: Snapshot, width: int) -> Iterator[
     yield from _unknown([frame for frame in answer.frames if frame.verdict == "unknown"], where, width)
 
 
-def _frame(frame: FrameAsked, where: Places, width: int) -> Iterator[Row]:
+def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
     name = f"  {frame.frame.function}, {where.words(frame.frame)}" if frame.frame else ""
     links = (line_link(frame.frame),) if frame.frame else ()
     links = (entry_link(frame.graph), *links) if frame.graph else links
@@ -57,7 +57,7 @@ def _frame(frame: FrameAsked, where: Places, width: int) -> Iterator[Row]:
             yield from wrapped(said, width, style, indent=3)
 
 
-def _entry(entry: EntryAsked, where: Places, width: int) -> Iterator[Row]:
+def _entry(entry: EntryAnswer, where: Places, width: int) -> Iterator[Row]:
     if entry.matches:
         yield row("   ", (entry.graph, "title"), ("  matches", "ok"), links=(entry_link(entry.graph),))
         return
@@ -72,7 +72,7 @@ def _entry(entry: EntryAsked, where: Places, width: int) -> Iterator[Row]:
     yield from wrapped(found.reason, width, "muted", indent=8, links=links, location=found.location)
 
 
-def _unknown(frames: list[FrameAsked], where: Places, width: int) -> Iterator[Row]:
+def _unknown(frames: list[FrameAnswer], where: Places, width: int) -> Iterator[Row]:
     """What cannot be known, once for each reason."""
     for why in dict.fromkeys(frame.note for frame in frames):
         named = [f"frame {frame.number} {f'({where.words(frame.frame)})' if frame.frame else ''}".strip()

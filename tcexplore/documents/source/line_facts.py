@@ -38,7 +38,7 @@ class LineFacts:
                 self.breaks.setdefault(_line(found.location), []).append(found)
         for installed in guards:
             for guard in installed.guards:
-                if guard.location is not None and not guard.plumbing:
+                if guard.location is not None and not guard.structural:
                     self.guards.setdefault(_line(guard.location), []).append(guard_link(installed.graph, guard))
 
     def first(self, file: str) -> int | None:

@@ -20,7 +20,7 @@ LONGEST = 48
 
 def guards(snapshot: Snapshot) -> Iterable[RenderableType]:
     for installed in snapshot.guards:
-        readable = [guard for guard in installed.guards if not guard.plumbing]
+        readable = [guard for guard in installed.guards if not guard.structural]
         title = Text.assemble((installed.graph, "bold"), f"  {count(len(installed.guards), 'guard')}")
         if installed.latency_us is not None:
             title.append(f", one check takes {installed.latency_us:.0f} µs")

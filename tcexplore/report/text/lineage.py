@@ -84,7 +84,7 @@ def asked(snapshot: Snapshot) -> Iterable[RenderableType]:
             yield from _frame(frame, snapshot.file)
 
 
-def _frame(frame: ev.FrameAsked, file: str) -> Iterable[RenderableType]:
+def _frame(frame: ev.FrameAnswer, file: str) -> Iterable[RenderableType]:
     where = f"{frame.frame.function}, {at(frame.frame, file)}: " if frame.frame else ""
     note = f" ({frame.note})" if frame.note else ""
     yield indented(f"{where}{would.verdict(frame)}{note}", by=4)

@@ -11,32 +11,32 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.recompile_check.recompile_answer import Would
+from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FrameAsked
+from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery
-from tests.capture import guarded, would_models
+from tests.capture import guarded, recompile_check_models
 from tests.capture.dynamo import at, watching
-from tests.capture.would_really import agree, cases
+from tests.capture.recompile_check_truth import agree, cases
 
 pytestmark = pytest.mark.torch
 
 X = torch.ones(4, 4)
 
 
-@pytest.mark.parametrize("subject", would_models.SUBJECTS, ids=lambda subject: subject.name)
-def test_the_answer_is_what_really_calling_does(subject: would_models.Subject):
+@pytest.mark.parametrize("subject", recompile_check_models.SUBJECTS, ids=lambda subject: subject.name)
+def test_the_answer_is_what_really_calling_does(subject: recompile_check_models.Subject):
     found = list(cases(subject, 8, seed=1))
     assert [case for case in found if not agree(case)] == []
     assert len({case.said.verdict for case in found}) > 1 or subject.name == "counting"
 
 
-def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = True) -> FrameAsked:
+def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = True) -> FrameAnswer:
     with watching(guarded.__file__):
         compiled = torch.compile(program, backend="eager")
         compiled(*first.args, **first.kwargs)
-        would = Would(
+        would = RecompileCheck(
             compiled,
             (first,),
             UserFiles(guarded.__file__),
@@ -68,7 +68,7 @@ def test_inputs_that_do_not_fit_are_a_problem_and_no_answer():
     with watching(guarded.__file__):
         compiled = torch.compile(guarded.plain, backend="eager")
         compiled(X)
-        would = Would(
+        would = RecompileCheck(
             compiled, (Call((X,)),), UserFiles(""), ["0/0"], around=torch.enable_grad, dynamic=None, raises=False
         )
         many = would.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))

@@ -12,16 +12,16 @@ import torch
 from tcexplore.capture.entry.entry import Call
 from tcexplore.capture.recompile_check.entry_checks import entries_of
 from tcexplore.capture.recompile_check.frame_binding import entered
-from tcexplore.capture.recompile_check.recompile_answer import Would
+from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FrameAsked, Recompiled, SymbolsFound
-from tests.capture import would_models
+from tcexplore.events import FrameAnswer, Recompiled, SymbolsFound
+from tests.capture import recompile_check_models
 from tests.capture.dynamo import of, watching
 
 
 class Answer(NamedTuple):
-    """`verdict` of `events.WOULD_VERDICTS`, the entry that matched, the guard that failed of the newest entry, and
+    """`verdict` of `events.ANSWER_VERDICTS`, the entry that matched, the guard that failed of the newest entry, and
     what is dynamic in the new graph."""
 
     verdict: str
@@ -37,7 +37,7 @@ class Case(NamedTuple):
     did: Answer
 
 
-def cases(subject: would_models.Subject, many: int, seed: int) -> Iterator[Case]:
+def cases(subject: recompile_check_models.Subject, many: int, seed: int) -> Iterator[Case]:
     """`many` random calls of a subject, each asked about first. Compiled anew whenever its limit was reached twice."""
     chance = random.Random(f"{subject.name} {seed}")
     left = many
@@ -52,18 +52,18 @@ def cases(subject: would_models.Subject, many: int, seed: int) -> Iterator[Case]
 class _Sitting(contextlib.ExitStack):
     """A compiled subject and its first call."""
 
-    def __init__(self, subject: would_models.Subject) -> None:
+    def __init__(self, subject: recompile_check_models.Subject) -> None:
         super().__init__()
         torch._dynamo.reset()
         self._subject = subject
-        self._events = self.enter_context(watching(would_models.__file__))
+        self._events = self.enter_context(watching(recompile_check_models.__file__))
         self._ran: list[str] = []
         self._compiled = torch.compile(subject.make(), backend=self._backend)
         self._call = Call(subject.first)
         self._make(self._call)
-        project = UserFiles(would_models.__file__)
+        project = UserFiles(recompile_check_models.__file__)
         graphs = ["0/0"]
-        self._would = Would(
+        self._would = RecompileCheck(
             self._compiled, (self._call,), project, graphs, around=torch.no_grad, dynamic=None, raises=False
         )
 
@@ -105,7 +105,7 @@ class _Sitting(contextlib.ExitStack):
         return Answer("recompiles", "", again[0].failed_guard if again else "", tuple(sources))
 
 
-def _said(frame: FrameAsked) -> Answer:
+def _said(frame: FrameAnswer) -> Answer:
     failed = frame.entries[0].failed if frame.entries and frame.verdict != "matches" else None
     return Answer(frame.verdict, frame.graph, failed.failed_guard if failed else "", tuple(sorted(frame.dynamic)))
 

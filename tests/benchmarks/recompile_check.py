@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks.would_recompile [CASES] [SEED]`: "would it recompile?" against really calling.
+"""`python -m tests.benchmarks.recompile_check [CASES] [SEED]`: "would it recompile?" against really calling.
 
 Random changes of shape, dtype, layout and value over ten models, each asked about first: the verdict, the entry that
 matches, the guard that fails first, and what would be dynamic in the new graph have to be what torch then does.
@@ -13,8 +13,8 @@ from collections import Counter
 
 import torch
 
-from tests.capture.would_models import SUBJECTS
-from tests.capture.would_really import agree, cases
+from tests.capture.recompile_check_models import SUBJECTS
+from tests.capture.recompile_check_truth import agree, cases
 
 
 def main(many: int = 300, seed: int = 0) -> int:

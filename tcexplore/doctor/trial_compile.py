@@ -63,11 +63,11 @@ def _result(device: str, outcome: Outcome) -> Finding:
     if snapshot.failed is not None:
         failed = snapshot.failed
         return Finding(name, "missing", f"{failed.type}: {failed.message.partition(chr(10))[0]}", failed.hint)
-    if not snapshot.kernels:
+    if not snapshot.code.kernels:
         return Finding(name, "missing", "it ran, but no kernel was seen", "the facts below say why")
-    languages = sorted({kernel.language for kernel in snapshot.kernels})
+    languages = sorted({kernel.language for kernel in snapshot.code.kernels})
     seconds = sum(call.seconds for call in snapshot.calls if call.what == "compiled")
-    made = f"{count(len(snapshot.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
+    made = f"{count(len(snapshot.code.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
     ready = f", worker ready after {duration(outcome.machine.seconds)}" if outcome.machine else ""
     return Finding(name, "good", f"{made}{ready}")
 

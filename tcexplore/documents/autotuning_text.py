@@ -39,7 +39,9 @@ def outcome(tuned: ev.Tuned) -> str:
 
 def runs_as(snapshot: Snapshot, tuned: ev.Tuned) -> ev.Kernel | None:
     """The kernel that was made of what was tuned; None where none is known by its name or its node."""
-    mine = (k for k in snapshot.kernels if k.target == "native" and k.graph == tuned.graph and k.phase == tuned.phase)
+    mine = (
+        k for k in snapshot.code.kernels if k.target == "native" and k.graph == tuned.graph and k.phase == tuned.phase
+    )
     if tuned.kernel:
         return next((kernel for kernel in mine if kernel.name == tuned.kernel), None)
     return next((kernel for kernel in mine if tuned.node and tuned.node in kernel.nodes), None)

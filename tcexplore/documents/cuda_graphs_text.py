@@ -45,7 +45,7 @@ def skipped(snapshot: Snapshot) -> Iterator[tuple[tuple[ev.Kernel, ...], str]]:
     for (graph, phase, reason), left_out in nodes.items():
         kernels = tuple(
             kernel
-            for kernel in snapshot.kernels
+            for kernel in snapshot.code.kernels
             if (kernel.graph, kernel.phase, kernel.target) == (graph, phase, "native")
             and not left_out.isdisjoint(kernel.scheduler_nodes)
         )

@@ -142,4 +142,4 @@ _labels = by_identity(2)(Labels)
 
 def labels(snapshot: Snapshot) -> Labels:
     """The labels of a run, made once for each state of its graphs and kernels."""
-    return _labels(snapshot.graphs, snapshot.aten_graphs, snapshot.kernels)
+    return _labels(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)

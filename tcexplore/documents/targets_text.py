@@ -54,12 +54,12 @@ def _written(loop: ev.LoopVectorized) -> str:
 
 def lowering(snapshot: Snapshot) -> str:
     """How far the code for the target in view is: `h100: 2 of 5 graphs`, then `h100: 3 of 14 kernels assembled`."""
-    done = len(snapshot.lowered) + len(snapshot.not_lowered)
+    done = len(snapshot.code.lowered) + len(snapshot.code.not_lowered)
     if done < len(snapshot.graphs):
         return f"{snapshot.target}: lowering, {done} of {count(len(snapshot.graphs), 'graph')}"
-    made = {(e.graph, e.phase, e.kernel) for e in snapshot.assembled}
-    made |= {(e.graph, e.phase, e.kernel) for e in snapshot.not_assembled}
-    wanted = sum(kernel.language == "triton" for kernel in snapshot.kernels)
+    made = {(e.graph, e.phase, e.kernel) for e in snapshot.code.assembled}
+    made |= {(e.graph, e.phase, e.kernel) for e in snapshot.code.not_assembled}
+    wanted = sum(kernel.language == "triton" for kernel in snapshot.code.kernels)
     return f"{snapshot.target}: {len(made)} of {count(wanted, 'kernel')} assembled"
 
 
@@ -79,7 +79,7 @@ def asked(found: ev.DeviceAsked) -> str:
 
 def assumptions(snapshot: Snapshot) -> Iterator[str]:
     """What was assumed where the device itself would have been asked, each once."""
-    yield from dict.fromkeys(note for lowered in snapshot.lowered for note in lowered.notes)
+    yield from dict.fromkeys(note for lowered in snapshot.code.lowered for note in lowered.notes)
 
 
 def about(snapshot: Snapshot) -> str:

@@ -21,7 +21,7 @@ def kernels(snapshot: Snapshot) -> list[Fields]:
     found: list[Fields] = []
     for run in codes(snapshot):
         fusions = Fusions(run)
-        found += [_kernel(run, kernel, fusions.fused(kernel)) for kernel in run.kernels]
+        found += [_kernel(run, kernel, fusions.fused(kernel)) for kernel in run.code.kernels]
     return found
 
 
@@ -76,7 +76,7 @@ def traffic(snapshot: Snapshot) -> list[Fields]:
             "extern": found.extern,
             "calls_of_unknown_size": found.unknown,
         }
-        for (file, line), found in sorted(heat(snapshot.kernels).lines.items())
+        for (file, line), found in sorted(heat(snapshot.code.kernels).lines.items())
     ]
 
 

@@ -18,16 +18,16 @@ Fields = dict[str, Any]
 
 def codes(snapshot: Snapshot) -> list[Snapshot]:
     """The run once for each device that it has code for, the one in view first."""
-    return [snapshot, *(snapshot.on(code.target) for code in snapshot.elsewhere if code.kernels)]
+    return [snapshot, *(snapshot.on(code.target) for code in snapshot.other_codes if code.kernels)]
 
 
 def machine(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
     """How far a kernel was brought; `stages` and `resources` are null where it was not assembled."""
-    made, failed, point = known(snapshot, kernel)
+    made, failed, point = known(snapshot.code, kernel)
     return {
         "target": kernel.target,
         "resources": _resources(made.resources) if made and made.resources else None,
-        "loops": [_loop(loop) for loop in loops(snapshot, kernel)],
+        "loops": [_loop(loop) for loop in loops(snapshot.code, kernel)],
         "vectors": asdict(made.vectors) if made and made.vectors else None,
         "stages": {stage.name: _stage(stage) for stage in made.stages} if made else None,
         "assembled_config": made.config or None if made else None,
@@ -89,14 +89,14 @@ def lowered(snapshot: Snapshot) -> list[Fields]:
     for code in codes(snapshot):
         found += [
             {"target": e.target, "graph": e.graph, "kernels": e.kernels, "seconds": e.seconds, "notes": list(e.notes)}
-            for e in code.lowered
+            for e in code.code.lowered
         ]
     return found
 
 
 def not_lowered(snapshot: Snapshot) -> list[Fields]:
     """Each graph that could not be lowered, with the op where it stopped."""
-    every = [*snapshot.not_lowered, *(e for code in snapshot.elsewhere for e in code.not_lowered)]
+    every = [*snapshot.code.not_lowered, *(e for code in snapshot.other_codes for e in code.not_lowered)]
     return [{"target": e.target, "graph": e.graph, "op": e.op or None, "reason": e.reason} for e in every]
 
 
@@ -107,7 +107,7 @@ def asked(snapshot: Snapshot) -> list[Fields]:
 
 def why_null(snapshot: Snapshot) -> list[Fields]:
     """Why kernels have no stages and no resources."""
-    if not any(kernel.language == "cpp" for kernel in snapshot.code(NATIVE).kernels) or snapshot.config.assembly:
+    if not any(kernel.language == "cpp" for kernel in snapshot.code_for(NATIVE).kernels) or snapshot.config.assembly:
         return []
     reason = "C++ kernels are brought to assembly with --assembly; they have no resources of a GPU"
     return [{"fact": fact, "symbol": None, "reason": reason} for fact in ("resources", "stages")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -14,10 +14,7 @@ NATIVE = "native"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """`target` is `native` or a name of the device table; tuples hold events in the order of their arrival.
-
-    A `Snapshot` has the same fields, of the target in view.
-    """
+    """Generated code for one target. Tuples hold events in the order of their arrival."""
 
     target: str
     aten_graphs: tuple[ev.AtenGraph, ...] = ()
@@ -34,8 +31,14 @@ class Code:
     roofline: tuple[ev.RooflinePoint, ...] = ()
     vectorized: tuple[ev.LoopVectorized, ...] = ()
 
+    def add(self, event: Any) -> Code:
+        """Return the code with one more event of its target."""
+        field = CODE_EVENTS[type(event).__name__]
+        added: dict[str, Any] = {field: (*getattr(self, field), event)}
+        return replace(self, **added)
 
-FIELDS = {
+
+CODE_EVENTS = {
     "AtenGraph": "aten_graphs",
     "Partitioned": "partitions",
     "PassRun": "passes",
@@ -50,20 +53,9 @@ FIELDS = {
     "RooflinePoint": "roofline",
     "LoopVectorized": "vectorized",
 }
-"""Where the events go that belong to one device, by the names of their classes."""
+"""Field of each event that belongs to one target, by class name."""
 
 
 def target_of(config: ev.Config) -> str:
     """The name that a run's target has in its events: of a file, what it is called without its ending."""
     return PurePath(config.target).stem if config.target.endswith(".toml") else config.target
-
-
-def grown(code: Code, event: Any) -> Code:
-    """The code with one more event of its target."""
-    field = FIELDS[type(event).__name__]
-    return Code(**{**as_fields(code), field: (*getattr(code, field), event)})
-
-
-def as_fields(code: Any) -> dict[str, Any]:
-    """The fields of a `Code`, or those that a `Snapshot` shares with it."""
-    return {field.name: getattr(code, field.name) for field in fields(Code)}

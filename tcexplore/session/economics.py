@@ -47,7 +47,7 @@ def economics(snapshot: Snapshot) -> Economics:
 
 
 def _kernels_found(snapshot: Snapshot) -> bool:
-    own = any(kernel.language == "cpp" for kernel in snapshot.kernels)
+    own = any(kernel.language == "cpp" for kernel in snapshot.code.kernels)
     return own and not files_compiled(compile_time(snapshot).roots)
 
 

@@ -67,11 +67,11 @@ class Fusions:
     """Answers on one run's kernels, its decisions found by the scheduler nodes that they are about."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._kernels = snapshot.kernels
-        self._decisions = snapshot.fusion
-        self._schedules = Schedules(snapshot.schedules, snapshot.kernels)
+        self._kernels = snapshot.code.kernels
+        self._decisions = snapshot.code.fusion
+        self._schedules = Schedules(snapshot.code.schedules, snapshot.code.kernels)
         self._about: dict[tuple[str, str, str], set[int]] = {}
-        for index, decision in enumerate(snapshot.fusion):
+        for index, decision in enumerate(snapshot.code.fusion):
             for name in (*decision.a_nodes, *decision.b_nodes):
                 self._about.setdefault((decision.graph, decision.phase, name), set()).add(index)
 

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.session.code import Code
-from tcexplore.session.snapshot import Snapshot
 
 
 class OfKernel(Protocol):
@@ -32,14 +31,14 @@ class KernelFacts(NamedTuple):
     point: ev.RooflinePoint | None
 
 
-def machine(code: Code | Snapshot, kernel: ev.Kernel) -> KernelFacts:
+def machine(code: Code, kernel: ev.Kernel) -> KernelFacts:
     """What the code in view says of one of its kernels."""
     return KernelFacts(
         _first(code.assembled, kernel), _first(code.not_assembled, kernel), _first(code.roofline, kernel)
     )
 
 
-def loops(code: Code | Snapshot, kernel: ev.Kernel) -> tuple[ev.LoopVectorized, ...]:
+def loops(code: Code, kernel: ev.Kernel) -> tuple[ev.LoopVectorized, ...]:
     """How the loop nests of a C++ kernel were written; of one that was written again, the last time."""
     if kernel.language != "cpp":
         return ()

@@ -24,7 +24,7 @@ def kernel_files(snapshot: Snapshot, name: str) -> dict[str, str]:
 
     Raises `NoSuchKernelError`.
     """
-    generated = [kernel for kernel in snapshot.kernels if kernel.language in SOURCES]
+    generated = [kernel for kernel in snapshot.code.kernels if kernel.language in SOURCES]
     found = list({kernel.source: kernel for kernel in generated if kernel.name == name}.values())
     if not found:
         known = ", ".join(dict.fromkeys(kernel.name for kernel in generated))
@@ -45,14 +45,14 @@ def _files(snapshot: Snapshot, kernel: ev.Kernel, stem: str) -> Iterator[tuple[s
         yield f"{stem}.{SOURCES[kernel.language]}", kernel.source
         if whole := _graph(snapshot, kernel):
             yield f"{stem}.graph.py", whole
-    made = machine(snapshot, kernel).made
+    made = machine(snapshot.code, kernel).made
     for stage in made.stages if made else ():
         yield f"{stem}.{ENDINGS.get(stage.name, stage.name)}", stage.text
 
 
 def _graph(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
     """torch's module for the graph that calls a kernel of this machine, where it makes up inputs and times itself."""
-    for wrapper in snapshot.wrappers:
+    for wrapper in snapshot.code.wrappers:
         if (wrapper.graph, wrapper.phase, wrapper.target) == (kernel.graph, kernel.phase, NATIVE):
             return wrapper.source if "def benchmark_compiled_module" in wrapper.source else None
     return None

@@ -79,12 +79,12 @@ class Index:
         for graph in snapshot.graphs:
             for node in graph.nodes:
                 self._place(node_link(graph.graph, node.name), node)
-        for aten in snapshot.aten_graphs:
-            phases = node_phases(snapshot.aten_graphs, aten)
+        for aten in snapshot.code.aten_graphs:
+            phases = node_phases(snapshot.code.aten_graphs, aten)
             for node in aten.nodes:
                 link = aten_link(aten.graph, phases.get(node.name, aten.phase), node.name)
                 self._aten(link, aten.graph, node)
-        for kernel in snapshot.kernels:
+        for kernel in snapshot.code.kernels:
             self._kernel(kernel)
         self._statements(snapshot)
         for found in snapshot.breaks:
@@ -119,8 +119,8 @@ class Index:
 
     def _statements(self, snapshot: Snapshot) -> None:
         """The statements of the kernels that were brought further: only there does something stand for them."""
-        further = {(made.graph, made.phase, made.kernel) for made in snapshot.assembled}
-        for kernel in snapshot.kernels:
+        further = {(made.graph, made.phase, made.kernel) for made in snapshot.code.assembled}
+        for kernel in snapshot.code.kernels:
             if (kernel.graph, kernel.phase, kernel.name) in further:
                 for line in kernel.lines:
                     for name in line.nodes:
@@ -177,8 +177,13 @@ def _index(snapshot: Snapshot) -> Index:
 
 def _parts(snapshot: Snapshot) -> tuple[object, ...]:
     return (
-        snapshot.graphs, snapshot.aten_graphs, snapshot.kernels, snapshot.assembled, snapshot.breaks, snapshot.guards,
-    )  # fmt: skip
+        snapshot.graphs,
+        snapshot.code.aten_graphs,
+        snapshot.code.kernels,
+        snapshot.code.assembled,
+        snapshot.breaks,
+        snapshot.guards,
+    )
 
 
 def _known(parts: tuple[object, ...]) -> Index | None:

@@ -62,7 +62,7 @@ def diff(before: Snapshot, after: Snapshot) -> RunDiff:
         nodes=aligned(_nodes(before), _nodes(after), _node_key),
         breaks=aligned(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
         guards=paired(_guards(before), _guards(after), _guard_key),
-        kernels=matched_kernels(before.kernels, after.kernels),
+        kernels=matched_kernels(before.code.kernels, after.code.kernels),
     )
 
 

@@ -9,7 +9,7 @@ from tcexplore.session.snapshot import Snapshot
 def kept_for_backward(snapshot: Snapshot) -> int | None:
     """Bytes that the compiled forward, as it runs here, hands to the backward, inputs left out; None where a size is
     unknown or nothing was partitioned."""
-    partitions = snapshot.code(NATIVE).partitions
+    partitions = snapshot.code_for(NATIVE).partitions
     sizes = [saved.bytes for part in partitions for saved in part.saved if not saved.input]
     known = [size for size in sizes if size is not None]
     return sum(known) if partitions and len(known) == len(sizes) else None

@@ -8,16 +8,14 @@ from functools import cache
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.session.code import FIELDS, NATIVE, Code, as_fields, grown, target_of
+from tcexplore.session.code import CODE_EVENTS, NATIVE, Code, target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One run. `status` is `running`, `ok`, `failed` or `superseded` (ended by the next one before it knew all); tuples
-    hold events in the order of their arrival.
+    """One run. `status` is `running`, `ok`, `failed` or `superseded` (ended by the next run before it was complete).
 
-    What is known of the code (`aten_graphs` to `roofline`) is that for `target`, the device in view; `elsewhere` has
-    the same for the others.
+    Tuples hold events in the order of their arrival.
     """
 
     run: int
@@ -39,20 +37,9 @@ class Snapshot:
     symbols: tuple[ev.SymbolsFound, ...] = ()
     would: tuple[ev.RecompileAnswer, ...] = ()
     target: str = NATIVE
-    aten_graphs: tuple[ev.AtenGraph, ...] = ()
-    partitions: tuple[ev.Partitioned, ...] = ()
-    passes: tuple[ev.PassRun, ...] = ()
-    kernels: tuple[ev.Kernel, ...] = ()
-    wrappers: tuple[ev.Wrapper, ...] = ()
-    fusion: tuple[ev.FusionDecision, ...] = ()
-    schedules: tuple[ev.ScheduleMade, ...] = ()
-    lowered: tuple[ev.TargetLowered, ...] = ()
-    not_lowered: tuple[ev.TargetSkipped, ...] = ()
-    assembled: tuple[ev.KernelAssembled, ...] = ()
-    not_assembled: tuple[ev.KernelNotAssembled, ...] = ()
-    roofline: tuple[ev.RooflinePoint, ...] = ()
-    vectorized: tuple[ev.LoopVectorized, ...] = ()
-    elsewhere: tuple[Code, ...] = ()
+    """Target in view: `native` or a name of the device table."""
+    codes: tuple[Code, ...] = ()
+    """Generated code, one entry per target with any."""
     asked: tuple[ev.DeviceAsked, ...] = ()
     caches: tuple[ev.CacheLookup, ...] = ()
     phases: tuple[ev.PhaseTimed, ...] = ()
@@ -111,22 +98,27 @@ class Snapshot:
         return self if step is None or event.run != self.run else step(self, event)
 
     def knows(self, target: str) -> bool:
-        """Whether the code for a device was made, or could not be made."""
-        code = self.code(target)
+        """Whether the code for a target was generated, or could not be."""
+        code = self.code_for(target)
         return target == NATIVE or bool(code.kernels or code.lowered or code.not_lowered)
 
-    def code(self, target: str) -> Code:
-        """What is known of the code for a device; empty where it was not asked for."""
-        if target == self.target:
-            return Code(**as_fields(self))
-        return next((code for code in self.elsewhere if code.target == target), Code(target=target))
+    @property
+    def code(self) -> Code:
+        """Code for the target in view."""
+        return self.code_for(self.target)
+
+    @property
+    def other_codes(self) -> tuple[Code, ...]:
+        """Code for every target but the one in view."""
+        return tuple(code for code in self.codes if code.target != self.target)
+
+    def code_for(self, target: str) -> Code:
+        """Return the code for a target, empty if there is none."""
+        return next((code for code in self.codes if code.target == target), Code(target=target))
 
     def on(self, target: str) -> Snapshot:
-        """The same run with the code for another device in view."""
-        if target == self.target:
-            return self
-        others = tuple(code for code in self.elsewhere if code.target != target)
-        return replace(self, **as_fields(self.code(target)), elsewhere=(*others, self.code(self.target)))
+        """Return the same run with another target in view."""
+        return self if target == self.target else replace(self, target=target)
 
 
 def begun(job: ev.Job) -> Snapshot:
@@ -167,11 +159,11 @@ def _set(field: str) -> Step:
 
 
 def _code(snapshot: Snapshot, event: Any) -> Snapshot:
-    """An event of one device's code goes to what is in view, or to what is known of that device."""
-    if event.target == snapshot.target:
-        return _append(FIELDS[type(event).__name__])(snapshot, event)
-    others = tuple(code for code in snapshot.elsewhere if code.target != event.target)
-    return replace(snapshot, elsewhere=(*others, grown(snapshot.code(event.target), event)))
+    """Add an event to the code of its target."""
+    grown = snapshot.code_for(event.target).add(event)
+    if all(code.target != event.target for code in snapshot.codes):
+        return replace(snapshot, codes=(*snapshot.codes, grown))
+    return replace(snapshot, codes=tuple(grown if code.target == event.target else code for code in snapshot.codes))
 
 
 def _output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
@@ -240,7 +232,7 @@ def _steps() -> dict[type, Step]:
         ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
         ev.EntryFound: _set("entry"),
         **_of_dynamo(),
-        **{getattr(ev, name): _code for name in FIELDS},
+        **{getattr(ev, name): _code for name in CODE_EVENTS},
         ev.DeviceAsked: _append("asked"),
         ev.CacheLookup: _append("caches"),
         ev.PhaseTimed: _append("phases"),

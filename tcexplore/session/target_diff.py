@@ -29,7 +29,7 @@ class Twice:
 
 def others(snapshot: Snapshot) -> list[str]:
     """The devices beside the one in view that the run has code for, the one in the machine last."""
-    known = [code.target for code in snapshot.elsewhere if code.kernels]
+    known = [code.target for code in snapshot.other_codes if code.kernels]
     return sorted(known, key=lambda target: target == NATIVE)
 
 

@@ -25,8 +25,8 @@ def is_large(*runs: Snapshot | None) -> bool:
 def _size(run: Snapshot | None) -> int:
     if run is None:
         return 0
-    nodes = sum(len(graph.nodes) for graph in run.graphs) + sum(len(graph.nodes) for graph in run.aten_graphs)
-    return nodes + sum(len(kernel.lines) for kernel in run.kernels)
+    nodes = sum(len(graph.nodes) for graph in run.graphs) + sum(len(graph.nodes) for graph in run.code.aten_graphs)
+    return nodes + sum(len(kernel.lines) for kernel in run.code.kernels)
 
 
 _THREAD = ThreadPoolExecutor(1, "later")

@@ -23,7 +23,7 @@ def kernel_under(view: LineView) -> Link | None:
 
 def kernel_of(snapshot: Snapshot, link: Link | None) -> Kernel | None:
     """The kernel that a link stands for, if this run has it."""
-    return next((kernel for kernel in snapshot.kernels if kernel_link(kernel) == link), None)
+    return next((kernel for kernel in snapshot.code.kernels if kernel_link(kernel) == link), None)
 
 
 def kernel_name(snapshot: Snapshot, link: Link) -> str:

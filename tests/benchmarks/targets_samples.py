@@ -70,12 +70,14 @@ class Sample:
 def told(snapshot: Snapshot, target: Target) -> tuple[int, int, list[str]]:
     """Triton kernels that came down to machine code, all of them, and a sentence for each thing that was lost."""
     last = "amdgcn" if target.backend == "hip" else "sass"
-    wanted = [kernel for kernel in snapshot.kernels if kernel.language == "triton"]
+    wanted = [kernel for kernel in snapshot.code.kernels if kernel.language == "triton"]
     made = {
-        (e.graph, e.phase, e.kernel) for e in snapshot.assembled if e.stages[-1].name == last and e.stages[-1].lines
+        (e.graph, e.phase, e.kernel)
+        for e in snapshot.code.assembled
+        if e.stages[-1].name == last and e.stages[-1].lines
     }
-    lost = [f"graph {e.graph} at {e.op or 'no op that is named'}: {e.reason}" for e in snapshot.not_lowered]
-    lost += [f"{e.kernel}: {e.reason}" for e in snapshot.not_assembled]
+    lost = [f"graph {e.graph} at {e.op or 'no op that is named'}: {e.reason}" for e in snapshot.code.not_lowered]
+    lost += [f"{e.kernel}: {e.reason}" for e in snapshot.code.not_assembled]
     lost += [f"the run: {snapshot.failed.message}"] if snapshot.failed else []
     return sum((k.graph, k.phase, k.name) in made for k in wanted), len(wanted), lost
 

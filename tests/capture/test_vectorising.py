@@ -37,7 +37,7 @@ def found(**options: object) -> dict[str, LoopVectorized]:
         snapshot = snapshot.apply(event)
     kernels = [event for event in events if isinstance(event, Kernel)]
     every = [(loop, kernel) for kernel in kernels for loop in loops(snapshot, kernel)]
-    assert {loop.nodes for loop, _ in every} == {loop.nodes for loop in snapshot.vectorized}, "each has its kernel"
+    assert {loop.nodes for loop, _ in every} == {loop.nodes for loop in snapshot.code.vectorized}, "each has its kernel"
     return {loop.form + (" int16" if "int16" in loop.reason else ""): loop for loop, _ in every}
 
 

@@ -58,6 +58,6 @@ def test_an_open_string_reaches_to_the_end():
 
 
 def test_generated_code_keeps_its_text():
-    source = fakes.complete().kernels[1].source
+    source = fakes.complete().code.kernels[1].source
     lines = highlighted(source, "cpp")
     assert "\n".join("".join(span.text for span in lines.spans(n)) for n in range(len(lines.lines))) + "\n" == source

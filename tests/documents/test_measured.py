@@ -42,13 +42,15 @@ def test_the_time_stands_beside_the_kernels_code():
 
 def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
     run = measured.run()
-    kernel = next(k for k in run.kernels if k.name == measured.PRODUCT)
-    found = achieved(run, kernel, machine(run, kernel).point)
+    kernel = next(k for k in run.code.kernels if k.name == measured.PRODUCT)
+    found = achieved(run, kernel, machine(run.code, kernel).point)
     assert found is not None
     assert found.memory == pytest.approx((kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6)
     assert found.compute_share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
     assert found.of_bound == pytest.approx(8.86 / 17.7)
-    assert achieved(gpu.run(), gpu.run().kernels[1], gpu.run().roofline[0]) is None, "code for a device that is absent"
+    assert achieved(gpu.run(), gpu.run().code.kernels[1], gpu.run().code.roofline[0]) is None, (
+        "code for a device that is absent"
+    )
 
 
 def test_slower_choices_fold_and_open():

@@ -14,26 +14,27 @@ from tcexplore.documents.timing.distribution_plot import axis, bars, beyond
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
 from tests import fakes
+from tests.snapshots.codes import with_code
 
 
 def test_a_kernel_has_one_number_and_color_everywhere():
     run = fakes.complete()
     known = labels(run)
-    assert [known.kernel[kernel_link(kernel)].text for kernel in run.kernels] == ["✕1", "▐1▌", "✕2", "▐2▌"]
+    assert [known.kernel[kernel_link(kernel)].text for kernel in run.code.kernels] == ["✕1", "▐1▌", "✕2", "▐2▌"]
     assert [label.text for label in known.of_node["0/0", "layer_norm"]] == ["▐1▌"]
     assert labels(replace(run, timing=None)) is known, "timing changes no label"
 
 
 def test_labels_name_what_the_person_wrote():
     run = fakes.complete()
-    fused = labels(run).fused(run.kernels[1])
+    fused = labels(run).fused(run.code.kernels[1])
     assert [label.text for label in fused] == ["layer_norm", "gelu", "mul", "mean"]
     assert len({label.color for label in fused}) == 4
 
 
 def test_labels_fall_back_to_aten_ops():
-    run = replace(fakes.complete(), aten_graphs=())
-    assert [label.text for label in labels(run).fused(run.kernels[1])] == ["layer_norm", "gelu", "mul", "mean"]
+    run = with_code(fakes.complete(), aten_graphs=())
+    assert [label.text for label in labels(run).fused(run.code.kernels[1])] == ["layer_norm", "gelu", "mul", "mean"]
 
 
 def test_names_of_ops():

@@ -52,7 +52,7 @@ def test_views_of_a_real_run():
     for view in VIEWS:
         document = whole(view, run)
         texts[view] = "\n".join(document.row(index).text for index in range(len(document)))
-    generated = [kernel for kernel in run.kernels if kernel.language != "extern"]
+    generated = [kernel for kernel in run.code.kernels if kernel.language != "extern"]
     assert all(kernel.name in texts["fusion"] for kernel in generated)
     for kernel in generated:
         groups = Fusions(run).fused(kernel).groups
@@ -63,14 +63,14 @@ def test_views_of_a_real_run():
     shown = [line for line in texts["decomposition"].splitlines() if any(text in line for text in statements if text)]
     assert len(shown) > 50
 
-    (cut,) = run.partitions
+    (cut,) = run.code.partitions
     assert cut.saved
     assert all(saved.name in texts["aot"] for saved in cut.saved)
-    (joint,) = [graph for graph in run.aten_graphs if graph.stage == "joint"]
-    phases = node_phases(run.aten_graphs, joint)
+    (joint,) = [graph for graph in run.code.aten_graphs if graph.stage == "joint"]
+    phases = node_phases(run.code.aten_graphs, joint)
     assert {"forward", "backward"} <= set(phases.values())
 
-    found = heat(run.kernels)
+    found = heat(run.code.kernels)
     assert found.bytes > 0
     assert all(0 < line.share <= 1 for line in found.lines.values())
     assert all(run.source.splitlines()[line - 1].strip() for file, line in found.lines if file == run.file)

@@ -36,6 +36,7 @@ def test_prose_fits_the_pane(pane: str):
 
 
 def test_documents_need_neither_textual_nor_torch():
-    code = "import sys, tests.documents.panes; print([m for m in ('textual', 'torch', 'rich.console') if m in sys.modules])"
+    modules = ("textual", "torch", "rich.console")
+    code = f"import sys, tests.documents.panes; print([m for m in {modules} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

@@ -86,7 +86,7 @@ def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
 
 def test_a_selected_statement_opens_what_it_became_in_the_stages():
     snapshot = gpu.run()
-    kernel = next(kernel for kernel in snapshot.kernels if kernel.language == "triton")
+    kernel = next(kernel for kernel in snapshot.code.kernels if kernel.language == "triton")
     statement = statement_link(kernel, 5)
     assert hiding(snapshot, (kernel_link(kernel),)) == frozenset(), "nothing of a kernel as a whole is hidden"
     shown = rows(stages, hiding(snapshot, (statement,)))

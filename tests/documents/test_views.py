@@ -17,6 +17,7 @@ from tests import fakes
 from tests.documents import golden
 from tests.documents.views import VIEWS, compared, same
 from tests.snapshots import gate
+from tests.snapshots.codes import with_code
 
 EVERY = {**VIEWS, "diff": compared()}
 
@@ -76,22 +77,22 @@ def test_prose_fits():
 
 def test_any_two_kernels_are_answered():
     run = gate.run()
-    first, second, third = run.kernels
+    first, second, third = run.code.kernels
     texts = [golden.text(why_not(run, *pair)) for pair in ((second, third), (third, second), (first, third))]
     golden.check("view-why_not", "\n".join(texts))
 
 
 def test_what_torch_never_compared_is_told_by_what_it_knew():
-    run = replace(gate.run(), fusion=())
-    _, second, third = run.kernels
+    run = with_code(gate.run(), fusion=())
+    _, second, third = run.code.kernels
     apart = replace(gate.SCHEDULE, nodes=tuple(replace(n, buffers=(n.name,), needs=()) for n in gate.SCHEDULE.nodes))
     by_way = replace(apart, nodes=(*apart.nodes[:-1], SchedulerNode(name="op9", needs=("op2",)),
                                    SchedulerNode(name="op3", needs=("op9",))))  # fmt: skip
     library = Kernel(graph="0/0", phase="backward", name="extern_kernels.mm", language="extern", source="",
                      ops=("aten.mm",), scheduler_nodes=("op9",))  # fmt: skip
     states = (
-        run, replace(run, schedules=(apart,)), replace(run, schedules=(by_way,)),
-        replace(run, schedules=(by_way,), kernels=(*run.kernels, library)), replace(run, schedules=()),
+        run, with_code(run, schedules=(apart,)), with_code(run, schedules=(by_way,)),
+        with_code(run, schedules=(by_way,), kernels=(*run.code.kernels, library)), with_code(run, schedules=()),
     )  # fmt: skip
     golden.check("view-never_compared", "\n".join(golden.text(why_not(state, second, third)) for state in states))
 
@@ -124,5 +125,7 @@ def test_statements_of_the_backward_lead_to_the_line():
 
 @pytest.mark.parametrize(("view", "fact"), [("passes", "passes"), ("fusion", "fusion refused"), ("aot", "AOT graphs")])
 def test_what_this_torch_does_not_tell_is_said(view: str, fact: str):
-    gone = replace(gate.run(), passes=(), missing=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),))
+    gone = replace(
+        with_code(gate.run(), passes=()), missing=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),)
+    )
     assert "no torch:x here" in golden.text(VIEWS[view](gone, frozenset(), 78))

@@ -14,6 +14,7 @@ from tcexplore.documents.graph.passes_view import passes
 from tcexplore.session import Snapshot
 from tests import fakes
 from tests.snapshots import gate
+from tests.snapshots.codes import with_code
 
 VIEWS: dict[str, Builder] = {"aot": aot, "decomposition": decomposition, "fusion": fusion, "passes": passes}
 
@@ -23,12 +24,13 @@ def edited() -> Snapshot:
     run, other = gate.run(4), fakes.complete()
     graph = run.graphs[0]
     nodes = tuple(replace(n, args="sigmoid, 2") if n.name == "add" else n for n in graph.nodes)
-    changed = replace(run.kernels[0], name="cpp_fused_add_7", source=run.kernels[0].source.replace("tmp4;", "tmp5;"))
+    changed = replace(
+        run.code.kernels[0], name="cpp_fused_add_7", source=run.code.kernels[0].source.replace("tmp4;", "tmp5;")
+    )
     return replace(
-        run,
+        with_code(run, kernels=(changed, run.code.kernels[1])),
         source=run.source.replace("+ 1", "+ 2  # twice"),
         graphs=(replace(graph, nodes=nodes),),
-        kernels=(changed, run.kernels[1]),
         guards=other.guards[:1],
         breaks=other.breaks,
     )

@@ -80,7 +80,7 @@ def test_two_kernels_that_follow_each_other_say_why_they_are_two():
     run = gate.run()
     found = report(run, MACHINE)["neighbors"]
     assert [(pair["phase"], pair["a"], pair["b"]) for pair in found] == [
-        ("backward", run.kernels[1].name, run.kernels[2].name)
+        ("backward", run.code.kernels[1].name, run.code.kernels[2].name)
     ]
     assert found[0]["compared"]
     assert found[0]["reasons"] == ["numel/rnumel mismatch (reduce) (32768, 512), (1, 64)"]

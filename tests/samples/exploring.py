@@ -80,12 +80,12 @@ def lines(snapshot: Snapshot, mark: str) -> list[int]:
 
 def generated(snapshot: Snapshot, having: Callable[[ev.Kernel], bool] = lambda _: True) -> list[ev.Kernel]:
     """The kernels that Inductor wrote itself."""
-    return [kernel for kernel in snapshot.kernels if kernel.language != "extern" and having(kernel)]
+    return [kernel for kernel in snapshot.code.kernels if kernel.language != "extern" and having(kernel)]
 
 
 def extern(snapshot: Snapshot) -> list[ev.Kernel]:
     """The kernels of libraries."""
-    return [kernel for kernel in snapshot.kernels if kernel.language == "extern"]
+    return [kernel for kernel in snapshot.code.kernels if kernel.language == "extern"]
 
 
 def fuses(*ops: str) -> Callable[[ev.Kernel], bool]:

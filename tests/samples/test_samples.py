@@ -61,7 +61,7 @@ def test_nothing_in_not_breaks_breaks(explorer: Explorer):
 def test_fusion_is_one_kernel_until_a_product_parts_it(explorer: Explorer):
     fused = explorer.explore("fusion.py")
     assert whole(fused)
-    (kernel,) = fused.kernels
+    (kernel,) = fused.code.kernels
     assert fuses("layer_norm", "gelu", "mul", "add")(kernel)
     statements = ("h = self.norm(x)", "h = F.gelu(h)", "h = h * self.scale", "return h + self.shift")
     assert {place.line for place in kernel.source_lines} >= {lines(fused, text)[-1] for text in statements}
@@ -74,16 +74,16 @@ def test_fusion_is_one_kernel_until_a_product_parts_it(explorer: Explorer):
 def test_entropy_is_one_kernel_also_with_two_results(explorer: Explorer):
     one = explorer.explore("entropy.py")
     assert whole(one)
-    (kernel,) = one.kernels
+    (kernel,) = one.code.kernels
     assert fuses("softmax", "log", "mul", "sum")(kernel)
-    (both,) = explorer.explore("entropy.py", (".sum(dim=-1)", ".sum(dim=-1), p")).kernels
+    (both,) = explorer.explore("entropy.py", (".sum(dim=-1)", ".sum(dim=-1), p")).code.kernels
     assert both.bytes_written > kernel.bytes_written
 
 
 def test_attention_keeps_its_scores_between_two_products(explorer: Explorer):
     written_out = explorer.explore("attention.py")
     assert whole(written_out)
-    assert [kernel.language == "extern" for kernel in written_out.kernels] == [True, False, True]
+    assert [kernel.language == "extern" for kernel in written_out.code.kernels] == [True, False, True]
     assert fuses("softmax", "masked_fill", "div")(generated(written_out)[0])
     fused = explorer.explore("attention.py", ("model = Scores()", "model = Fused()"))
     assert "scaled_dot_product" in " ".join(extern(fused)[0].ops)
@@ -142,10 +142,10 @@ def test_a_function_compiles_as_a_module_does(explorer: Explorer):
     plain = explorer.explore("function.py")
     assert whole(plain)
     assert plain.entry.kind == "function"
-    assert len(plain.kernels) == 1
+    assert len(plain.code.kernels) == 1
     low = explorer.explore("function.py", ("inputs = (x, gate", "inputs = (x.bfloat16(), gate"))
     assert whole(low)
-    assert "BFloat16" in low.kernels[0].source or "bf16" in low.kernels[0].source
+    assert "BFloat16" in low.code.kernels[0].source or "bf16" in low.code.kernels[0].source
 
 
 def test_a_tensor_for_the_learning_rate_spares_the_optimizers_step_a_recompile(explorer: Explorer):

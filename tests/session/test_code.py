@@ -27,9 +27,9 @@ def run(target: str) -> Snapshot:
 
 def test_the_runs_own_target_is_in_view_and_the_others_are_kept():
     snapshot = run("/home/me/l4.toml")
-    assert [k.name for k in snapshot.kernels] == ["k"]
-    assert {code.target for code in snapshot.elsewhere} == {NATIVE, "h100"}
-    made, failed, point = machine(snapshot, snapshot.kernels[0])
+    assert [k.name for k in snapshot.code.kernels] == ["k"]
+    assert {code.target for code in snapshot.other_codes} == {NATIVE, "h100"}
+    made, failed, point = machine(snapshot.code, snapshot.code.kernels[0])
     assert made is not None
     assert (failed, point) == (None, None)
 
@@ -37,15 +37,15 @@ def test_the_runs_own_target_is_in_view_and_the_others_are_kept():
 def test_another_device_comes_into_view_and_the_first_one_back():
     snapshot = run("l4")
     there = snapshot.on("h100")
-    assert [k.target for k in there.kernels] == ["h100"]
-    assert machine(there, there.kernels[0]).failed is not None
-    assert there.on("l4").kernels is snapshot.kernels
-    assert there.code(NATIVE).kernels == snapshot.on(NATIVE).kernels == (kernel("here", NATIVE),)
-    assert not snapshot.on("mi300x").kernels
+    assert [k.target for k in there.code.kernels] == ["h100"]
+    assert machine(there.code, there.code.kernels[0]).failed is not None
+    assert there.on("l4").code.kernels is snapshot.code.kernels
+    assert there.code_for(NATIVE).kernels == snapshot.on(NATIVE).code.kernels == (kernel("here", NATIVE),)
+    assert not snapshot.on("mi300x").code.kernels
     assert there.asked == snapshot.asked != ()
 
 
 def test_what_arrives_later_goes_where_it_belongs():
     there = run("l4").on("h100").apply(kernel("late", "l4"))
-    assert [k.name for k in there.kernels] == ["k"]
-    assert [k.name for k in there.on("l4").kernels] == ["k", "late"]
+    assert [k.name for k in there.code.kernels] == ["k"]
+    assert [k.name for k in there.on("l4").code.kernels] == ["k", "late"]

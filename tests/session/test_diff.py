@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.events import Location
+from tcexplore.session.code import NATIVE, Code
 from tcexplore.session.run_diff import aligned, diff
 from tcexplore.session.snapshot import Snapshot
+from tests.snapshots.codes import with_code
 
 BODY = """extern "C" void NAME(const float* in, float* out)  // COMMENT
 {
@@ -24,7 +26,13 @@ def kernel(name: str, ops: tuple[str, ...] = ("aten.mul",), body: str = BODY, co
 def run(source: str, *kernels: ev.Kernel) -> Snapshot:
     calls = "\n".join(f"{k.name}(x)  # {k.name}:1" for k in kernels)
     wrapper = ev.Wrapper(graph="0/0", phase="forward", source=calls)
-    return Snapshot(run=1, file="/m.py", source=source, config=ev.Config(), kernels=kernels, wrappers=(wrapper,))
+    return Snapshot(
+        run=1,
+        file="/m.py",
+        source=source,
+        config=ev.Config(),
+        codes=(Code(target=NATIVE, kernels=kernels, wrappers=(wrapper,)),),
+    )
 
 
 def test_renamed_kernels_and_moved_comments_are_the_same_program() -> None:
@@ -42,7 +50,7 @@ def test_another_constant_is_another_program_but_the_same_kernel_changed() -> No
 
 
 def test_a_run_without_code_is_no_program() -> None:
-    nothing = replace(run("a"), kernels=(), wrappers=())
+    nothing = with_code(run("a"), kernels=(), wrappers=())
     assert not diff(nothing, nothing).same_program
 
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE, Code
 from tcexplore.session.fused_kernels import Fusions, why_not
+from tests.snapshots.codes import with_code
 
 
 def kernel(name: str, *nodes: str, **more: object) -> Kernel:
@@ -24,14 +26,24 @@ FIRST = kernel("k0", "op0", "op1", "op2", "op7", fusion="outer loop", ops=("aten
 SECOND = kernel("k1", "op4", "op5", fusion="pointwise")
 GEMM = kernel("addmm", "op3", language="extern")
 RUN = Snapshot(
-    run=1, file="/m.py", source="", config=Config(), kernels=(FIRST, GEMM, SECOND),
-    fusion=(
-        decision("op1", "op2"), decision("op0", "op1_op2"),
-        decision("op0_op1_op2", "op4", "intermediate nodes between node1 & node2"),
-        decision("op7", "op5", "no shared data"),
-        decision("op0", "op4", "of another graph", graph="1/0"),
+    run=1,
+    file="/m.py",
+    source="",
+    config=Config(),
+    codes=(
+        Code(
+            target=NATIVE,
+            kernels=(FIRST, GEMM, SECOND),
+            fusion=(
+                decision("op1", "op2"),
+                decision("op0", "op1_op2"),
+                decision("op0_op1_op2", "op4", "intermediate nodes between node1 & node2"),
+                decision("op7", "op5", "no shared data"),
+                decision("op0", "op4", "of another graph", graph="1/0"),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def test_nodes_that_only_share_a_function_are_not_fused():
@@ -68,7 +80,7 @@ def test_what_the_scheduler_never_sees_is_told_apart():
 
 def test_neighbours_are_generated_kernels_of_one_graph():
     assert [(found.a.name, found.b.name) for found in Fusions(RUN).neighbors()] == [("k0", "k1")]
-    apart = replace(RUN, kernels=(FIRST, replace(SECOND, graph="1/0")))
+    apart = with_code(RUN, kernels=(FIRST, replace(SECOND, graph="1/0")))
     assert Fusions(apart).neighbors() == ()
 
 
@@ -86,15 +98,12 @@ def schedule(**nodes: tuple[str, str]) -> ScheduleMade:
 
 
 THIRD = kernel("k2", "op6")
-WITH_SCHEDULE = replace(
-    RUN, kernels=(FIRST, GEMM, SECOND, THIRD),
-    schedules=(
+WITH_SCHEDULE = with_code(RUN, kernels=(FIRST, GEMM, SECOND, THIRD), schedules=(
         schedule(
             op0=("x b0", ""), op1=("b0 b1", "op0"), op2=("b1 b2", "op1"), op7=("x b7", ""), op3=("b2 b3", "op2"),
             op4=("b3 b4", "op3"), op5=("b4 b5", "op4"), op6=("b7 b6", "op7"),
         ),
-    ),
-)  # fmt: skip
+    ))  # fmt: skip
 
 
 def test_what_stands_between_two_kernels_is_named():
@@ -120,13 +129,13 @@ def test_what_two_kernels_share_is_named_with_how_far_torch_compares():
 def test_nothing_is_said_of_nodes_that_torch_did_not_tell_of():
     assert why_not(RUN, FIRST, SECOND).relation is None
     assert (
-        why_not(replace(WITH_SCHEDULE, kernels=(FIRST, kernel("k9", "op99"))), FIRST, kernel("k9", "op99")).relation
+        why_not(with_code(WITH_SCHEDULE, kernels=(FIRST, kernel("k9", "op99"))), FIRST, kernel("k9", "op99")).relation
         is None
     )
 
 
 def test_no_shared_data_is_no_noise_where_the_same_buffer_is_used():
-    other = replace(
+    other = with_code(
         WITH_SCHEDULE, fusion=(decision("op7", "op6", "no shared data"), decision("op5", "op6", "no shared data"))
     )
     assert [d.a for d in why_not(other, FIRST, THIRD).refusals] == ["op7"]

@@ -45,7 +45,7 @@ def test_a_size_that_torch_does_not_say_is_unknown():
 
 def test_extern_lines_are_told_apart():
     run = fakes.complete()
-    found = heat(run.kernels)
+    found = heat(run.code.kernels)
     assert found.lines[FILE, line("self.fc1(x)")].extern
     assert not found.lines[FILE, line("self.fc2(h)")].extern, "it has a kernel of its own, too"
-    assert found.bytes == sum(k.bytes_read + k.bytes_written for k in run.kernels)
+    assert found.bytes == sum(k.bytes_read + k.bytes_written for k in run.code.kernels)

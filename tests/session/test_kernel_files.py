@@ -30,7 +30,7 @@ def test_a_kernel_of_this_machine_comes_with_its_graph_where_that_runs_by_itself
 
 def test_of_several_kernels_of_one_name_each_has_its_own_form_that_runs():
     run = gpu.run()
-    forward = next(kernel for kernel in run.kernels if kernel.name == NAME)
+    forward = next(kernel for kernel in run.code.kernels if kernel.name == NAME)
     backward = replace(forward, phase="backward", source=gpu.TRITON.replace("maximum", "minimum"))
     of = {"run": 1, "graph": "0/0", "kernel": NAME, "target": "l4"}
     for event in (

@@ -6,6 +6,7 @@ from time import process_time
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE, Code
 from tcexplore.session.links import aten_link, break_link, closure, guard_link, kernel_link, line_link, node_link
 
 
@@ -28,20 +29,26 @@ RUN = Snapshot(
     file="/m.py",
     source="",
     config=ev.Config(),
-    graphs=(ev.GraphCaptured(graph="0/0", ops=3, code="",
-                             nodes=(node("n0", 1), node("n1", 2, caller=9), node("n2", 3))),),
-    aten_graphs=(
-        ev.AtenGraph(
-            graph="0/0",
-            stage="post_grad",
-            phase="forward",
-            nodes=(node("a0", origins=("n0",)), node("a1", origins=("n1",)), node("a2", origins=("n2",))),
-        ),
+    graphs=(
+        ev.GraphCaptured(graph="0/0", ops=3, code="", nodes=(node("n0", 1), node("n1", 2, caller=9), node("n2", 3))),
     ),
-    kernels=(GEMM, FUSED),
     breaks=(BREAK,),
     guards=(ev.GuardsInstalled(graph="0/0", guards=(GUARD,)),),
-)  # fmt: skip
+    codes=(
+        Code(
+            target=NATIVE,
+            aten_graphs=(
+                ev.AtenGraph(
+                    graph="0/0",
+                    stage="post_grad",
+                    phase="forward",
+                    nodes=(node("a0", origins=("n0",)), node("a1", origins=("n1",)), node("a2", origins=("n2",))),
+                ),
+            ),
+            kernels=(GEMM, FUSED),
+        ),
+    ),
+)
 
 
 def test_a_line_leads_to_its_kernel_and_not_to_the_other_ops_of_it():
@@ -89,7 +96,12 @@ def test_ten_thousand_nodes_and_three_hundred_kernels_answer_at_once():
     graph = ev.GraphCaptured(graph="0/0", ops=10_000, code="", nodes=nodes)
     post = ev.AtenGraph(graph="0/0", stage="post_grad", phase="forward", nodes=aten)
     run = Snapshot(
-        run=1, file="/m.py", source="", config=ev.Config(), graphs=(graph,), aten_graphs=(post,), kernels=kernels
+        run=1,
+        file="/m.py",
+        source="",
+        config=ev.Config(),
+        graphs=(graph,),
+        codes=(Code(target=NATIVE, aten_graphs=(post,), kernels=kernels),),
     )
     closure(run, [line_link(at(1))])
     began = process_time()

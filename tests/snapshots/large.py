@@ -18,6 +18,8 @@ from tcexplore.events import (
     Location,
 )
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE, Code
+from tests.snapshots.codes import with_code
 from tests.snapshots.mlp_source import FOLDER
 
 FILE = f"{FOLDER}/samples/large.py"
@@ -69,8 +71,16 @@ def guards(count: int = 2_000) -> GuardsInstalled:
 
 def snapshot(nodes: int = 10_000, lines: int = 50_000, guarded: int = 2_000) -> Snapshot:
     """A finished run of that size."""
-    return Snapshot(run=1, file=FILE, source=source(), config=Config(), status="ok", graphs=(graph(nodes),),
-                    kernels=(kernel(lines),), guards=(guards(guarded),))  # fmt: skip
+    return Snapshot(
+        run=1,
+        file=FILE,
+        source=source(),
+        config=Config(),
+        status="ok",
+        graphs=(graph(nodes),),
+        guards=(guards(guarded),),
+        codes=(Code(target=NATIVE, kernels=(kernel(lines),)),),
+    )
 
 
 def lowered(nodes: int = 10_000, kernels: int = 300) -> Snapshot:
@@ -81,7 +91,7 @@ def lowered(nodes: int = 10_000, kernels: int = 300) -> Snapshot:
     each = nodes // kernels
     made = (_part(number, aten[number * each : (number + 1) * each]) for number in range(kernels))
     decisions = (_decision(number) for number in range(4 * kernels - 1))
-    return replace(run, aten_graphs=tuple(stages), kernels=tuple(made), fusion=tuple(decisions) * 3)
+    return with_code(run, aten_graphs=tuple(stages), kernels=tuple(made), fusion=tuple(decisions) * 3)
 
 
 def _part(number: int, nodes: tuple[FxNode, ...]) -> Kernel:

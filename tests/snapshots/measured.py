@@ -17,8 +17,8 @@ _OF = {"graph": "0/0", "phase": "forward"}
 def run(number: int = 1) -> Snapshot:
     """The run, complete."""
     snapshot = begun(ev.Job(run=number, file=gpu.FILE, source=gpu.SOURCE, config=ev.Config(device="cuda")))
-    own = (event for event in gpu.run(number).kernels if event.language != "cpp")
-    points = (replace(point, target="native", run=number) for point in gpu.run(number).roofline)
+    own = (event for event in gpu.run(number).code.kernels if event.language != "cpp")
+    points = (replace(point, target="native", run=number) for point in gpu.run(number).code.roofline)
     kernels = (replace(kernel, target="native", scheduler_nodes=(f"op{at}",)) for at, kernel in enumerate(own))
     for event in (*gpu.run(number).graphs, *kernels, *points, *_events()):
         snapshot = snapshot.apply(replace(event, run=number))

@@ -20,11 +20,11 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 def on_two() -> Snapshot:
     """A run with code for l4, which is in view, and for mi300x, where one kernel has no partner."""
     snapshot = gpu.run()
-    for kernel in snapshot.kernels:
+    for kernel in snapshot.code.kernels:
         snapshot = snapshot.apply(replace(kernel, target="mi300x", source=kernel.source.replace("256", "512")))
-    alone = replace(snapshot.kernels[-1], name="triton_poi_fused_cos_1", ops=("aten.cos",), target="mi300x")
+    alone = replace(snapshot.code.kernels[-1], name="triton_poi_fused_cos_1", ops=("aten.cos",), target="mi300x")
     assert isinstance(alone, Kernel)
-    made = snapshot.assembled[0]
+    made = snapshot.code.assembled[0]
     assert isinstance(made, KernelAssembled)
     stages = tuple(replace(stage, name="amdgcn") for stage in made.stages if stage.name == "sass")
     snapshot = snapshot.apply(alone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,27 +13,32 @@ from tcexplore.ui.panes.pane_heading import heading
 from tcexplore.ui.panes.pane_spec import PaneSpec, View
 from tests import fakes
 from tests.snapshots import gate
+from tests.snapshots.codes import with_code
 from tests.ui.stage import check_screen, stage
 
 VIEWS = [pytest.param(pane, view, id=f"{pane.id}-{view.name}") for pane in PANES for view in pane.views]
 GIVEN = {"run", "file", "source", "config", "target"}
 """What a run has from its beginning, or is told once before anything else."""
-DERIVED = {"compiled": "graphs", "code": "elsewhere"}
+DERIVED = {"compiled": "graphs", "code_for": "other_codes"}
 """What is made of a field."""
 WAITING = {"phase", "phase_graph", "status"}
 """What is shown of a run that has nothing for a view yet."""
 
 
 class Watched:
-    """A snapshot that notes what is read of it."""
+    """A snapshot, or the code in it, that records which fields are read."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self.read: set[str] = set()
+    def __init__(self, record: Any, read: set[str] | None = None, prefix: str = "") -> None:
+        self._record = record
+        self._prefix = prefix
+        self.read: set[str] = set() if read is None else read
 
     def __getattr__(self, name: str) -> Any:
-        self.read.add(name)
-        return getattr(self._snapshot, name)
+        if name == "code" and not self._prefix:
+            return Watched(self._record.code, self.read, "code.")
+        if name != "target":
+            self.read.add(self._prefix + name)
+        return getattr(self._record, name)
 
 
 def read(view: View, run: Snapshot) -> set[str]:
@@ -60,7 +65,7 @@ def test_a_view_is_built_anew_for_all_that_it_reads(pane: PaneSpec, view: View, 
 def test_a_view_says_something_of_every_run():
     for pane in PANES:
         for view in pane.views:
-            for run in (fakes.running(), fakes.failed(), fakes.nothing_compiled(), replace(gate.run(), passes=())):
+            for run in (fakes.running(), fakes.failed(), fakes.nothing_compiled(), with_code(gate.run(), passes=())):
                 assert len(view.build(run, frozenset(), 38)), (pane.id, view.name)
 
 

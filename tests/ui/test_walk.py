@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tests import fakes
 from tests.snapshots import gpu
+from tests.snapshots.codes import with_code
 from tests.ui.stage import Stage, stage
 
 
@@ -190,10 +191,10 @@ async def test_a_line_stays_selected_through_the_views_of_the_code_and_its_stage
 async def test_the_views_of_the_code_are_turned_through_where_the_person_was():
     """From a statement of the second kernel to its stages, though the first one has hits too."""
     run = gpu.run()
-    kernel = run.kernels[-1]
+    kernel = run.code.kernels[-1]
     again = [replace(found, name="triton_poi_fused_relu_1") for found in (kernel,)]
-    made = replace(run.assembled[0], kernel="triton_poi_fused_relu_1")
-    run = replace(run, kernels=(*run.kernels, *again), assembled=(*run.assembled, made))
+    made = replace(run.code.assembled[0], kernel="triton_poi_fused_relu_1")
+    run = with_code(run, kernels=(*run.code.kernels, *again), assembled=(*run.code.assembled, made))
     async with stage(fakes.session(run), (80, 24)) as staged:
         await staged.press("1", "home")
         await select(staged, "torch.relu")

@@ -30,12 +30,12 @@ FACTS = ("fusion", "fusion refused")
 
 def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
-    if not snapshot.kernels:
+    if not snapshot.code.kernels:
         return Parts("", [nothing(snapshot, width, TEACHES)])
     known = labels(snapshot)
     found = Fusions(snapshot)
     apart = {id(why.a): why for why in found.neighbors()}
-    groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
+    groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
     parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing(snapshot, FACTS, width))]
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
@@ -47,13 +47,13 @@ def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
 
 
 def _title(snapshot: Snapshot) -> str:
-    saved = [kernel.bytes_saved for kernel in snapshot.kernels if kernel.bytes_saved]
-    return f"saved {size(sum(saved))}" if saved else count(len(snapshot.kernels), "kernel")
+    saved = [kernel.bytes_saved for kernel in snapshot.code.kernels if kernel.bytes_saved]
+    return f"saved {size(sum(saved))}" if saved else count(len(snapshot.code.kernels), "kernel")
 
 
 def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What fusing saved over all kernels, and whose figures these are."""
-    known = [(k.bytes_saved, bytes_moved(k)) for k in snapshot.kernels]
+    known = [(k.bytes_saved, bytes_moved(k)) for k in snapshot.code.kernels]
     saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
     moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
     if not moved:
@@ -67,7 +67,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         "that were inlined before there was a scheduler never had a buffer, and are not counted."
     )
     yield from wrapped(said, width, "dim")
-    if any(kernel.language == "extern" for kernel in snapshot.kernels):
+    if any(kernel.language == "extern" for kernel in snapshot.code.kernels):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
 

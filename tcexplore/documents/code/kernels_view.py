@@ -34,21 +34,21 @@ TEACHES = (
 
 def code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
-    if not snapshot.kernels and not snapshot.wrappers:
+    if not snapshot.code.kernels and not snapshot.code.wrappers:
         return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
     known = labels(snapshot)
     parts = [fixed(about(snapshot, toggled, width))]
-    parts += [_contents(snapshot, known, width)] if len(snapshot.kernels) > 1 else []
-    for kernel in snapshot.kernels:
+    parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []
+    for kernel in snapshot.code.kernels:
         parts += _kernel(snapshot, kernel, known, toggled, width)
-    for wrapper in snapshot.wrappers:
+    for wrapper in snapshot.code.wrappers:
         parts += _wrapper(wrapper, toggled)
     return Parts(_title(snapshot), parts)
 
 
 def _title(snapshot: Snapshot) -> str:
-    extern = sum(kernel.language == "extern" for kernel in snapshot.kernels)
-    generated = count(len(snapshot.kernels) - extern, "kernel")
+    extern = sum(kernel.language == "extern" for kernel in snapshot.code.kernels)
+    generated = count(len(snapshot.code.kernels) - extern, "kernel")
     target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     return (f"{generated} + {extern} extern" if extern else generated) + target
 
@@ -57,7 +57,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
     """All kernels in the order of their calls, a row each, those of several graphs or phases under a heading each."""
     number = max((len(label.text) for label in known.kernel.values()), default=0)
     where = places(snapshot.file)
-    groups = [(key, list(group)) for key, group in groupby(snapshot.kernels, lambda k: (k.graph, k.phase))]
+    groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
     entries: list[Kernel | Row] = []
     for (graph, phase), group in groups:
         entries += [row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []
@@ -87,11 +87,11 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
 
 def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
-    made, failed, point = machine(snapshot, kernel)
+    made, failed, point = machine(snapshot.code, kernel)
     said = [words.takes(made.resources)] if made and made.resources else []
     said += [words.vectors(made.vectors)] if made and made.vectors else []
     said += [words.estimate(point)] if point else []
-    if how := words.written(loops(snapshot, kernel)):
+    if how := words.written(loops(snapshot.code, kernel)):
         said = [f"Inductor wrote {how}", *said]
     reached = achieved(snapshot, kernel, point)
     said += [device_words.measured(reached)] if reached else []

@@ -30,7 +30,11 @@ HEAD = ("kernel", "occupancy", "limited by", "registers", "spills", "shared", "w
 def resources(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     known = labels(snapshot)
-    taken = [(k, made.resources) for k in snapshot.kernels if (made := machine(snapshot, k).made) and made.resources]
+    taken = [
+        (k, made.resources)
+        for k in snapshot.code.kernels
+        if (made := machine(snapshot.code, k).made) and made.resources
+    ]
     if not taken:
         return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
     rows = [_cells(kernel, found, known) for kernel, found in taken]

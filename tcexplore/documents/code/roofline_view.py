@@ -41,7 +41,7 @@ Reached = Mapping[Link, float | None]
 def roofline(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     known = labels(snapshot)
-    found = [(kernel, point) for kernel in snapshot.kernels if (point := machine(snapshot, kernel).point)]
+    found = [(kernel, point) for kernel in snapshot.code.kernels if (point := machine(snapshot.code, kernel).point)]
     if not found:
         return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
     total = sum(point.implied_us for _, point in found)

@@ -36,7 +36,7 @@ NAMES = {
 def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view; of each kernel the last stage is open at first when there is one kernel only."""
     known = labels(snapshot)
-    shown = [kernel for kernel in snapshot.kernels if any(machine(snapshot, kernel)[:2])]
+    shown = [kernel for kernel in snapshot.code.kernels if any(machine(snapshot.code, kernel)[:2])]
     if not shown:
         return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
     parts = [fixed(about(snapshot, toggled, width))]
@@ -51,9 +51,9 @@ def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
     assembler reads, and the machine's code."""
     selected = {link for link in links if link.kind == "statement"}
     folds: set[str] = set()
-    for kernel in snapshot.kernels if selected else ():
+    for kernel in snapshot.code.kernels if selected else ():
         own = {statement_link(kernel, n) for n in range(1, kernel.source.count("\n") + 2)}
-        made = machine(snapshot, kernel).made
+        made = machine(snapshot.code, kernel).made
         if made is None or own.isdisjoint(selected):
             continue
         folds.add(_source_fold(kernel))
@@ -73,7 +73,7 @@ def _stage_fold(kernel: Kernel, made: KernelAssembled, stage: Stage) -> str:
 
 
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Part]:
-    made, failed, _ = machine(snapshot, kernel)
+    made, failed, _ = machine(snapshot.code, kernel)
     name = f"stages {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name not in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)

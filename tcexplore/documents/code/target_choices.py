@@ -89,7 +89,7 @@ def _code(choice: TargetChoice, snapshot: Snapshot | None) -> str:
     """What the run has of it."""
     if snapshot is None or not snapshot.knows(choice.key):
         return ""
-    code = snapshot.code(choice.key)
+    code = snapshot.code_for(choice.key)
     generated = sum(kernel.language != "extern" for kernel in code.kernels)
     lost = f", {count(len(code.not_lowered), 'graph')} not lowered" if code.not_lowered else ""
     return count(generated, "kernel") + lost

@@ -40,7 +40,7 @@ class Side(NamedTuple):
 
     @property
     def known(self) -> KernelFacts | None:
-        return machine(self.snapshot, self.kernel) if self.kernel is not None else None
+        return machine(self.snapshot.code, self.kernel) if self.kernel is not None else None
 
     def text(self, form: str) -> str | None:
         """The kernel in one of `FORMS`; None where it has none."""

@@ -22,7 +22,7 @@ def about(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[R
     if not said:
         return
     yield from wrapped(said, width, "muted")
-    for skipped in snapshot.not_lowered:
+    for skipped in snapshot.code.not_lowered:
         yield from wrapped(words.not_lowered(skipped), width, "warn", lead="! ")
     where = places(snapshot.file).words
     for asked in snapshot.asked:

@@ -50,7 +50,7 @@ def _summary(found: RunDiff, width: int) -> Iterator[Row]:
         said = "Kernels and wrappers are the same, names and comments apart: any difference in the timing is noise."
         yield from wrapped(said, width, "muted")
     else:
-        known = before.kernels and after.kernels
+        known = before.code.kernels and after.code.kernels
         said = "the generated code differs" if known else "one of the runs has no generated code"
         yield row(runs, (" ≠ ", "badge.warn"), (f"  {said}", "changed"))
     figures = changes(summarize(before), summarize(after))

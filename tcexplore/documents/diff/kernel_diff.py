@@ -48,7 +48,7 @@ def _kernel(found: RunDiff, change: RunChange[Kernel], name: str, toggled: froze
 def compare_code(before: Snapshot, after: Snapshot) -> None:
     """Have the code of both runs compared before it is to be shown."""
     same_program(before, after)
-    for change in matched_kernels(before.kernels, after.kernels):
+    for change in matched_kernels(before.code.kernels, after.code.kernels):
         if change.kind == "changed":
             _code(change)
 

@@ -39,9 +39,9 @@ STAGES = {
 
 def aot(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
-    if not snapshot.aten_graphs:
+    if not snapshot.code.aten_graphs:
         return Parts("", [nothing(snapshot, width, TEACHES), fixed(missing(snapshot, FACTS, width))])
-    graphs = in_order(snapshot.aten_graphs)
+    graphs = in_order(snapshot.code.aten_graphs)
     parts = [fixed(missing(snapshot, FACTS, width))]
     for graph_id in dict.fromkeys(graph.graph for graph in graphs):
         parts += _compile(snapshot, graph_id, [g for g in graphs if g.graph == graph_id], toggled, width)
@@ -78,7 +78,7 @@ def _called(graph: AtenGraph) -> str:
 
 def _of(snapshot: Snapshot, graph: AtenGraph) -> GraphOf:
     known = labels(snapshot)
-    phases = _phases(snapshot.aten_graphs, graph)
+    phases = _phases(snapshot.code.aten_graphs, graph)
     return _made(graph, phases, known, marks(snapshot, graph.graph, graph.stage))
 
 

@@ -16,7 +16,7 @@ from tcexplore.session.links import kernel_link
 def reused(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The rows on the wrappers of one graph."""
     known = labels(snapshot)
-    for wrapper in snapshot.wrappers:
+    for wrapper in snapshot.code.wrappers:
         if wrapper.graph == graph:
             yield from _wrapper(snapshot, wrapper, known, toggled)
 
@@ -51,5 +51,5 @@ def _buffer(name: str, by: dict[str, Kernel], known: Labels) -> tuple[Span, ...]
 
 
 def _written_by(snapshot: Snapshot, wrapper: Wrapper) -> dict[str, Kernel]:
-    ours = (k for k in snapshot.kernels if (k.graph, k.phase) == (wrapper.graph, wrapper.phase))
+    ours = (k for k in snapshot.code.kernels if (k.graph, k.phase) == (wrapper.graph, wrapper.phase))
     return {buffer: kernel for kernel in ours for buffer in kernel.buffers}

@@ -40,7 +40,7 @@ _counted = by_identity(1024)(counted)
 
 def index(snapshot: Snapshot) -> Decomposition:
     """What each op of the run became; kept for the newest runs."""
-    return _made(snapshot.graphs, snapshot.aten_graphs, snapshot.kernels)
+    return _made(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)
 
 
 def _document(snapshot: Snapshot, lines: Mapping[Line | None, Sequence[Op]], toggled: frozenset[str]) -> Parts:

@@ -34,14 +34,14 @@ UNNAMED = "between the passes that torch names"
 
 def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
-    if not snapshot.passes:
+    if not snapshot.code.passes:
         return Parts("", [nothing(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
     parts: list[Part] = []
-    for (graph, stage, phase), runs in groupby(snapshot.passes, lambda p: (p.graph, p.stage, p.phase)):
+    for (graph, stage, phase), runs in groupby(snapshot.code.passes, lambda p: (p.graph, p.stage, p.phase)):
         found = list(runs)
         parts.append(fixed(_stage(graph, stage, phase, found, toggled, width)))
-    changed = sum(bool(run.hunks) for run in snapshot.passes)
-    return Parts(f"{changed} of {len(snapshot.passes)} passes changed a graph", parts)
+    changed = sum(bool(run.hunks) for run in snapshot.code.passes)
+    return Parts(f"{changed} of {len(snapshot.code.passes)} passes changed a graph", parts)
 
 
 def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from tcexplore.session.links import Link, aten_link, line_link
 
 def kept(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The rows on one graph's partition; none where it was not cut."""
-    for cut in snapshot.partitions:
+    for cut in snapshot.code.partitions:
         if cut.graph == graph:
             nodes = _nodes(snapshot, graph)
             yield from _saved(snapshot, cut, nodes, toggled)
@@ -26,7 +26,7 @@ def kept(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) ->
 
 def marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]:
     """The words for single nodes in the graphs of a partition."""
-    cut = next((p for p in snapshot.partitions if p.graph == graph), None)
+    cut = next((p for p in snapshot.code.partitions if p.graph == graph), None)
     return {} if cut is None or stage not in ("forward", "backward") else _marks(cut, stage)
 
 
@@ -110,7 +110,7 @@ def _again(snapshot: Snapshot, graph: str, name: str, node: FxNode | None) -> Ro
 def _nodes(snapshot: Snapshot, graph: str) -> dict[str, FxNode]:
     forward: Iterable[FxNode] = (
         node
-        for stage in snapshot.aten_graphs
+        for stage in snapshot.code.aten_graphs
         if (stage.graph, stage.stage) == (graph, "forward")
         for node in stage.nodes
     )

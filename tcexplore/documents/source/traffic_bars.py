@@ -18,7 +18,7 @@ _heat = by_identity(2)(heat)
 
 def hot(snapshot: Snapshot) -> Heat:
     """The heat of a run's lines, made once for each state of its kernels."""
-    return _heat(snapshot.kernels)
+    return _heat(snapshot.code.kernels)
 
 
 OUTSIDE = "∅"

@@ -56,7 +56,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     yield _breaks(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
-    yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.kernels else "", "", 3)
+    yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.code.kernels else "", "", 3)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     yield from _speed(shown)
 

@@ -21,7 +21,7 @@ LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
 
 
 def kernels(snapshot: Snapshot) -> Iterable[RenderableType]:
-    for kernel in snapshot.kernels:
+    for kernel in snapshot.code.kernels:
         yield indented(_title(kernel))
         if kernel.ops:
             yield labelled("fuses" if len(kernel.ops) > 1 else "op", ", ".join(kernel.ops))
@@ -32,12 +32,12 @@ def kernels(snapshot: Snapshot) -> Iterable[RenderableType]:
 
 def _machine(snapshot: Snapshot, kernel: ev.Kernel) -> Iterable[RenderableType]:
     """What the kernel takes of its device, as far as it was brought there."""
-    made, failed, point = machine(snapshot, kernel)
+    made, failed, point = machine(snapshot.code, kernel)
     if made and made.resources:
         yield labelled("takes", words.takes(made.resources))
         for warning in made.resources.warnings:
             yield indented(f"! {warning}", "yellow", by=4)
-    if how := words.written(loops(snapshot, kernel)):
+    if how := words.written(loops(snapshot.code, kernel)):
         yield labelled("written as", how)
     if made and made.vectors:
         yield labelled("assembly", words.vectors(made.vectors))

@@ -16,7 +16,7 @@ def target(snapshot: Snapshot) -> Iterable[RenderableType]:
     """The graphs without code, the lines that ask for the device, and what was assumed."""
     if said := words.about(snapshot):
         yield indented(said, "dim")
-    for skipped in snapshot.not_lowered:
+    for skipped in snapshot.code.not_lowered:
         yield indented(words.not_lowered(skipped), "bold yellow")
     for asked in snapshot.asked:
         where = f"{at(asked.location, snapshot.file)}: " if asked.location else ""

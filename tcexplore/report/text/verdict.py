@@ -65,7 +65,7 @@ def _breaks(snapshot: Snapshot) -> Text:
 def _counts(snapshot: Snapshot) -> Iterable[Text]:
     summary = summarize(snapshot)
     yield Text(f"{count(summary.graphs, 'graph')}, {count(summary.ops, 'op')}")
-    if snapshot.kernels:
+    if snapshot.code.kernels:
         yield Text(f"{count(summary.kernels, 'kernel')}" + (f" + {summary.extern} extern" if summary.extern else ""))
     if summary.recompiles:
         yield Text(count(summary.recompiles, "recompile"), "bold yellow")

@@ -54,7 +54,7 @@ def _tuning(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _over(s: Snapshot) -> tuple[object, ...]:
     """What every view is about: the kernels, or why there is nothing to show."""
-    return s.kernels, s.wrappers, s.aten_graphs, s.graphs, s.skipped, s.complete, s.failed
+    return s.code.kernels, s.code.wrappers, s.code.aten_graphs, s.graphs, s.skipped, s.complete, s.failed
 
 
 def _about_device(s: Snapshot) -> tuple[object, ...]:
@@ -62,19 +62,19 @@ def _about_device(s: Snapshot) -> tuple[object, ...]:
     return (
         *_over(s),
         s.target,
-        s.lowered,
-        s.not_lowered,
+        s.code.lowered,
+        s.code.not_lowered,
         s.asked,
-        s.assembled,
-        s.not_assembled,
-        s.roofline,
+        s.code.assembled,
+        s.code.not_assembled,
+        s.code.roofline,
         s.kernel_times,
-        s.vectorized,
+        s.code.vectorized,
     )
 
 
 def _about_fusion(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.fusion, s.schedules, s.missing
+    return *_over(s), s.code.fusion, s.code.schedules, s.missing
 
 
 def _about_tuning(s: Snapshot) -> tuple[object, ...]:
@@ -82,7 +82,7 @@ def _about_tuning(s: Snapshot) -> tuple[object, ...]:
 
 
 def _has(s: Snapshot) -> bool:
-    return bool(s.kernels or s.wrappers)
+    return bool(s.code.kernels or s.code.wrappers)
 
 
 CODE = PaneSpec(

@@ -43,7 +43,7 @@ def _over(s: Snapshot) -> tuple[object, ...]:
 
 
 def _about_nodes(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.breaks, s.kernels, s.aten_graphs
+    return *_over(s), s.breaks, s.code.kernels, s.code.aten_graphs
 
 
 def _about_decomposition(s: Snapshot) -> tuple[object, ...]:
@@ -51,11 +51,11 @@ def _about_decomposition(s: Snapshot) -> tuple[object, ...]:
 
 
 def _about_aot(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.kernels, s.wrappers, s.aten_graphs, s.partitions, s.missing
+    return *_over(s), s.code.kernels, s.code.wrappers, s.code.aten_graphs, s.code.partitions, s.missing
 
 
 def _about_passes(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.passes, s.caches, s.missing
+    return *_over(s), s.code.passes, s.caches, s.missing
 
 
 def _captured(s: Snapshot) -> bool:
@@ -70,7 +70,7 @@ GRAPH = PaneSpec(
         View("nodes", _nodes, _about_nodes, _captured, frozenset({"node"})),
         View("code", _code, _over, _captured, frozenset({"node"})),
         View("decomp", _decomposition, _about_decomposition, _captured, frozenset({"line", "node", "aten"})),
-        View("aot", _aot, _about_aot, lambda s: bool(s.aten_graphs), frozenset({"aten"})),
-        View("passes", _passes, _about_passes, lambda s: bool(s.passes)),
+        View("aot", _aot, _about_aot, lambda s: bool(s.code.aten_graphs), frozenset({"aten"})),
+        View("passes", _passes, _about_passes, lambda s: bool(s.code.passes)),
     ),
 )

@@ -15,11 +15,34 @@ def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _about(s: Snapshot) -> tuple[object, ...]:
     return (
-        s.device, s.cuda_graphs, s.cuda_graphs_skipped, s.timing, s.pairs, s.calls, s.call_profile, s.phases, s.kernels,
-        s.timing_skipped, s.accuracy, s.memory, s.partitions,
-        s.elsewhere, s.graphs, s.recompiles, s.skipped, s.kernel_compiles, s.caches, s.complete, s.failed,
-        s.status, s.calls_asked, s.regions, s.region_calls, s.region_compiles, s.backward_captures,
-    )  # fmt: skip
+        s.device,
+        s.cuda_graphs,
+        s.cuda_graphs_skipped,
+        s.timing,
+        s.pairs,
+        s.calls,
+        s.call_profile,
+        s.phases,
+        s.code.kernels,
+        s.timing_skipped,
+        s.accuracy,
+        s.memory,
+        s.code.partitions,
+        s.other_codes,
+        s.graphs,
+        s.recompiles,
+        s.skipped,
+        s.kernel_compiles,
+        s.caches,
+        s.complete,
+        s.failed,
+        s.status,
+        s.calls_asked,
+        s.regions,
+        s.region_calls,
+        s.region_compiles,
+        s.backward_captures,
+    )
 
 
 def _has(s: Snapshot) -> bool:

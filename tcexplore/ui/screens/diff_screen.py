@@ -147,7 +147,7 @@ def _begins_section(row: Row) -> bool:
 
 def _parts(run: Snapshot | None) -> tuple[object, ...]:
     """What of a run is compared: timing goes on, and is compared by its figures."""
-    return () if run is None else (run.run, run.graphs, run.breaks, run.guards, run.kernels, run.wrappers)
+    return () if run is None else (run.run, run.graphs, run.breaks, run.guards, run.code.kernels, run.code.wrappers)
 
 
 def _figures(before: Snapshot | None, after: Snapshot | None) -> tuple[str, ...]:

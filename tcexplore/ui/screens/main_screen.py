@@ -254,7 +254,7 @@ class MainScreen(ReadingScreen):
 
     def action_twice(self) -> None:
         pane, snapshot = self.board.panes["code"], self._with_kernels
-        if snapshot is None or not any(code.kernels for code in snapshot.elsewhere):
+        if snapshot is None or not any(code.kernels for code in snapshot.other_codes):
             self.say("The run has code for one device only: choose another with T, then compare.")
             return
         from tcexplore.ui.screens.target_diff_screen import TwiceScreen

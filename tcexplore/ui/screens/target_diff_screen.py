@@ -44,7 +44,7 @@ class TwiceScreen(OverScreen):
         return "twice", "A kernel on two targets"
 
     def _paired(self) -> list[Twice]:
-        return twice(self._snapshot.code(self._snapshot.target), self._snapshot.code(self._other))
+        return twice(self._snapshot.code, self._snapshot.code_for(self._other))
 
     def _found(self, kernel: Kernel | None) -> int:
         """The pair of this kernel; without one the first that was generated."""

@@ -1,0 +1,13 @@
+"""Snapshots with other generated code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tcexplore.session import Snapshot
+
+
+def with_code(run: Snapshot, **fields: Any) -> Snapshot:
+    """Return a run whose code for the target in view has other fields."""
+    return replace(run, codes=(replace(run.code, **fields), *run.other_codes))

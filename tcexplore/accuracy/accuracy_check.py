@@ -14,7 +14,7 @@ from tcexplore.accuracy.observation import Observed, observe
 from tcexplore.accuracy.observation_diff import ObservationDiff, comparable, differences
 from tcexplore.accuracy.tensor_comparison import WRONG, Value, judge, rms
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import ACCURACY_VERDICTS, Accuracy, Deviation
+from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation
 from tcexplore.quantities import size
 
 BUDGET_S = 4.0
@@ -91,7 +91,7 @@ class _Comparison:
     def _accuracy(self, compared: int) -> Accuracy:
         values, found = self._values, self._differences
         worst = max(values, key=badness, default=None)
-        verdict = worst.verdict if worst else ("identical" if compared else "not judged")
+        verdict: AccuracyVerdict = worst.verdict if worst else ("identical" if compared else "not judged")
         if any(difference.breaks for difference in found):
             verdict = WRONG
         return Accuracy(

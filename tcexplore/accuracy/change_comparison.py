@@ -15,7 +15,7 @@ from tcexplore.accuracy.observation import Observed, observe
 from tcexplore.accuracy.observation_diff import differences
 from tcexplore.accuracy.tensor_comparison import WRONG, judge
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import ChangeJudged, Deviation
+from tcexplore.events import AccuracyVerdict, ChangeJudged, Deviation
 
 VARIATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.neg, torch.zeros_like, lambda t: t + 1)
 """Other values for the floating-point inputs: the ways through the program that its own inputs do not take."""
@@ -70,7 +70,7 @@ class _Judging:
 
     def judged(self) -> ChangeJudged:
         worst = max(self._values, key=badness, default=None)
-        verdict = worst.verdict if worst else "identical"
+        verdict: AccuracyVerdict = worst.verdict if worst else "identical"
         return ChangeJudged(
             verdict=WRONG if self._broken else verdict,
             max_abs=worst.max_abs if worst else None,

@@ -12,7 +12,7 @@ from tcexplore.accuracy.named_tensors import inputs_of
 from tcexplore.accuracy.observation import Observed, observe
 from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, Value, judge
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import PaddingJudged
+from tcexplore.events import PaddingJudged, PaddingVerdict
 
 BUDGET_S = 4.0
 """No further call is compared after this many seconds."""
@@ -24,7 +24,8 @@ RANDOM = "it draws random numbers, and others where there are more rows"
 
 def judge_padding(subject: Subject, plain: Sequence[Call], padded: Sequence[Call]) -> PaddingJudged:
     """Compare each padded call with the plain one, what padding added cut off. Raises what the user's code raises."""
-    began, calls, most, verdict, reason = time.perf_counter(), 0, 0.0, "equal", ""
+    verdict: PaddingVerdict = "equal"
+    began, calls, most, reason = time.perf_counter(), 0, 0.0, ""
     for one, other in zip(plain, padded, strict=True):
         grown = dict(_grown(one, other))
         if not grown:

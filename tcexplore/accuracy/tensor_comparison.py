@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
 from tcexplore.capture.fx.tensor_descriptions import dtype_text
-from tcexplore.events import Deviation
+from tcexplore.events import AccuracyVerdict, Deviation
 
 FACTOR = 4.0
 """Compiled may be this many times as far from float64 as eager before it is called less accurate: summing in another
@@ -17,8 +17,12 @@ order moves the error by about that much in either direction."""
 ULPS = 16
 """And this many roundings of its dtype, so that an eager result that happens to be exact makes no other one bad."""
 
-IDENTICAL, AS_ACCURATE, CLOSE = "identical", "as accurate as eager", "close to eager"
-LESS_ACCURATE, NOT_CLOSE, WRONG = "less accurate than eager", "not close to eager", "wrong"
+IDENTICAL: Final = "identical"
+AS_ACCURATE: Final = "as accurate as eager"
+CLOSE: Final = "close to eager"
+LESS_ACCURATE: Final = "less accurate than eager"
+NOT_CLOSE: Final = "not close to eager"
+WRONG: Final = "wrong"
 
 
 class Value(NamedTuple):
@@ -71,7 +75,7 @@ def rms(values: torch.Tensor) -> float:
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 
 
-def _beside_exact(value: Value, errors: _Errors) -> str:
+def _beside_exact(value: Value, errors: _Errors) -> AccuracyVerdict:
     eps = torch.finfo(value.eager.dtype).eps
     allowed, error = FACTOR * (errors.eager or 0.0), errors.compiled or 0.0
     if error <= allowed + ULPS * eps:
@@ -79,7 +83,7 @@ def _beside_exact(value: Value, errors: _Errors) -> str:
     return LESS_ACCURATE if error <= allowed + math.sqrt(eps) else WRONG
 
 
-def _without_exact(value: Value) -> str:
+def _without_exact(value: Value) -> AccuracyVerdict:
     try:
         torch.testing.assert_close(value.compiled, value.eager, equal_nan=True, check_stride=False)
     except AssertionError:
@@ -121,7 +125,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _deviation(
-    value: Value, verdict: str, apart: float | None, rel: float | None, errors: _Errors = UNKNOWN
+    value: Value, verdict: AccuracyVerdict, apart: float | None, rel: float | None, errors: _Errors = UNKNOWN
 ) -> Deviation:
     return Deviation(
         name=value.name,

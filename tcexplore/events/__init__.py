@@ -32,7 +32,14 @@ if TYPE_CHECKING:
         GuardsInstalled,
         Recompiled,
     )
-    from tcexplore.events.fix_events import BreakCost, BreaksCosted, ChangeJudged, ChangeTimed, PaddingJudged
+    from tcexplore.events.fix_events import (
+        BreakCost,
+        BreaksCosted,
+        ChangeJudged,
+        ChangeTimed,
+        PaddingJudged,
+        PaddingVerdict,
+    )
     from tcexplore.events.inductor_events import (
         AtenGraph,
         CacheLookup,
@@ -70,6 +77,7 @@ if TYPE_CHECKING:
     from tcexplore.events.result_events import (
         ACCURACY_VERDICTS,
         Accuracy,
+        AccuracyVerdict,
         CallPart,
         CallProfiled,
         Deviation,
@@ -102,7 +110,7 @@ if TYPE_CHECKING:
         TargetSkipped,
         Vectors,
     )
-    from tcexplore.events.timing_events import CallMade, PairsMeasured, TimingEstimate, TimingSkipped
+    from tcexplore.events.timing_events import CallMade, PairsMeasured, TimingEstimate, TimingSkipped, TimingVerdict
     from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job
 else:
     # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
@@ -144,6 +152,7 @@ __all__ = [
     "RECOMPILE_KINDS",
     "VOCABULARY",
     "Accuracy",
+    "AccuracyVerdict",
     "ArtifactsLoaded",
     "ArtifactsSaved",
     "AtenGraph",
@@ -198,6 +207,7 @@ __all__ = [
     "ModulesImported",
     "Output",
     "PaddingJudged",
+    "PaddingVerdict",
     "PairsMeasured",
     "Partitioned",
     "PassRun",
@@ -227,6 +237,7 @@ __all__ = [
     "TargetSkipped",
     "TimingEstimate",
     "TimingSkipped",
+    "TimingVerdict",
     "Tuned",
     "Vectors",
     "Wrapper",

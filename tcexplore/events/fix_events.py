@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
+from tcexplore.events.result_events import AccuracyVerdict
+from tcexplore.events.timing_events import TimingVerdict
+
+PaddingVerdict = Literal["equal", "different", "not compared"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +45,12 @@ class BreaksCosted(Event):
 class ChangeJudged(Event):
     """The changed file run eagerly, beside what it was before, on the same inputs and from the same seed.
 
-    `verdict` is one of `ACCURACY_VERDICTS`, of outputs, gradients with `--train`, and whatever the calls write to;
+    `verdict` covers outputs, gradients with `--train`, and whatever the calls write to;
     `differences` are sentences on dtype, shape, and on what is there at all. `calls` were compared, and `varied` more
     with other values in the inputs, for the ways that these inputs do not take. `reason` says why nothing was judged.
     """
 
-    verdict: str
+    verdict: AccuracyVerdict
     max_abs: float | None = None
     max_rel: float | None = None
     differences: tuple[str, ...] = ()
@@ -64,7 +69,7 @@ class PaddingJudged(Event):
     differs. `calls` were compared; `max_abs` is the largest difference.
     """
 
-    verdict: str
+    verdict: PaddingVerdict
     calls: int = 0
     max_abs: float | None = None
     reason: str = ""
@@ -83,5 +88,5 @@ class ChangeTimed(Event):
     speedup: float
     low: float
     high: float
-    verdict: str
+    verdict: TimingVerdict
     pairs: int

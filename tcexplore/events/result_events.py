@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from tcexplore.events.base import Event
+
+AccuracyVerdict = Literal[
+    "not judged",
+    "identical",
+    "as accurate as eager",
+    "close to eager",
+    "less accurate than eager",
+    "not close to eager",
+    "wrong",
+]
+"""From best to worst. `identical` means bit-identical; the two with `close` are used without a float64 run."""
+
+ACCURACY_VERDICTS: tuple[AccuracyVerdict, ...] = get_args(AccuracyVerdict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,13 +28,13 @@ class Deviation:
     `name` says which (`output[0]`, `gradient of fc1.weight`). `max_abs` is the largest |compiled - eager|, `max_rel`
     that over the largest |eager|; None where one side is NaN or infinite and the other is not. The errors against
     float64 are the root mean square of the difference over that of the float64 values, None where there is no float64
-    value to compare with. `verdict` is as in `Accuracy`.
+    value to compare with.
     """
 
     name: str
     dtype: str
     elements: int
-    verdict: str
+    verdict: AccuracyVerdict
     max_abs: float | None = None
     max_rel: float | None = None
     eager_vs_fp64: float | None = None
@@ -31,15 +45,15 @@ class Deviation:
 class Accuracy(Event):
     """Eager and compiled judged against a float64 run of a copy, on the same inputs and the same seed.
 
-    `verdict` is one of `ACCURACY_VERDICTS`: that of the worst of `values`; `wrong` too where a difference in
-    `differences` changes what the caller gets. `differences` are sentences about dtype, shape, stride, device,
-    aliasing, mutated inputs. The figures are the worst of all values; see `Deviation`. `reason` says why nothing was
-    judged, or why there was no float64 run. `random` tells that eager draws random numbers; then `fallback_random`
-    tells that compiled was compiled once more for this, with `torch._inductor.config.fallback_random`, so that both
-    draw the same ones. `calls` of the file's `of` calls were compared.
+    `verdict` is that of the worst of `values`, or `wrong` if an entry of `differences` changes what the caller gets.
+    `differences` are sentences about dtype, shape, stride, device, aliasing, mutated inputs. The figures are the worst
+    of all values; see `Deviation`. `reason` says why nothing was judged, or why there was no float64 run. `random`
+    tells that eager draws random numbers; then `fallback_random` tells that compiled was compiled once more for this,
+    with `torch._inductor.config.fallback_random`, so that both draw the same ones. `calls` of the file's `of` calls
+    were compared.
     """
 
-    verdict: str
+    verdict: AccuracyVerdict
     max_abs: float | None = None
     max_rel: float | None = None
     eager_vs_fp64: float | None = None
@@ -55,18 +69,6 @@ class Accuracy(Event):
     reason: str = ""
     seconds: float = 0.0
     """How long the comparison took."""
-
-
-ACCURACY_VERDICTS = (
-    "not judged",
-    "identical",
-    "as accurate as eager",
-    "close to eager",
-    "less accurate than eager",
-    "not close to eager",
-    "wrong",
-)
-"""From best to worst. `identical` is to the last bit; the two with `close` are said where there is no float64 run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event
+
+TimingVerdict = Literal["faster", "slower", "no difference", "undecided", "measuring"]
+"""`measuring` until there are enough pairs for one of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +44,8 @@ class TimingEstimate(Event):
     Times are medians in microseconds per call, already divided by `calls`, the calls that one timed unit contains.
     `speedup` is the median of the per-pair ratios eager/compiled, [`low`, `high`] its 95 % bootstrap interval;
     `noise_floor` the deviation from 1 that so many pairs of eager with eager show by chance (three standard errors of
-    their median, from the scatter of the `control_pairs`; 0.02 is 2 %). `verdict` is `faster`, `slower`,
-    `no difference`, `undecided` or `measuring`. Spread is the median absolute deviation. `notes` name drift, outliers,
+    their median, from the scatter of the `control_pairs`; 0.02 is 2 %). Spread is the median
+    absolute deviation. `notes` name drift, outliers,
     discarded blocks, changed inputs.
     """
 
@@ -54,7 +58,7 @@ class TimingEstimate(Event):
     high: float
     noise_floor: float
     pairs: int
-    verdict: str
+    verdict: TimingVerdict
     threads: int
     device: str
     calls: int = 1

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tcexplore.events import TimingVerdict
 from tcexplore.timing.sample_statistics import Interval, mad, median, median_interval
 
 SMALLEST_DIFFERENCE = 0.01
@@ -60,7 +61,7 @@ def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> 
     return math.expm1(FLOOR_ERRORS * error)
 
 
-def verdict(ratio: Ratio, floor: float, *, enough: bool) -> str:
+def verdict(ratio: Ratio, floor: float, *, enough: bool) -> TimingVerdict:
     """`faster`, `slower`, `no difference` or `undecided`; `measuring` while there are not `enough` pairs.
 
     A difference is called one only if the interval excludes 1 and the ratio lies beyond both the noise floor and 1 %;

@@ -1,6 +1,6 @@
-"""What a pane shows, as data: a sequence of rows, each a few spans of text with a style name and what it stands for.
+"""Content of a pane or a report as data: rows of styled text, each with links to what it stands for.
 
-Documents are pure: built from a `Snapshot`, without textual, and cheap to make; rows are built when they are asked for.
+Documents are pure: they are built from a `Snapshot`, cheap to make, and build long parts row by row on demand.
 """
 
 from __future__ import annotations
@@ -17,29 +17,33 @@ __all__ = ["Builder", "Chapter", "Document", "Link", "Row", "Span", "chapters", 
 
 
 class Span(NamedTuple):
-    """Text in one style; `style` is a name of `ui/palette.py`, empty for plain text."""
+    """Text in one style."""
 
     text: str
     style: str = ""
+    """A name from `style_names.py`, or several with blanks in between; empty for plain text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a pane.
-
-    `links` say what the row stands for: the first one's kind is what the row is (a row of the graph is a `node`), more
-    of that kind may follow, and then links to other things, which enter follows. A row is lit when one of its own kind
-    is on the chain through the selection (`session/links.py`). `location` is where `e` opens the editor; `fold` names
-    the group that enter opens or closes on this row; `copy` is what `y` copies where that differs from the text;
-    `leads` names the group of the same document that enter goes to.
-    """
+    """One line of a document."""
 
     spans: tuple[Span, ...]
     links: tuple[Link, ...] = ()
+    """What the row stands for. The kind of the first link is the kind of the row (a row of the graph is a `node`); more
+    links of that kind may follow, then links to other things, which enter follows."""
     location: Location | None = None
+    """Where the editor opens."""
     fold: str | None = None
+    """The fold group that enter opens or closes on this row."""
     copy: str | None = None
-    leads: str | None = None
+    """What is copied, if it differs from the text."""
+    target: str | None = None
+    """The fold group of the same document that enter goes to."""
+    keys_only: bool = False
+    """Whether the row is about keys, so that a printed report leaves it out."""
+    no_wrap: bool = False
+    """Whether the row is code or part of a table, so that a printed report keeps it on one line."""
 
     @property
     def text(self) -> str:
@@ -47,43 +51,46 @@ class Row:
 
 
 class Document(Protocol):
-    """A sequence of rows. `title` goes into the pane's border beside its name."""
+    """A sequence of rows."""
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """What the border of the pane shows next to the pane's name."""
+        ...
 
     def __len__(self) -> int: ...
 
     def row(self, index: int) -> Row:
-        """The row at `index`; must be fast (a page is built on each key) and always give the same answer."""
+        """Return the row at `index`: fast, since a page is built on each key, and the same one for each call."""
         ...
 
 
 class Chapter(NamedTuple):
-    """A kernel's or a graph's part of a document: its first row, and what to call it."""
+    """The part of a document about one kernel or graph."""
 
     row: int
+    """Its first row."""
     title: str
 
 
 def chapters(document: Document) -> Sequence[Chapter]:
-    """The chapters of a document, where it has any, in the order of their rows."""
-    found: Sequence[Chapter] = getattr(document, "chapters", ())
-    return found
+    """Return the chapters of a document in the order of their rows."""
+    listed: Sequence[Chapter] = getattr(document, "chapters", ())
+    return listed
 
 
 def start(document: Document) -> int:
-    """The row that a pane which nobody has moved in opens at: what matters, where the document says so."""
-    found: int = getattr(document, "start", 0)
-    return found
+    """Return the row at which a pane first opens the document."""
+    first: int = getattr(document, "start", 0)
+    return first
 
 
 class Builder(Protocol):
-    """Makes the document of one pane out of a run.
+    """Function that builds the document of one pane from a run.
 
-    `toggled` names the fold groups (`Row.fold`) whose state the user changed from how the pane shows them at first;
-    a folded row and its opened form keep the same `fold`, so that enter works both ways. `width` is how many cells a
-    row has: prose is wrapped to it, plots and columns are fitted to it, code is not.
+    `toggled` names the fold groups (`Row.fold`) that the user opened or closed; a folded row and its opened form have
+    the same `fold`. `width` is the number of cells of a row: prose wraps to it, plots and columns fit it, code does
+    not.
     """
 
     def __call__(self, snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document: ...

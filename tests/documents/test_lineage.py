@@ -9,7 +9,7 @@ from tcexplore.documents.guards.cache_entries_view import lineage_view
 from tcexplore.documents.guards.guard_diff_view import guards_of_two
 from tcexplore.documents.guards.recompile_check_view import would
 from tcexplore.documents.guards.symbols_view import symbols
-from tcexplore.ui.terminal.style_palette import NAMES
+from tcexplore.documents.style_names import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.test_views import opened, rows

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tcexplore.ui.terminal.style_palette import NAMES
+from tcexplore.documents.style_names import NAMES
 from tests import fakes
 from tests.documents.panes import BUILDERS
 

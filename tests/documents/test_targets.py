@@ -13,8 +13,8 @@ from tcexplore.documents.code.roofline_view import roofline
 from tcexplore.documents.code.stages_view import hiding, stages
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row
+from tcexplore.documents.style_names import NAMES
 from tcexplore.session.links import closure, kernel_link, line_link, statement_link
-from tcexplore.ui.terminal.style_palette import NAMES
 from tests.documents import golden
 from tests.snapshots import gpu
 

@@ -9,10 +9,10 @@ import pytest
 from tcexplore.documents.code.fusion_reasons_view import why_not
 from tcexplore.documents.diff.diff_view import diff
 from tcexplore.documents.document import Builder, Row
+from tcexplore.documents.style_names import NAMES
 from tcexplore.events import FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link
-from tcexplore.ui.terminal.style_palette import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.views import VIEWS, compared, same

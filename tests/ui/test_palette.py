@@ -9,9 +9,10 @@ from rich.color import ColorSystem
 from rich.style import Style
 from textual.color import Color
 
+from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
 from tcexplore.ui.terminal import themes as theme
-from tcexplore.ui.terminal.colors import ANSI, DARK, KERNELS, LIGHT
-from tcexplore.ui.terminal.style_palette import NAMES, PALETTES, palette
+from tcexplore.ui.terminal.colors import DARK, LIGHT
+from tcexplore.ui.terminal.style_palette import PALETTES, palette
 
 THEMES = [(theme.DARK, DARK), (theme.LIGHT, LIGHT)]
 

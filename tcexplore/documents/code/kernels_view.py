@@ -68,7 +68,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
         entry = entries[index]
         if isinstance(entry, Row):
             return entry
-        return replace(summary(entry, known, where, number, width), leads=_fold(entry))
+        return replace(summary(entry, known, where, number, width), target=_fold(entry))
 
     return Part(len(entries), build)
 

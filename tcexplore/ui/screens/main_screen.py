@@ -154,8 +154,8 @@ class MainScreen(ReadingScreen):
     def on_row_entered(self, message: RowEntered) -> None:
         if message.row.fold is not None:
             self.board.pane.toggle(message.row.fold)
-        elif message.row.leads is not None:
-            self.walk.into(message.row.leads)
+        elif message.row.target is not None:
+            self.walk.into(message.row.target)
         else:
             self.action_follow()
 

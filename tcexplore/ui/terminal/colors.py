@@ -7,14 +7,7 @@ something, a glyph, bold, underline or a number says it too.
 
 from __future__ import annotations
 
-KERNELS = 12
-"""Kernel colors; kernel 12 has the color of kernel 0 again, told apart by its number."""
-
-
-def _kernels(colors: tuple[str, ...], label: str) -> dict[str, str]:
-    text = {f"kernel.{n}": color for n, color in enumerate(colors)}
-    return text | {f"label.{n}": f"{label} {color}" for n, color in enumerate(colors)}
-
+from tcexplore.documents.style_names import kernel_colors
 
 DARK = {
     "muted": "#8b93a1",
@@ -64,7 +57,7 @@ DARK = {
     "match": "underline on #4b4014",
     "match.current": "bold #14110a on #f2c14e",
     "cursor": "on #3a3f47",
-    **_kernels(
+    **kernel_colors(
         ("#87bafd", "#eea65b", "#5cd1a3", "#db9de9", "#cab952", "#39cbe9",
          "#d57db0", "#84ae57", "#9792e9", "#08b6af", "#c29733", "#b189dd"), "#0d1014 on"
     ),
@@ -118,63 +111,8 @@ LIGHT = {
     "match": "underline on #f6e7ae",
     "match.current": "bold #ffffff on #8a5a00",
     "cursor": "on #c9cdd4",
-    **_kernels(
+    **kernel_colors(
         ("#2863ab", "#8d5406", "#007654", "#834791", "#716400", "#0e6f81",
          "#7b285d", "#375800", "#483e90", "#085955", "#624902", "#5e3685"), "#ffffff on"
     ),
 }  # fmt: skip
-
-ANSI = {
-    "muted": "dim",
-    "dim": "dim",
-    "strong": "bold",
-    "heading": "bold",
-    "title": "bold",
-    "key": "bold blue",
-    "rule": "dim",
-    "location": "underline",
-    "keyword": "magenta",
-    "string": "green",
-    "comment": "italic dim",
-    "number": "yellow",
-    "function": "blue",
-    "type": "cyan",
-    "operator": "default",
-    "builtin": "cyan",
-    "decorator": "yellow",
-    "node": "default",
-    "target": "blue",
-    "dtype": "cyan",
-    "shape": "yellow",
-    "value": "green",
-    "break": "bold red",
-    "error": "bold red",
-    "slower": "bold red",
-    "ok": "bold green",
-    "faster": "bold green",
-    "warn": "yellow",
-    "guard": "cyan",
-    "recompile": "yellow",
-    "extern": "italic",
-    "running": "bold yellow",
-    "old": "italic dim",
-    "added": "green",
-    "removed": "red strike",
-    "changed": "bold yellow",
-    "plot.eager": "default",
-    "plot.compiled": "blue",
-    "interval": "dim",
-    "badge.ok": "bold reverse green",
-    "badge.break": "bold reverse red",
-    "badge.warn": "bold reverse yellow",
-    "badge.muted": "bold reverse",
-    "lit": "bold underline",
-    "match": "underline",
-    "match.current": "bold reverse yellow",
-    "cursor": "reverse",
-    **_kernels(
-        ("blue", "yellow", "cyan", "magenta", "bright_blue", "bright_yellow",
-         "bright_cyan", "bright_magenta", "bold blue", "bold yellow", "bold cyan", "bold magenta"), "reverse"
-    ),
-}  # fmt: skip
-"""For terminals of 16 colors: the terminal's own colors, so its own background and contrast."""

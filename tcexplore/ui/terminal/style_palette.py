@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from tcexplore.ui.terminal.colors import ANSI, DARK, KERNELS, LIGHT
-
-NAMES = frozenset(DARK) | {"code.cpp", "code.python"}
-"""Every style name that a document may use; text in a style of `code` gets the colors of its language when drawn."""
+from tcexplore.documents.style_names import ANSI, KERNELS
+from tcexplore.ui.terminal.colors import DARK, LIGHT
 
 
 class Palette:

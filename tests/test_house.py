@@ -1,10 +1,12 @@
-"""A house that one can read: small files, short functions, no drawer for what belongs nowhere."""
+"""Rules of the code base: small files, short functions, unique names, declared dependencies."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -12,7 +14,8 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "tcexplore").rglob("*.py"))
 TOP = {
-    "tcexplore", "samples", "tests", "pyproject.toml", "Dockerfile", "README.md", "LICENSE", "CHANGELOG.md",
+    "tcexplore", "samples", "tests", "docs", "pyproject.toml", "Dockerfile", "README.md", "LICENSE", "CHANGELOG.md",
+    "CONTRIBUTING.md",
 }  # fmt: skip
 
 
@@ -29,42 +32,73 @@ def test_no_file_is_over_400_lines_and_half_are_under_120():
 
 
 def test_no_function_is_over_45_lines():
-    found = {
+    long = {
         f"{path.relative_to(ROOT)}:{function.lineno} {function.name}": length
         for path in SOURCES
         for function in functions(path)
         if (length := (function.end_lineno or 0) - function.lineno + 1) > 45
     }
-    assert found == {}
+    assert long == {}
 
 
 def test_no_class_is_over_350_lines():
-    found = {
+    long = {
         f"{path.relative_to(ROOT)}:{node.name}"
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > 350
     }
-    assert found == set()
+    assert long == set()
 
 
-def test_every_module_says_what_it_is_for():
+def test_every_module_has_a_docstring():
     undocumented = [str(p.relative_to(ROOT)) for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))]
     assert undocumented == []
 
 
-def test_no_file_is_a_drawer():
+def test_no_module_is_named_utils_or_common():
     assert [p.name for p in SOURCES if re.fullmatch(r"(utils?|common|misc)\.py", p.name)] == []
 
 
-def test_the_top_level_stays_as_it_is():
+def test_the_top_level_holds_only_the_agreed_files():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     top = {line.split("/")[0] for line in listed.splitlines()}
     assert {name for name in top if not name.startswith(".")} <= TOP
 
 
-def test_no_private_path_or_debugger_is_left_in():
+def test_no_private_path_or_debugger_call_remains():
     for path in [*SOURCES, *(ROOT / "samples").glob("*.py")]:
         text = path.read_text()
         assert "breakpoint()" not in text, path
         assert not re.search(r"/(home|work|root|Users)/\w", text), path
+
+
+DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio"}
+"""Distributions whose import name differs from their own."""
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Yield the top-level name of every module that a file imports absolutely."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_every_imported_module_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = [
+        *project["dependencies"],
+        *(r for extra in project["optional-dependencies"].values() for r in extra),
+    ]
+    declared = {re.split(r"[<>=\[;\s]", requirement)[0] for requirement in requirements}
+    own = {*sys.stdlib_module_names, "tcexplore", "tests", "lib"}
+    files = [path for folder in ("tcexplore", "samples", "tests") for path in (ROOT / folder).rglob("*.py")]
+    undeclared = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in imported_modules(path)
+        if name not in own and DISTRIBUTIONS.get(name, name) not in declared
+    }
+    assert undeclared == set()

@@ -1,8 +1,8 @@
-"""Attention written out, and the same as torch's scaled_dot_product_attention.
+"""Attention written out, and the same with torch's scaled_dot_product_attention.
 
-Look at: two batched matrix products as extern kernels, and between them one generated kernel for scale, mask and
+Look at: two batched matrix products as extern kernels, and one generated kernel between them for scale, mask and
 softmax.
-Edit: put `Fused` for `Scores` in the last lines and save. The scores disappear into one extern attention kernel.
+Edit: replace `Scores` with `Fused` in the last lines and save. One extern attention kernel replaces them all.
 """
 
 import math

@@ -1,9 +1,9 @@
 """A Python bool that picks the branch: one graph for each value.
 
 Look at: `inputs` is a list of calls, made one after another. The second call fails the guard on `residual` and compiles
-graph 0/1; the third finds 0/0 again. Dynamo never sees an `if`: each graph holds only the branch that was taken.
-Edit: let the calls differ in batch size instead, `[(x, True), (x[:16], True), (x[:8], True)]`. The second size compiles
-a graph with a dynamic batch, which serves the third size too.
+graph 0/1. The third call reuses 0/0. Each graph holds only the branch that was taken; there is no `if` in it.
+Edit: vary the batch size instead: `[(x, True), (x[:16], True), (x[:8], True)]`. The second size compiles a graph with a
+dynamic batch size, and the third call reuses it.
 """
 
 import torch

@@ -1,9 +1,10 @@
-"""Convolution, batch normalization, ReLU, twice.
+"""Convolution, batch normalization and ReLU, twice.
 
-Look at: each convolution is an extern kernel; batch normalization and ReLU share the generated kernel behind it. On a
-CPU another kernel may stand before the first convolution: it brings the input into the layout that this one wants.
-Edit: delete `.eval()`. In training mode the normalization has to compute its mean and variance over the batch, so its
-kernel grows a reduction, and writes the running statistics too.
+Look at: each convolution is an extern kernel, and batch normalization and ReLU share the generated kernel after it.
+On a CPU, another kernel may come before the first convolution: it converts the input to the layout that the
+convolution wants.
+Edit: delete `.eval()`. In training mode the normalization computes mean and variance over the batch, so its kernel
+gets a reduction and also writes the running statistics.
 """
 
 import torch

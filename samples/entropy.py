@@ -1,8 +1,8 @@
 """The entropy of a softmax: three lines, one kernel.
 
-Look at: the kernel's ops. The two reductions of the softmax, the logarithm, the product and the last sum are all in one
-kernel; eager runs them one after another and writes every intermediate to memory.
-Edit: return `p` as well, by adding `, p` to the last line. The kernel has one more output to write, and stays one.
+Look at: the ops of the kernel. Both reductions of the softmax, the logarithm, the product and the final sum are in
+one kernel. Eager runs them one after another and writes every intermediate to memory.
+Edit: return `p` as well: add `, p` to the last line. The kernel writes one more output and stays one kernel.
 """
 
 import torch

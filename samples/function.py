@@ -1,8 +1,8 @@
-"""A plain function rather than a module: RMS normalization followed by SwiGLU's gate.
+"""A plain function instead of a module: RMS normalization followed by the gate of SwiGLU.
 
-Look at: a function compiles as a module does. Its arguments are the guards, and there is no module to look through.
-Edit: make `x` a bfloat16 tensor, `x.bfloat16()` in the last line. The kernel converts it to float32 as it loads it, and
-never rounds to bfloat16 in between, as eager does after each op.
+Look at: a function compiles as a module does. The guards are on its arguments; there is no module to check.
+Edit: make `x` a bfloat16 tensor: `x.bfloat16()` in the last line. The kernel converts it to float32 when it loads it
+and does not round to bfloat16 in between, as eager does after each op.
 """
 
 import torch

@@ -1,9 +1,9 @@
 """LayerNorm, GELU, scale and shift: four lines, one kernel.
 
-Look at: the code pane. One generated kernel holds the ops of all four lines; the intermediate tensors never reach
+Look at: the code pane. One generated kernel holds the ops of all four lines. The intermediate tensors never reach
 memory.
-Edit: put a matrix product between two of the lines, for instance `h = h @ self.weight`. The one kernel becomes two with
-the product between them.
+Edit: put a matrix product between two of the lines, for instance `h = h @ self.weight`. The kernel splits in two,
+with the product between them.
 """
 
 import torch

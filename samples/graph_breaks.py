@@ -1,8 +1,8 @@
-"""Four common graph breaks, each with the form that does not break beside it.
+"""Four common graph breaks, each next to a form that does not break.
 
-Look at: the breaks pane, one entry for each of the four lines marked BREAK, and the many small graphs that are left of
-the one that this could be.
-Edit: put `Fixed` for `Broken` in the last lines and save: no break, one graph. Or repair them one at a time.
+Look at: the breaks pane, with one entry for each line marked BREAK, and the many small graphs where one would do.
+Edit: replace `Broken` with `Fixed` in the last lines and save: no break, one graph. Or fix them one at a time: press
+`h` on a break.
 """
 
 import torch

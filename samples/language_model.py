@@ -1,8 +1,8 @@
 """A small language model in training. Run it with `--train`.
 
-Look at: the kernels of the forward and of the backward pass apart, and kernels of the forward pass that also write what
-the backward pass will need. `loss` is where the backward pass starts; it is not compiled itself.
-Edit: set `tied = True`. Embedding and head then share one weight, and the backward pass adds up its two gradients.
+Look at: the kernels of the forward and of the backward pass, and the forward kernels that also write what the
+backward pass needs. The backward pass starts at `loss`, which is not compiled itself.
+Edit: set `tied = True`. Embedding and head then share one weight, and the backward pass adds their two gradients.
 """
 
 import torch

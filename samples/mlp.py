@@ -1,8 +1,8 @@
-"""A perceptron that ends in one graph break.
+"""A multilayer perceptron that ends in one graph break.
 
-Look at: the breaks pane. `.item()` turns a tensor into a Python number, so Dynamo has to end its graph there, run the
-number through Python, and begin a second graph behind it.
-Edit: delete `.item()` and save. The scale stays a tensor, one graph is left, and what followed the break is fused.
+Look at: the breaks pane. `.item()` turns a tensor into a Python number, so Dynamo ends its graph there, runs the
+number through Python, and starts a second graph after it.
+Edit: delete `.item()` and save. The scale stays a tensor, one graph remains, and the ops after the break are fused.
 """
 
 import torch

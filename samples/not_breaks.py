@@ -1,7 +1,7 @@
-"""Python that is often said to break the graph, and does not.
+"""Python that many guides list as graph breaks, and that does not break.
 
-Look at: 0 graph breaks, one graph. Every line below is traced, or done once while tracing.
-Edit: add a line that you are unsure about, save, and see. (One line needs NumPy: `pip install numpy`.)
+Look at: 0 graph breaks, one graph. Every line below is traced, or evaluated once during tracing.
+Edit: add a line that you are unsure about, and save.
 """
 
 import math

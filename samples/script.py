@@ -1,8 +1,8 @@
-"""A script that compiles something itself, run as it is: `tcexplore samples/script.py -- --steps 5`.
+"""A script that compiles something itself: `tcexplore samples/script.py -- --steps 5`.
 
-Look at: no `model` and no `inputs` here. What the script compiles is observed where it compiles it, with the inputs
-that it uses. The last step has a smaller batch: it compiles again, with a dynamic batch size.
-Edit: make every batch 64, `batch = 64`, and save. Then nothing compiles twice.
+Look at: there is no `model` and no `inputs` here. What the script compiles is observed where it compiles it, with the
+inputs that it uses. The last step has a smaller batch and recompiles with a dynamic batch size.
+Edit: make every batch 64 (`batch = 64`) and save. Nothing recompiles.
 """
 
 import argparse

@@ -1,10 +1,11 @@
 """A training loop as a script: the model is compiled, and so is the optimizer's step.
 
-Look at: the timing pane's time line (6, then v). The model and `Adam.step` are regions of their own; the model's
-backward is compiled when it is first run, apart from the call. The learning rate is a Python float, built into the code
-of the step, so a new one compiles it again.
-Edit: give the optimizer a tensor, `lr = torch.tensor(0.1)`, and set a new one with `group["lr"].fill_(rate)`: one
-compile serves them all. Or `use_autocast = True` from half of the steps on: autocast is part of the guards.
+Look at: the timeline in the timing pane (6, then v). The model and `Adam.step` are two compiled regions. The model's
+backward is compiled when it first runs. The learning rate is a Python float, built into the code of the step, so a
+new value recompiles it.
+Edit: give the optimizer a tensor, `lr = torch.tensor(0.1)`, and change it with `group["lr"].fill_(rate)`: one compile
+serves all values. Or set `use_autocast = True`: the second half of the steps then runs under autocast, and autocast
+is part of the guards.
 """
 
 import torch

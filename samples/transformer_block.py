@@ -1,9 +1,9 @@
 """A pre-norm transformer block.
 
-Look at: four matrix products and the attention are extern kernels; everything between them is fused: the residual
+Look at: four matrix products and the attention are extern kernels, and everything between them is fused: the residual
 addition shares a kernel with the normalization that follows it.
-Edit: normalize behind the first addition instead, `x = self.norm1(x + self.attention(x))`. Addition and both
-normalizations now stand side by side and become one kernel; the one before the attention is gone.
+Edit: normalize after the first addition instead: `x = self.norm1(x + self.attention(x))`. The addition and both
+normalizations become one kernel, and the kernel before the attention disappears.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""When did the user's files change, and to what text."""
+"""Watch the model file and the local modules that it imports, and read them when they change."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import Self
 
 QUIET_MS = 25
-"""A change is looked at once nothing has happened in the folder for this long."""
+"""Milliseconds without activity in a folder before its files are read."""
 
 LONGEST_MS = 250
-"""It is looked at after this long even if the folder never comes to rest."""
+"""Milliseconds after which the files are read even if activity goes on."""
 
 SETTLE_S = 0.1
-"""A file that is missing or empty gets this long to come back: editors replace files in two steps."""
+"""Seconds to wait for a file that is missing or empty: some editors replace a file in two steps."""
 
 CHECK_MS = 2_000
-"""The files are also looked at this often, for file systems that report nothing (network shares, containers)."""
+"""Milliseconds between reads without any activity, for file systems that report none (network shares, containers)."""
 
 
 class UnreadableError(Exception):
-    """A file cannot be read as source; says why, with `hint` on what to do."""
+    """A file cannot be read as source; `hint` is what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -33,12 +33,12 @@ class UnreadableError(Exception):
 
 
 def read_source(path: str) -> str:
-    """The text of a source file. Raises `UnreadableError`."""
+    """Return the text of a source file. Raise `UnreadableError`."""
     try:
         with open(path, "rb") as file:
             raw = file.read()
     except FileNotFoundError:
-        raise UnreadableError(f"{path} does not exist.", "It is picked up as soon as it is there.") from None
+        raise UnreadableError(f"{path} does not exist.", "It runs as soon as it exists.") from None
     except IsADirectoryError:
         raise UnreadableError(f"{path} is a directory.", "Name a Python file in it.") from None
     except PermissionError:
@@ -54,16 +54,17 @@ def read_source(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file has new content. `text` is None where it cannot be read, and `problem` and `hint` say why."""
+    """The content of a file after a change."""
 
     path: str
     text: str | None
+    """None if the file cannot be read; `problem` and `hint` give the reason."""
     problem: str = ""
     hint: str = ""
 
 
-def look(path: str) -> FileChange:
-    """A file as it is now."""
+def read_file(path: str) -> FileChange:
+    """Return the current content of a file."""
     try:
         return FileChange(path, read_source(path))
     except UnreadableError as error:
@@ -71,26 +72,25 @@ def look(path: str) -> FileChange:
 
 
 class Watch:
-    """Watches the model file and whatever else `follow` names."""
+    """Watches the model file and the modules given to `set_modules`. `known` is the model file as already read."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, known: FileChange | None = None) -> None:
         self._file = os.path.abspath(file)
-        self._seen: dict[str, bytes] = {}
+        self._digests = {self._file: _digest(known or read_file(self._file))}
         self._restart = asyncio.Event()
-        self.follow(())
 
-    def follow(self, files: Iterable[str]) -> None:
-        """Watch these files beside the model file, and no others."""
+    def set_modules(self, files: Iterable[str]) -> None:
+        """Watch these files in addition to the model file, and no others."""
         wanted = {self._file, *map(os.path.abspath, files)}
         before = self._folders()
-        self._seen = {path: self._seen.get(path) or _digest(look(path)) for path in sorted(wanted)}
+        self._digests = {path: self._digests.get(path) or _digest(read_file(path)) for path in sorted(wanted)}
         if self._folders() != before:
             self._restart.set()
 
     async def changes(self) -> AsyncIterator[FileChange]:
-        """Each change of content, the model file's first; saving the same content again is none.
+        """Yield each change of content, the model file's first.
 
-        A file that disappears is a change, and one more when it is back.
+        A file that disappears is a change, and its return another. Saving the same content again is no change.
         """
         while True:
             self._restart = asyncio.Event()
@@ -110,54 +110,54 @@ class Watch:
             await asyncio.sleep(SETTLE_S)
             changed = self._differing()
         for change in changed:
-            self._seen[change.path] = _digest(change)
+            self._digests[change.path] = _digest(change)
         return changed
 
     def _differing(self) -> list[FileChange]:
-        ordered = sorted(self._seen, key=lambda path: path != self._file)
-        return [now for now in map(look, ordered) if _digest(now) != self._seen[now.path]]
+        ordered = sorted(self._digests, key=lambda path: path != self._file)
+        return [file for file in map(read_file, ordered) if _digest(file) != self._digests[file.path]]
 
     def _folders(self) -> tuple[str, ...]:
-        return tuple(sorted({_standing(os.path.dirname(path)) for path in self._seen}))
+        return tuple(sorted({_existing(os.path.dirname(path)) for path in self._digests}))
 
 
 def _digest(change: FileChange) -> bytes:
     return hashlib.sha256((change.problem if change.text is None else f"\n{change.text}").encode()).digest()
 
 
-def _standing(folder: str) -> str:
-    """The folder or, where it does not exist now, the nearest one above it that does."""
+def _existing(folder: str) -> str:
+    """Return the folder, or the nearest parent that exists."""
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     return folder
 
 
 def _identities(folders: tuple[str, ...]) -> list[tuple[str, int, int]]:
-    """Which folders these are on disk: one that was replaced by another of its name must be watched anew."""
-    found = []
+    """Return the device and inode of each folder, since a folder that was replaced must be watched again."""
+    identities = []
     for folder in folders:
         with contextlib.suppress(OSError):
             status = os.stat(folder)
-            found.append((folder, status.st_dev, status.st_ino))
-    return found
+            identities.append((folder, status.st_dev, status.st_ino))
+    return identities
 
 
 class _Activity:
-    """Tells when something may have happened in folders: once they are watched, at each change, every `CHECK_MS`.
+    """Reports possible changes in folders: once at the start, at each activity, and every `CHECK_MS`.
 
-    It goes on looking while nobody waits for `next`, and ends when `stop` is set.
+    Activity between two calls of `next` is not lost. Ends when `stop` is set.
     """
 
     def __init__(self, folders: tuple[str, ...], stop: asyncio.Event) -> None:
         self._folders = folders
         self._stop = stop
-        self._happened = asyncio.Event()
+        self._active = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._look())
-        # One step of the loop sets the watch up: whatever changed before that is found by the first look.
+        self._task = asyncio.create_task(self._run())
+        # One step of the loop sets up the watch. The first read finds earlier changes.
         await asyncio.sleep(0)
-        self._happened.set()
+        self._active.set()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -165,22 +165,22 @@ class _Activity:
         await self._task
 
     async def next(self) -> bool:
-        """Wait for the next time; False when there will be none."""
-        await self._happened.wait()
-        self._happened.clear()
+        """Wait for activity; return False after `stop`."""
+        await self._active.wait()
+        self._active.clear()
         return not self._stop.is_set()
 
-    async def _look(self) -> None:
+    async def _run(self) -> None:
         try:
             await self._watch()
         except FileNotFoundError:
             pass
         except OSError:
-            # The system has no watches left to give.
+            # The system has no more inotify watches.
             await self._watch(force_polling=True)
         finally:
             self._stop.set()
-            self._happened.set()
+            self._active.set()
 
     async def _watch(self, force_polling: bool | None = None) -> None:
         from watchfiles import awatch
@@ -196,4 +196,4 @@ class _Activity:
             stop_event=self._stop,
             force_polling=force_polling,
         ):
-            self._happened.set()
+            self._active.set()

@@ -1,4 +1,4 @@
-"""The wire format of records: a 4-byte big-endian length, then JSON. Decoding never unpickles, and it cleans all text."""
+"""The wire format: a 4-byte big-endian length, then JSON. Decoding never unpickles, and it cleans all text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What front end and worker process say to each other about runs to come; the runs' own events travel elsewhere.
+"""The protocol between the front end and the workers, apart from the events of a run.
 
-A **seat** is a place for one run: a protocol socket and pipes for what the program prints. The front end sends
-`Seat` with their file descriptors; the worker answers `Seated` when a process waits on it for a `Job`.
+The front end opens a run: it sends `OpenRun` with the file descriptors of a protocol socket and of the pipes for the
+program's output. The worker answers `RunOpened` when a process waits on that socket for a `Job`. After the job, the
+front end sends `RunCommand`s on the same socket.
 """
 
 from __future__ import annotations
@@ -12,111 +13,106 @@ from tcexplore.events.codec import decode
 from tcexplore.events.job import Standby
 from tcexplore.events.run_events import Failed
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """Front end to worker: make a process for one run. Comes with `SEAT_DESCRIPTORS` file descriptors."""
-
-    seat: int
-
-
-SEAT_DESCRIPTORS = 4
-"""In this order: protocol socket, standard output, standard error, where a crash writes its traceback."""
+RUN_DESCRIPTORS = 4
+"""File descriptors of a run, in this order: protocol socket, standard output, standard error, crash traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signal:
-    """Front end to worker: send a signal to a seat's whole process group."""
+class OpenRun:
+    """Front end to worker: provide a process for one run. `RUN_DESCRIPTORS` file descriptors come with it."""
 
-    seat: int
     number: int
+    """Identifies the run process on this worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalRun:
+    """Front end to worker: send a signal to the process group of a run."""
+
+    number: int
+    signal: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retarget:
-    """Front end to a run that is under way, on its seat's protocol socket: lower what was captured for `target`, too.
-
-    `target` is what `Config.target` takes.
-    """
+    """Front end to run: also lower the captured graphs for another target."""
 
     target: str
+    """As in `Config.target`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTiming:
-    """Front end to a run's process, after its job: pause the timing while `held`, or go on with it."""
+    """Front end to run: pause or resume timing."""
 
-    held: bool
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecompileQuery:
-    """Front end to a run that is under way: would these inputs (`f32[33,512]`, `lr=0.01`) recompile?
+    """Front end to run: would these inputs recompile? The run answers with a `RecompileAnswer` of the same number."""
 
-    Answered with a `RecompileAnswer` of the same `number`, between two things that the run does. `region` is one of a
-    script's; None for the only one.
-    """
-
-    number: int
     inputs: tuple[str, ...]
+    """Such as `f32[33,512]` or `lr=0.01`."""
+    number: int = 0
     region: int | None = None
+    """A compiled region of a script; None for the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """Worker to front end, before torch is imported: the protocol it speaks."""
+    """Worker to front end, before it imports torch."""
 
     protocol: int
+    """Version of the protocol that the worker speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Worker to front end: torch is imported and primed.
+    """Worker to front end: torch is imported and primed."""
 
-    A `template` forks a process for each seat; a worker that is none serves one seat itself and is then gone.
-    """
-
-    template: bool
+    fork_server: bool
+    """Whether the worker forks a process for each run. Otherwise it serves one run itself, then exits."""
     standby: Standby
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seated:
-    """Worker to front end: process `pid` waits for the seat's job."""
+class RunOpened:
+    """Worker to front end: process `pid` waits for the run's job."""
 
-    seat: int
+    number: int
     pid: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exited:
-    """Worker to front end: a seat's process is gone. `code` is its exit status, or minus the signal that ended it."""
+class RunExited:
+    """Worker to front end: the process of a run has ended."""
 
-    seat: int
+    number: int
     code: int
+    """Exit status, or minus the signal that killed the process."""
 
 
-Order = Seat | Signal
+WorkerCommand = OpenRun | SignalRun
 RunCommand = Retarget | PauseTiming | RecompileQuery
-Report = Hello | Ready | Seated | Exited | Failed
+WorkerReport = Hello | Ready | RunOpened | RunExited | Failed
 
 
-def decode_order(body: bytes) -> Order:
-    """What the front end asks for. Raises `ProtocolError`."""
-    order: Order = decode(body, {"Seat": Seat, "Signal": Signal})
-    return order
+def decode_worker_command(body: bytes) -> WorkerCommand:
+    """Decode a command to a worker. Raise `ProtocolError` if it is malformed."""
+    command: WorkerCommand = decode(body, {record.__name__: record for record in (OpenRun, SignalRun)})
+    return command
 
 
 def decode_run_command(body: bytes) -> RunCommand:
-    """What a run is asked for after its job, its text as it was sent. Raises `ProtocolError`."""
-    asked: RunCommand = decode(
-        body, {"Retarget": Retarget, "PauseTiming": PauseTiming, "RecompileQuery": RecompileQuery}, text=str
-    )
-    return asked
+    """Decode a command to a run, with its text unchanged. Raise `ProtocolError` if it is malformed."""
+    vocabulary: dict[str, type] = {record.__name__: record for record in (Retarget, PauseTiming, RecompileQuery)}
+    command: RunCommand = decode(body, vocabulary, text=str)
+    return command
 
 
-def decode_report(body: bytes) -> Report:
-    """What the worker says. Raises `ProtocolError`."""
-    vocabulary: dict[str, type] = {record.__name__: record for record in (Hello, Ready, Seated, Exited, Failed)}
-    report: Report = decode(body, vocabulary)
+def decode_worker_report(body: bytes) -> WorkerReport:
+    """Decode a report of a worker. Raise `ProtocolError` if it is malformed."""
+    vocabulary: dict[str, type] = {record.__name__: record for record in (Hello, Ready, RunOpened, RunExited, Failed)}
+    report: WorkerReport = decode(body, vocabulary)
     return report

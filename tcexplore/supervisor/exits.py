@@ -1,4 +1,4 @@
-"""A worker process that ended without saying why: what its exit status and last traceback tell."""
+"""Explain why a run process ended without a last event, from its exit status and its crash traceback."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<funct
 _THREAD = re.compile(r"^(Current thread|Thread) ", re.MULTILINE)
 _TCEXPLORE = str(Path(__file__).resolve().parents[1])
 _LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
-_BAD_POINTER = "Native code (ctypes, an extension, a kernel) touched memory that is not there."
+_BAD_POINTER = "Native code (ctypes, an extension, a kernel) accessed invalid memory."
 _SIGNALS = {
     signal.SIGSEGV: ("crashed with a segmentation fault", _BAD_POINTER),
     signal.SIGBUS: ("crashed with a bus error", _BAD_POINTER),
-    signal.SIGABRT: ("was aborted by native code", "What it printed says why."),
-    signal.SIGFPE: ("crashed with an arithmetic error in native code", "An integer division by zero does that."),
-    signal.SIGILL: ("met an instruction that this processor lacks", "Native code was built for another processor."),
+    signal.SIGABRT: ("was aborted by native code", "Its output gives the reason."),
+    signal.SIGFPE: ("crashed with an arithmetic error in native code", "For example an integer division by zero."),
+    signal.SIGILL: ("executed an instruction that this CPU lacks", "Native code was built for another CPU."),
     signal.SIGKILL: ("was killed from outside, most likely because memory ran out", _LESS_MEMORY),
 }
 
 
-def explain(code: int, job: Job, crash: str) -> Failed:
-    """The failure behind exit status `code` (negative: a signal). `crash` is Python's own word of a fatal signal."""
+def explain_exit(code: int, job: Job, crash: str) -> Failed:
+    """Return the failure behind exit status `code` (negative: a signal); `crash` is faulthandler's traceback."""
     if code >= 0:
-        message = f"The program ended its own process, with status {code}, before the run was over."
-        return _failed(job, crash, "os._exit", message, "After os._exit() there is nothing left to show.")
+        message = f"The program ended its own process with status {code} before the run was complete."
+        return _failed(job, crash, "os._exit", message, "os._exit() ends the process before anything can be shown.")
     number = signal.Signals(-code) if -code in set(signal.Signals) else None
     name = number.name if number else f"signal {-code}"
-    what, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
-    theirs = number == signal.SIGKILL or not _in_torch(_stack(crash), job)
-    return _failed(job, crash, name, f"The process {what}.", hint, blame="user" if theirs else "compiler")
+    event, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
+    by_user = number == signal.SIGKILL or not _in_torch(_stack(crash), job)
+    return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
 
 
-def stopped(phase: str, job: Job, crash: str) -> Event:
-    """The end of a run that the user stopped; while it was being timed, or waited for questions, nothing is lost."""
+def explain_stop(phase: str, job: Job, crash: str) -> Event:
+    """Return the last event of a run that the user stopped: nothing is lost while it only times or answers."""
     if phase in ("timing", "answering"):
         return Finished(run=job.run)
     hint = "Save the file, or press r, to run it again."
     return _failed(job, crash, "Stopped", "Stopped at your request.", hint, stage=phase)
 
 
-def garbled(error: Exception, job: Job) -> Failed:
-    """The run's channel carries something else than events: the program wrote into a descriptor not its own."""
+def explain_invalid_message(error: Exception, job: Job) -> Failed:
+    """Return the failure for a message that is no event: the program wrote to a file descriptor of tcexplore."""
     return _failed(
         job, "", type(error).__name__, f"The program disturbed the channel to tcexplore: {error}",
         "It writes to, or closes, file descriptors that it did not open.",
@@ -62,27 +62,27 @@ def _failed(
 
 
 def _traceback(crash: str) -> str:
-    """The stack of the thread that was struck, without tcexplore's own frames below the user's."""
+    """Return the stack of the thread that crashed, without tcexplore's frames."""
     lines = [
-        line for line in clean(_struck(crash)).splitlines()
+        line for line in clean(_current_thread(crash)).splitlines()
         if (match := _FRAME.match(line)) is None or not match["file"].startswith((_TCEXPLORE, "<"))
     ]  # fmt: skip
     return "\n".join(lines)
 
 
-def _struck(crash: str) -> str:
-    title, found, rest = crash.partition("Current thread ")
+def _current_thread(crash: str) -> str:
+    title, current, rest = crash.partition("Current thread ")
     fatal = title.partition("\n")[0] if title.startswith("Fatal") else ""
-    return f"{fatal}\n{found}{_THREAD.split(rest)[0]}".strip() if found else crash
+    return f"{fatal}\n{current}{_THREAD.split(rest)[0]}".strip() if current else crash
 
 
 def _stack(crash: str) -> list[Location]:
-    """The frames of the thread that was struck, innermost first."""
-    return [Location(m["file"], int(m["line"]), m["function"]) for m in _FRAME.finditer(_struck(crash))]
+    """Return the frames of the thread that crashed, innermost first."""
+    return [Location(m["file"], int(m["line"]), m["function"]) for m in _FRAME.finditer(_current_thread(crash))]
 
 
 def _in_torch(stack: list[Location], job: Job) -> bool:
-    """Whether it happened inside torch: below the user's innermost line, or with no Python frame known."""
+    """Return whether torch crashed: it is below the innermost line of the model file, or no Python frame is known."""
     for frame in stack:
         if frame.file == job.file:
             return False

@@ -1,4 +1,4 @@
-"""What a run prints, read from a pipe: whole characters, gathered, and bounded when there is too much."""
+"""Read the output of a process from a pipe: whole characters, in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from collections.abc import Callable
 
 from tcexplore.events import clean
 
-GATHER_S = 0.04
-"""Output is passed on this often at most."""
+BATCH_S = 0.04
+"""Minimum seconds between two batches."""
 
 LARGEST = 262_144
-"""Characters passed on at once; of more than that the oldest are left out, and it says so."""
+"""Maximum characters in a batch; the oldest are dropped, and the text says how many."""
 
 
 class OutputReader:
-    """Reads a pipe until it is closed; `take` gets cleaned text."""
+    """Reads a pipe until it is closed, and calls `emit` with cleaned text."""
 
-    def __init__(self, descriptor: int, take: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, emit: Callable[[str], None]) -> None:
         self._descriptor = descriptor
-        self._take = take
+        self._emit = emit
         self._loop = asyncio.get_running_loop()
         self._decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=False)
-        self._gathered: list[str] = []
+        self._batch: list[str] = []
         self._size = 0
-        self._left_out = 0
+        self._dropped = 0
         self._timer: asyncio.TimerHandle | None = None
         self.closed = asyncio.Event()
         os.set_blocking(descriptor, False)
         self._loop.add_reader(descriptor, self._read)
 
     def close(self) -> None:
-        """Stop reading; what was read is passed on."""
+        """Stop reading, and flush."""
         if self.closed.is_set():
             return
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
-        self._gather(self._decoder.decode(b"", final=True))
+        self._add(self._decoder.decode(b"", final=True))
         self.flush()
         self.closed.set()
 
@@ -53,26 +53,26 @@ class OutputReader:
         if not part:
             self.close()
             return
-        self._gather(self._decoder.decode(part))
+        self._add(self._decoder.decode(part))
         if self._timer is None:
-            self._timer = self._loop.call_later(GATHER_S, self.flush)
+            self._timer = self._loop.call_later(BATCH_S, self.flush)
 
-    def _gather(self, text: str) -> None:
-        self._gathered.append(text)
+    def _add(self, text: str) -> None:
+        self._batch.append(text)
         self._size += len(text)
-        while self._size - len(self._gathered[0]) > LARGEST:
-            oldest = self._gathered.pop(0)
+        while self._size - len(self._batch[0]) > LARGEST:
+            oldest = self._batch.pop(0)
             self._size -= len(oldest)
-            self._left_out += len(oldest)
+            self._dropped += len(oldest)
 
     def flush(self) -> None:
-        """Pass on what was gathered."""
+        """Emit the batch."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        text, left_out = "".join(self._gathered), self._left_out
-        self._gathered, self._size, self._left_out = [], 0, 0
-        if left_out:
-            text = f"[{left_out:,} characters left out: too much at once]\n" + text
+        text, dropped = "".join(self._batch), self._dropped
+        self._batch, self._size, self._dropped = [], 0, 0
+        if dropped:
+            text = f"[{dropped:,} characters dropped: too much output at once]\n" + text
         if text:
-            self._take(clean(text))
+            self._emit(clean(text))

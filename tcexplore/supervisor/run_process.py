@@ -1,4 +1,4 @@
-"""The front end's end of one run's process: its job on the way in, its events and output on the way out."""
+"""The front end's end of one run process: job and commands go in, events and output come out."""
 
 from __future__ import annotations
 
@@ -22,137 +22,128 @@ from tcexplore.events import (
     decode,
     encode,
 )
-from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget
-from tcexplore.supervisor.exits import explain, garbled, stopped
+from tcexplore.events.commands import RunCommand
+from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, explain_stop
 from tcexplore.supervisor.output_reader import OutputReader
 
 FULL_SPEED_S = 60.0
-"""Seconds of timing in which a disturbance would show; later on a run is timed now and then only."""
+"""Seconds of continuous timing, which other work would disturb; after them a run is timed only now and then."""
 
 DRAIN_S = 1.0
-"""Seconds to wait for the last words in pipes that something else may be holding open."""
+"""Seconds to wait for the last output, since another process may hold the pipes open."""
 
 Emit = Callable[[Event], None]
 
 
-class RunProcess:
-    """One place for a run.
+def _drop(_: Event) -> None:
+    pass
 
-    `descriptors` are the worker's ends, to be closed here once they were sent. A seat is `ready` when a process
-    waits on it. `exited` is its exit status, once there is one.
-    """
+
+class RunProcess:
+    """The sockets and pipes of one run, and the run itself once it has a job."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.ready = False
+        """Whether a process waits for the job."""
         self.job: Job | None = None
         self.over = asyncio.Event()
-        """Set when the process is gone and its last words are read."""
+        """Set when the process is gone and its output is read."""
         ours, theirs = socket.socketpair()
         self._sock = ours
         pipes = [os.pipe() for _ in range(3)]
         self._reads = [read for read, _ in pipes]
         self.descriptors = (theirs.detach(), *(write for _, write in pipes))
+        """The worker's ends, until `close_worker_ends`."""
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._emit: Emit | None = None
+        self._emit: Emit = _drop
         self._phase, self._since = "worker", monotonic()
         self._stopped = False
-        self._held = False
+        self._commands: list[RunCommand] = []
+        """Commands from before the connection was open."""
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._outputs: list[OutputReader] = []
 
     def close_worker_ends(self) -> None:
-        """The worker has its own copies now."""
+        """Close the descriptors that the worker now has copies of."""
         for descriptor in self.descriptors:
             os.close(descriptor)
         self.descriptors = ()
 
-    def give(self, job: Job, emit: Emit) -> None:
-        """Hand over the job; its events go to `emit`, the last of them a `Failed` or a `Finished`."""
+    def start(self, job: Job, emit: Emit) -> None:
+        """Send the job; its events go to `emit`, and the last of them is a `Failed` or a `Finished`."""
         self.job, self._emit = job, emit
-        self._task = asyncio.create_task(self._follow(job), name=f"run {job.run}")
+        self._task = asyncio.create_task(self._run(job), name=f"run {job.run}")
 
     def mute(self) -> None:
-        """Nobody wants this run's events any more."""
-        self._emit = None
+        """Drop the run's further events."""
+        self._emit = _drop
 
     @property
     def timing(self) -> bool:
-        """Whether the run is being timed, and has been for no longer than `FULL_SPEED_S`."""
+        """Whether the run is being timed, and has been for at most `FULL_SPEED_S`."""
         return self._phase == "timing" and not self.over.is_set() and monotonic() - self._since < FULL_SPEED_S
 
-    def hold(self, held: bool) -> None:
-        """Have the run pause its timing, or go on with it."""
-        changed, self._held = held != self._held, held
-        if changed and self._writer is not None and not self._writer.is_closing():
-            self._writer.write(encode(PauseTiming(held=held)))
-
-    def switch(self, target: str) -> bool:
-        """Have the run lower what it captured for another target, too; False where there is no run to hear it."""
-        if self._writer is None or self._writer.is_closing():
+    def send(self, command: RunCommand) -> bool:
+        """Send a command to the run; return False if it has ended."""
+        if self.over.is_set() or (self._writer is not None and self._writer.is_closing()):
             return False
-        self._writer.write(encode(Retarget(target=target)))
+        if self._writer is None:
+            self._commands.append(command)
+        else:
+            self._writer.write(encode(command))
         return True
 
-    def ask(self, question: RecompileQuery) -> bool:
-        """Have the run answer a question; False where there is no run to hear it."""
-        if self._writer is None or self._writer.is_closing():
-            return False
-        self._writer.write(encode(question))
-        return True
-
-    def stop(self) -> None:
-        """The user wants it to end: its exit, which is to follow, is no failure of the worker."""
+    def mark_stopped(self) -> None:
+        """Note that the user stops the run, so that its exit is no failure of the worker."""
         self._stopped = True
 
-    def exited(self, code: int) -> None:
-        """The process is gone."""
+    def handle_exit(self, code: int) -> None:
+        """Note that the process is gone."""
         if not self._exit.done():
             self._exit.set_result(code)
         if self._task is None:
             self._close()
 
-    async def _follow(self, job: Job) -> None:
+    async def _run(self, job: Job) -> None:
         try:
             reader, writer = await asyncio.open_connection(sock=self._sock)
-            self._listen(job)
-            writer.write(encode(job))
-            if self._held:
-                writer.write(encode(PauseTiming(held=True)))
+            self._read_output(job)
+            for record in (job, *self._commands):
+                writer.write(encode(record))
             self._writer = writer
-            last = await self._last_event(reader, job)
+            last = await self._read_until_last(reader, job)
             await self._drain(last)
-            self._pass_on(last or self._why_it_ended(job))
-            self._writer = None
+            self._emit(last or self._explain_end(job))
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
         finally:
             self._close()
 
-    async def _last_event(self, reader: asyncio.StreamReader, job: Job) -> Event | None:
+    async def _read_until_last(self, reader: asyncio.StreamReader, job: Job) -> Event | None:
         try:
-            return await self._events(reader)
+            return await self._read_events(reader)
         except (ProtocolError, TypeError) as error:
-            return garbled(error, job)
+            return explain_invalid_message(error, job)
 
-    def _why_it_ended(self, job: Job) -> Event:
-        crash = self._crash()
+    def _explain_end(self, job: Job) -> Event:
+        crash = self._read_crash()
         if self._stopped:
-            return stopped(self._phase, job, crash)
-        return explain(self._exit.result() if self._exit.done() else 0, job, crash)
+            return explain_stop(self._phase, job, crash)
+        return explain_exit(self._exit.result() if self._exit.done() else 0, job, crash)
 
-    def _listen(self, job: Job) -> None:
-        def take(stream: str) -> Callable[[str], None]:
-            return lambda text: self._pass_on(Output(run=job.run, stream=stream, text=text))
+    def _read_output(self, job: Job) -> None:
+        def emit_output(stream: str) -> Callable[[str], None]:
+            return lambda text: self._emit(Output(run=job.run, stream=stream, text=text))
 
         stdout, stderr, _ = self._reads
-        self._outputs = [OutputReader(stdout, take("stdout")), OutputReader(stderr, take("stderr"))]
+        self._outputs = [OutputReader(stdout, emit_output("stdout")), OutputReader(stderr, emit_output("stderr"))]
         del self._reads[:2]
 
-    async def _events(self, reader: asyncio.StreamReader) -> Event | None:
-        """Pass on events until the process closes the channel or says its last; returns that last one."""
+    async def _read_events(self, reader: asyncio.StreamReader) -> Event | None:
+        """Emit events until the run's last one, and return that; return None if the process closes the socket first."""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
@@ -161,11 +152,13 @@ class RunProcess:
                 event = decode(await reader.readexactly(size))
                 if isinstance(event, Failed | Finished):
                     return event
-                self._pass_on(event)
+                if isinstance(event, PhaseStarted):
+                    self._phase, self._since = event.phase, monotonic()
+                self._emit(event)
         return None
 
     async def _drain(self, last: Event | None) -> None:
-        """Wait for the process to be gone and its output to be read: at most `DRAIN_S` after its last event."""
+        """Wait until the process is gone and its output is read, at most `DRAIN_S` after its last event."""
         if last is None:
             await self._exit
         with suppress(TimeoutError):
@@ -174,18 +167,12 @@ class RunProcess:
                 for output in self._outputs:
                     await output.closed.wait()
 
-    def _crash(self) -> str:
-        """What Python said of its stack when it was struck down."""
+    def _read_crash(self) -> str:
+        """Return the traceback that faulthandler wrote, if any."""
         os.set_blocking(self._reads[0], False)
         with suppress(BlockingIOError):
             return os.read(self._reads[0], 65_536).decode("utf-8", "replace")
         return ""
-
-    def _pass_on(self, event: Event) -> None:
-        if isinstance(event, PhaseStarted):
-            self._phase, self._since = event.phase, monotonic()
-        if self._emit is not None:
-            self._emit(event)
 
     def _close(self) -> None:
         for output in self._outputs:

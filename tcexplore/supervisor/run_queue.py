@@ -1,4 +1,4 @@
-"""One run at a time, the newest; several lanes may run beside each other on the same workers."""
+"""Run one job at a time, always the newest."""
 
 from __future__ import annotations
 
@@ -6,112 +6,112 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tcexplore.events import Event, Failed, Job
-from tcexplore.events.commands import RecompileQuery
+from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.worker_process import WorkerProcess
 
 GRACE_S = 0.3
-"""Seconds between asking a run to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 class Workers(Protocol):
-    """Where a lane gets its workers from."""
+    """The worker pool, as a queue sees it."""
 
-    def wanted(self) -> None:
-        """A lane has a job that waits."""
+    def add_queue(self, queue: RunQueue) -> None:
+        """Serve a queue from now on."""
         ...
 
-    def enter(self, lane: RunQueue) -> None:
-        """The lane may have jobs from now on."""
+    def remove_queue(self, queue: RunQueue) -> None:
+        """Stop serving a queue."""
         ...
 
-    def leave(self, lane: RunQueue) -> None:
-        """The lane has no more jobs."""
+    def serve(self) -> None:
+        """Give waiting jobs to run processes, and start more workers if needed."""
         ...
+
+
+class _CurrentRun(NamedTuple):
+    worker: WorkerProcess
+    process: RunProcess
 
 
 class RunQueue:
-    """Runs the newest job that it was given; `emit` gets the events of its runs, and each worker's `Standby`."""
+    """Runs the newest job that was submitted, on workers that it shares with other queues.
+
+    Events of a run carry its number (`Event.run`) and end with one `Failed` or `Finished`, unless a newer job replaces
+    the run: its remaining events are dropped. Each worker's `Standby` has run 0.
+    """
 
     def __init__(self, workers: Workers, emit: Callable[[Event], None]) -> None:
         self.emit = emit
         self.waiting: Job | None = None
         self._workers = workers
-        self._current: tuple[WorkerProcess, RunProcess] | None = None
-        self._held = False
+        self._current: _CurrentRun | None = None
+        self._paused = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to be served."""
-        self._workers.enter(self)
+        """Begin to be served; return at once."""
+        self._workers.add_queue(self)
 
     def submit(self, job: Job) -> None:
-        """Run this job now and end the one before it."""
+        """Run this job now and end the previous run."""
         self.end()
         self.waiting = job
-        self._workers.wanted()
+        self._workers.serve()
 
     def stop_run(self) -> None:
-        """End the current run at the user's request; it ends with `Failed`, or `Finished` if all was shown."""
+        """End the current run on behalf of the user: its last event is a `Failed`, or `Finished` if only timing ran."""
         self.waiting = None
         if self._current is not None:
-            host, seat = self._current
-            seat.stop()
-            self._spawn(_end(host, seat))
+            self._current.process.mark_stopped()
+            self._spawn(_terminate(*self._current))
 
-    def hold(self, held: bool) -> None:
-        """Have this lane's runs, also those to come, pause their timing, or go on with it."""
-        self._held = held
-        if self._current is not None:
-            self._current[1].hold(held)
-
-    def switch(self, target: str) -> bool:
-        """Have the run under way lower what it captured for another target, too; False where none can hear it."""
-        return self._current is not None and self._current[1].switch(target)
-
-    def ask(self, question: RecompileQuery) -> bool:
-        """Have the run under way answer a question; False where none can hear it."""
-        return self._current is not None and self._current[1].ask(question)
+    def send(self, command: RunCommand) -> bool:
+        """Send a command to the current run; return False if no run can take it. A pause also holds for later runs."""
+        if isinstance(command, PauseTiming):
+            self._paused = command.paused
+        return self._current is not None and self._current.process.send(command)
 
     @property
     def timing(self) -> bool:
-        """Whether something else at work would disturb a timing."""
-        return self._current is not None and self._current[1].timing and not self._held
+        """Whether other work on this machine would disturb a timing."""
+        return self._current is not None and self._current.process.timing and not self._paused
 
-    def take(self, host: WorkerProcess, seat: RunProcess) -> None:
-        """Give the waiting job to a seat."""
+    def assign(self, worker: WorkerProcess, process: RunProcess) -> None:
+        """Start the waiting job in a run process."""
         assert self.waiting is not None
         job, self.waiting = self.waiting, None
-        self._current = host, seat
-        seat.hold(self._held)
-        seat.give(job, self.emit)
+        self._current = _CurrentRun(worker, process)
+        process.start(job, self.emit)
+        if self._paused:
+            process.send(PauseTiming(paused=True))
 
-    def refuse(self, failure: Failed) -> None:
-        """No worker can be had: say so to the job that waits."""
+    def reject(self, failure: Failed) -> None:
+        """Fail the waiting job, because no worker can be started."""
         if self.waiting is not None:
             self.emit(replace(failure, run=self.waiting.run))
             self.waiting = None
 
     def end(self) -> None:
-        """End what runs and let go of what waits; nothing more is heard of it."""
+        """End the current run and drop the waiting job, without further events."""
         self.waiting = None
         if self._current is not None:
-            host, seat = self._current
-            self._current = None
-            seat.mute()
-            self._spawn(_end(host, seat))
+            current, self._current = self._current, None
+            current.process.mute()
+            self._spawn(_terminate(*current))
 
     async def close(self) -> None:
-        """End the lane; its run is gone when this returns."""
-        self._workers.leave(self)
+        """Stop being served; return when the run's process is gone."""
+        self._workers.remove_queue(self)
         self.end()
-        await self.ended()
+        await self.wait_ended()
 
-    async def ended(self) -> None:
-        """Until what was ended is gone."""
+    async def wait_ended(self) -> None:
+        """Wait until the processes of ended runs are gone."""
         await asyncio.gather(*self._tasks)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -120,13 +120,13 @@ class RunQueue:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _end(host: WorkerProcess, seat: RunProcess) -> None:
+async def _terminate(worker: WorkerProcess, process: RunProcess) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
-        host.signal(seat, number)
+        worker.signal(process, number)
         try:
             async with asyncio.timeout(GRACE_S):
-                await seat.over.wait()
+                await process.over.wait()
         except TimeoutError:
             continue
         return
-    await seat.over.wait()
+    await process.over.wait()

@@ -1,163 +1,147 @@
-"""Standbys kept ready, shared between lanes, nothing left behind."""
+"""The worker pool: keeps workers ready, shares them between run queues, and leaves no process behind."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from tcexplore.events import Event, Failed, Job, Standby
-from tcexplore.events.commands import RecompileQuery
+from tcexplore.events import Event, Failed, Standby
 from tcexplore.supervisor.run_process import FULL_SPEED_S
 from tcexplore.supervisor.run_queue import RunQueue
 from tcexplore.supervisor.worker_process import WorkerProcess
 
 STANDBYS = 2
-"""Single-use workers kept ready: the next one takes seconds, and saves come in pairs."""
+"""Number of workers kept ready if each serves one run: starting one takes seconds, and saves come in pairs."""
 
 
-class Supervisor:
-    """Runs jobs in worker processes; `emit` gets their events on the event loop.
+class WorkerPool:
+    """Starts workers and gives their run processes to the queues that have a job waiting."""
 
-    Events of a run carry its generation (`Event.run`) and end with one `Failed` or `Finished`, unless a newer job
-    ended it: nothing more is heard of that one. `Standby` comes with run 0. `single` asks for workers that do not fork.
-
-    What is submitted here ends what was submitted before. A `beside(emit)` runs jobs of its own on the same workers,
-    as a supervisor of its own would that has its worker ready.
-    """
-
-    def __init__(self, emit: Callable[[Event], None], *, single: bool = False) -> None:
+    def __init__(self, *, single: bool = False) -> None:
         self._single = single
-        self._hosts: list[WorkerProcess] = []
+        self._workers: list[WorkerProcess] = []
         self._started = 0
         self._restock = True
-        self._main = RunQueue(self, emit)
-        self._lanes = [self._main]
+        """Whether to start workers; False after one could not be started, until the next job."""
+        self._queues: list[RunQueue] = []
         self._standby: Standby | None = None
-        self._greeted: set[int] = set()
+        self._announced: set[int] = set()
         self._closing = False
-        self._later: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
 
-    async def start(self) -> None:
-        """Begin to get a worker ready; returns at once, `Standby` tells when it is."""
-        self._add_host()
-
-    def submit(self, job: Job) -> None:
-        """Run this job now and end the one before it."""
-        self._main.submit(job)
-
-    def stop_run(self) -> None:
-        """End the current run at the user's request; it ends with `Failed`, or `Finished` if all was shown."""
-        self._main.stop_run()
-
-    def hold(self, held: bool) -> None:
-        """Have the runs submitted here pause their timing, also those to come, or go on with it."""
-        self._main.hold(held)
-
-    def switch(self, target: str) -> bool:
-        """Have the run under way lower what it captured for another target, too; False where none can hear it."""
-        return self._main.switch(target)
-
-    def ask(self, question: RecompileQuery) -> bool:
-        """Have the run under way answer a question; False where none can hear it."""
-        return self._main.ask(question)
-
-    def beside(self, emit: Callable[[Event], None]) -> RunQueue:
-        """Somewhere to run jobs that neither end nor wait for those submitted here; to be started and closed."""
-        return RunQueue(self, emit)
+    def start_worker(self) -> None:
+        """Start one more worker."""
+        self._started += 1
+        self._workers.append(WorkerProcess(self._started, self._update, single=self._single))
 
     async def close(self) -> None:
-        """End every process; returns when none is left."""
+        """End every process; return when none is left."""
         self._closing = True
-        if self._later is not None:
-            self._later.cancel()
-        for lane in self._lanes:
-            lane.end()
-        await asyncio.gather(*(host.close() for host in self._hosts))
-        await asyncio.gather(*(lane.ended() for lane in self._lanes))
+        if self._retry is not None:
+            self._retry.cancel()
+        for queue in self._queues:
+            queue.end()
+        await asyncio.gather(*(worker.close() for worker in self._workers))
+        await asyncio.gather(*(queue.wait_ended() for queue in self._queues))
 
-    # ---- what lanes need
+    def add_queue(self, queue: RunQueue) -> None:
+        """Serve a queue from now on."""
+        self._queues.append(queue)
+        if self._standby is not None:
+            queue.emit(self._standby)
 
-    def wanted(self) -> None:
-        """A lane has a job that waits."""
+    def remove_queue(self, queue: RunQueue) -> None:
+        """Stop serving a queue."""
+        if queue in self._queues:
+            self._queues.remove(queue)
+
+    def serve(self) -> None:
+        """Give waiting jobs to run processes, and start more workers if needed."""
         self._restock = True
         if not self._closing:
-            self._serve()
+            self._assign()
 
-    def enter(self, lane: RunQueue) -> None:
-        """The lane may have jobs from now on."""
-        self._lanes.append(lane)
-        if self._standby is not None:
-            lane.emit(self._standby)
-
-    def leave(self, lane: RunQueue) -> None:
-        """The lane has no more jobs."""
-        if lane in self._lanes:
-            self._lanes.remove(lane)
-
-    # ---- workers
-
-    def _add_host(self) -> None:
-        self._started += 1
-        self._hosts.append(WorkerProcess(self._started, self._changed, single=self._single))
-
-    def _changed(self, host: WorkerProcess) -> None:
+    def _update(self, worker: WorkerProcess) -> None:
+        """React to a change of a worker's state."""
         if self._closing:
             return
-        if host.standby is not None and host.number not in self._greeted:
-            self._greeted.add(host.number)
-            self._standby = host.standby
-            for lane in self._lanes:
-                lane.emit(host.standby)
-        if host.failure is not None:
-            self._refuse(host.failure)
-            host.failure = None
-        if host.gone:
-            self._hosts.remove(host)
-        self._serve()
+        if worker.standby is not None and worker.number not in self._announced:
+            self._announced.add(worker.number)
+            self._standby = worker.standby
+            for queue in self._queues:
+                queue.emit(worker.standby)
+        if worker.failure is not None:
+            self._reject(worker.failure)
+            worker.failure = None
+        if worker.gone:
+            self._workers.remove(worker)
+        self._assign()
 
-    def _serve(self) -> None:
-        """Give each waiting job a spare seat, and keep spares coming."""
-        for host in self._hosts:
-            lane = next((lane for lane in self._lanes if lane.waiting is not None), None)
-            if lane is not None and host.spare is not None and host.spare.ready:
-                seat, host.spare = host.spare, None
-                lane.take(host, seat)
+    def _assign(self) -> None:
+        for worker in self._workers:
+            queue = next((queue for queue in self._queues if queue.waiting is not None), None)
+            if queue is not None and worker.spare is not None and worker.spare.ready:
+                process, worker.spare = worker.spare, None
+                queue.assign(worker, process)
         self._replenish()
 
     def _replenish(self) -> None:
         if not self._restock:
             return
-        templates = [host for host in self._hosts if host.template and not host.gone]
-        for host in templates:
-            if host.spare is None:
-                host.offer()
-        ready = any(host.standby is not None for host in self._hosts)
-        enough = STANDBYS if ready and not templates else 1
-        for _ in range(enough - sum(host.spare is not None for host in self._hosts)):
+        fork_servers = [worker for worker in self._workers if worker.fork_server and not worker.gone]
+        for worker in fork_servers:
+            if worker.spare is None:
+                worker.open_run()
+        ready = any(worker.standby is not None for worker in self._workers)
+        wanted = STANDBYS if ready and not fork_servers else 1
+        for _ in range(wanted - sum(worker.spare is not None for worker in self._workers)):
             if self._would_disturb():
                 self._replenish_later()
                 return
-            self._add_host()
+            self.start_worker()
 
     def _would_disturb(self) -> bool:
-        """Whether to wait with one more worker, which takes seconds of a core: nobody needs it yet, and a run is timed
-        or the one before it is not ready."""
-        if any(lane.waiting is not None for lane in self._lanes) or not self._hosts:
+        """Return whether to delay one more worker, which occupies a core for seconds.
+
+        No job waits for it, and a run is being timed or another worker is still starting.
+        """
+        if any(queue.waiting is not None for queue in self._queues) or not self._workers:
             return False
-        coming = any(host.standby is None for host in self._hosts)
-        return coming or any(lane.timing for lane in self._lanes)
+        starting = any(worker.standby is None for worker in self._workers)
+        return starting or any(queue.timing for queue in self._queues)
 
     def _replenish_later(self) -> None:
-        if self._later is None:
-            self._later = asyncio.get_running_loop().call_later(FULL_SPEED_S, self._again)
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(FULL_SPEED_S, self._retry_now)
 
-    def _again(self) -> None:
-        self._later = None
+    def _retry_now(self) -> None:
+        self._retry = None
         if not self._closing:
-            self._serve()
+            self._assign()
 
-    def _refuse(self, failure: Failed) -> None:
-        """No run can be had: say so to the jobs that wait, and leave it at that until there is another."""
+    def _reject(self, failure: Failed) -> None:
+        """Fail the waiting jobs, and start no worker until the next job."""
         self._restock = False
-        for lane in self._lanes:
-            lane.refuse(failure)
+        for queue in self._queues:
+            queue.reject(failure)
+
+
+class Supervisor(RunQueue):
+    """The run queue that owns the worker pool. `single` asks for workers that don't fork."""
+
+    def __init__(self, emit: Callable[[Event], None], *, single: bool = False) -> None:
+        self._pool = WorkerPool(single=single)
+        super().__init__(self._pool, emit)
+
+    async def start(self) -> None:
+        """Start a worker and return at once; `Standby` tells when it is ready."""
+        await super().start()
+        self._pool.start_worker()
+
+    def study_queue(self, emit: Callable[[Event], None]) -> RunQueue:
+        """Return another queue on the same workers, to be started and closed by the caller."""
+        return RunQueue(self._pool, emit)
+
+    async def close(self) -> None:
+        """End every process, those of study queues included; return when none is left."""
+        await self._pool.close()

@@ -91,10 +91,10 @@ class ExplorerApp(App[int]):
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
-        from tcexplore.ui.event_batches import Inbox  # not before the first frame: it knows the events
+        from tcexplore.ui.event_batches import EventBatcher  # not before the first frame: it knows the events
 
         self.engine = self._make_engine()
-        await self.engine.start(Inbox(self._post).put)
+        await self.engine.start(EventBatcher(self.post_message).add)
         self.call_after_refresh(self._settle)
 
     def _settle(self) -> None:
@@ -115,27 +115,28 @@ class ExplorerApp(App[int]):
         """What ctrl+c does: many press it to copy."""
         self.notify("q leaves; y copies the row, Y the pane.")
 
-    # ---- news of runs
-
-    def _post(self, news: tuple[Job | Event, ...]) -> None:
-        self.post_message(RunEvents(news))
+    # ---- events of runs
 
     def on_run_events(self, message: RunEvents) -> None:
         session = self.session
-        for news in message.news:
-            session = self._told(session, news)
+        for item in message.items:
+            if isinstance(item, Job):
+                session = session.begin(item)
+                self._note_run(item)
+            else:
+                session = session.apply(item)
+                self._note_standby(item)
         self.session = session
 
-    def _told(self, session: Session, news: Job | Event) -> Session:
-        if isinstance(news, Job):
-            if news.config.target.endswith(".toml"):
-                self._own_targets = tuple(dict.fromkeys((*self._own_targets, news.config.target)))
-            self._began = self._now()
-            return session.begin(news)
-        if isinstance(news, Standby):
-            self.standby = news
+    def _note_run(self, job: Job) -> None:
+        if job.config.target.endswith(".toml"):
+            self._own_targets = tuple(dict.fromkeys((*self._own_targets, job.config.target)))
+        self._began = self._now()
+
+    def _note_standby(self, event: Event) -> None:
+        if isinstance(event, Standby):
+            self.standby = event
             self._tick()
-        return session.apply(news)
 
     def watch_session(self, session: Session) -> None:
         newest = session.newest

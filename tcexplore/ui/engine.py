@@ -1,4 +1,4 @@
-"""What the app needs of the machinery that watches the file and runs it."""
+"""The interface between the app and the engine that watches and runs the model file."""
 
 from __future__ import annotations
 
@@ -8,58 +8,55 @@ from typing import TYPE_CHECKING, Protocol
 from tcexplore.events import Event, Job
 
 if TYPE_CHECKING:
+    from tcexplore.events.commands import RunCommand
     from tcexplore.studies.study_runs import Emit, Runner  # not before the first frame
 
 Deliver = Callable[[Job | Event], None]
 
 
 class Engine(Protocol):
-    """Watches a file and runs it on every save. Everything that happens is told to the function given to `start`."""
-
-    async def start(self, deliver: Deliver) -> None:
-        """Begin with a first run; a `Job` is delivered as each run begins, then its events."""
-        ...
-
-    def rerun(self) -> None:
-        """Run the file again as it is now."""
-        ...
-
-    def stop_run(self) -> None:
-        """End the run that is under way."""
-        ...
+    """Watches a file and runs it on every save."""
 
     @property
     def job(self) -> Job | None:
-        """What is run now or was run last; None before the first run."""
+        """The current job, or else the last one; None before the first run."""
+        ...
+
+    async def start(self, deliver: Deliver) -> None:
+        """Begin with a first run; `deliver` gets a `Job` as each run begins, then the run's events."""
+        ...
+
+    def rerun(self) -> None:
+        """Read the file and run it again."""
+        ...
+
+    def stop_run(self) -> None:
+        """End the current run."""
         ...
 
     def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
-        """Run the file with these arguments of `torch.compile` from now on, and at once."""
-        ...
-
-    def hold(self, held: bool) -> None:
-        """Have the file's own runs pause their timing; each `hold(True)` is to be lifted by one `hold(False)`."""
-        ...
-
-    def beside(self, emit: Emit) -> Runner:
-        """Somewhere to make runs that neither end nor wait for those of the file; its owner starts and closes it."""
-        ...
-
-    def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
-        """Ask the run under way whether these inputs would recompile, or a region of it where that is a script; the
-        answer is delivered as a `RecompileAnswer`.
-
-        Returns False where no run is alive to answer.
-        """
+        """Use these arguments of `torch.compile` from now on, and rerun."""
         ...
 
     def retarget(self, target: str, *, known: bool) -> bool:
-        """Later runs are for `target`, as `Config.target` takes it; unless its code is `known`, it is made now.
+        """Use `target`, as in `Config.target`, for later runs; unless its code is `known`, generate it now.
 
-        Returns whether the run that is under way makes it, from the graphs that it has; else a new run does.
+        Return whether the current run generates it, from the graphs that it has. Otherwise a new run does.
         """
         ...
 
+    def send(self, command: RunCommand) -> bool:
+        """Send a command to the current run; return False if no run can take it.
+
+        Timing stays paused until each `PauseTiming(paused=True)` is matched by a `PauseTiming(paused=False)`. The
+        answer to a `RecompileQuery`, whose number the engine sets, is delivered as a `RecompileAnswer`.
+        """
+        ...
+
+    def study_queue(self, emit: Emit) -> Runner:
+        """Return a queue for a study's runs, which share the workers with the file's runs, but don't replace them."""
+        ...
+
     async def close(self) -> None:
-        """End everything; no process is left when this returns."""
+        """End everything; return when no process is left."""
         ...

@@ -1,4 +1,4 @@
-"""News from the supervisor on its way to the app: collected, so that a flood costs a few updates and not one each."""
+"""Collect events on their way to the app, so that many events cost few screen updates."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ from dataclasses import replace
 from time import monotonic
 
 from tcexplore.events import Event, Job, Output
+from tcexplore.ui.messages import RunEvents
 
 TICK = 0.03
-"""Seconds between two deliveries, at least."""
+"""Minimum seconds between two batches."""
 
 _MERGED = 65_536
-"""Characters up to which pieces of output are joined."""
+"""Maximum characters of output that are merged into one event."""
 
 
-class Inbox:
-    """Takes news one by one and hands on what came within a tick as one batch; the first after a lull at once."""
+class EventBatcher:
+    """Collects what arrives within a tick into one `RunEvents`; after a pause, the first item goes out at once."""
 
-    def __init__(self, deliver: Callable[[tuple[Job | Event, ...]], None]) -> None:
-        self._deliver = deliver
-        self._news: list[Job | Event] = []
+    def __init__(self, post: Callable[[RunEvents], object]) -> None:
+        self._post = post
+        self._items: list[Job | Event] = []
         self._last = 0.0
-        self._due: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def put(self, news: Job | Event) -> None:
-        """Add to the batch. Call it in the event loop."""
-        previous = self._news[-1] if self._news else None
-        if isinstance(news, Output) and isinstance(previous, Output) and _continues(previous, news):
-            self._news[-1] = replace(previous, text=previous.text + news.text)
+    def add(self, item: Job | Event) -> None:
+        """Add a new job or an event to the batch. Must be called in the event loop."""
+        previous = self._items[-1] if self._items else None
+        if isinstance(item, Output) and isinstance(previous, Output) and _continues(previous, item):
+            self._items[-1] = replace(previous, text=previous.text + item.text)
         else:
-            self._news.append(news)
-        if self._due is None:
+            self._items.append(item)
+        if self._timer is None:
             wait = max(0.0, self._last + TICK - monotonic())
-            self._due = asyncio.get_running_loop().call_later(wait, self._hand_on)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._flush)
 
-    def _hand_on(self) -> None:
-        self._due, self._last = None, monotonic()
-        news, self._news = tuple(self._news), []
-        self._deliver(news)
+    def _flush(self) -> None:
+        self._timer, self._last = None, monotonic()
+        items, self._items = tuple(self._items), []
+        self._post(RunEvents(items))
 
 
-def _continues(previous: Output, news: Output) -> bool:
-    return (previous.stream, previous.run) == (news.stream, news.run) and len(previous.text) < _MERGED
+def _continues(previous: Output, item: Output) -> bool:
+    return (previous.stream, previous.run) == (item.stream, item.run) and len(previous.text) < _MERGED

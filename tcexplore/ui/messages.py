@@ -12,9 +12,9 @@ from tcexplore.events import Event, Job
 
 @dataclass
 class RunEvents(Message):
-    """The supervisor's news since the last time: runs that began (a `Job`) and events of runs, in order."""
+    """A batch of what the engine delivered: a `Job` for each run that began, and events of runs, in order."""
 
-    news: tuple[Job | Event, ...]
+    items: tuple[Job | Event, ...]
 
 
 @dataclass

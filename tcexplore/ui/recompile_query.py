@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_line import parted
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
@@ -100,7 +101,7 @@ def _send(app: ExplorerApp, text: str, region: int | None) -> None:
     app.main.board.current = pane.spec.id
     if view is not None:
         pane.show_view(view)
-    if app.engine is None or not app.engine.ask(tuple(parted(text)), region):
+    if app.engine is None or not app.engine.send(RecompileQuery(inputs=tuple(parted(text)), region=region)):
         app.main.say(OVER, "warning")
     elif app.session.shown is not None and not app.session.shown.complete:
         waits = "once everything is compiled" if region is None else "behind the script's next call"

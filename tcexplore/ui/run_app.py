@@ -1,4 +1,4 @@
-"""The terminal app, from nothing to its exit status."""
+"""Run the terminal app, from its start to its exit status."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def run_app(file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None) -> int:
-    """Show the app until the user leaves it; returns the exit status (128 + n after signal n).
+    """Show the app until the user leaves it; return the exit status (128 + n after signal n).
 
-    When this returns the terminal is as it was and no worker is left.
+    On return, the terminal is restored and no worker is left.
     """
-    # Until the first frame everything that is made stays: looking for garbage meanwhile costs 20 ms. The app collects
-    # again once it stands.
+    # Nothing that is allocated before the first frame is garbage, and collections would delay that frame by 20 ms.
+    # The app enables collection again once it is set up.
     gc.disable()
     import asyncio
 

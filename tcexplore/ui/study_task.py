@@ -9,7 +9,7 @@ What to do for a new one:
 2. Derive a screen from `StudyScreen` (`ui/screens/study.py`): `going()` gives it, `build(study, width)` is a pure
    document of `study.found`, the results so far. Push it with `app.push_screen(MyScreen(engine))`.
 
-The rest is done here and there: the runs go to a lane of the app's own supervisor, so its workers are ready at once and
+The rest is done here and there: the runs go to a study queue of the engine, so its workers are ready at once and
 end with the app, whatever ends it; the timing of the file's own run pauses meanwhile, for each would disturb the other;
 `x` and leaving the screen stop the study; what breaks in `going` becomes `study.trouble`.
 """
@@ -21,6 +21,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Generic
 
 from tcexplore.events import Job, Standby
+from tcexplore.events.commands import PauseTiming
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Going, Result, Runs
 from tcexplore.ui.engine import Engine
@@ -72,19 +73,19 @@ class StudyTask(Generic[Result]):
         await asyncio.wait({self._task})
 
     async def _follow(self, going: Going[Result]) -> None:
-        self._engine.hold(True)
+        self._engine.send(PauseTiming(paused=True))
         try:
             await self._go(going)
         except Exception as error:  # whatever it is, it must not take the app with it
             self.trouble = f"{type(error).__name__}: {error}"
         finally:
-            self._engine.hold(False)
+            self._engine.send(PauseTiming(paused=False))
             self.run = None
         # Once more when the task itself is done: until then it is not over.
         asyncio.get_running_loop().call_soon(self._changed)
 
     async def _go(self, going: Going[Result]) -> None:
-        async with Runs(self._engine.beside, self._progress) as runs:
+        async with Runs(self._engine.study_queue, self._progress) as runs:
             results = going(self.job, runs, self._say)
             try:
                 async for result in results:

@@ -8,48 +8,48 @@ import socket
 import sys
 
 from tcexplore.events import PROTOCOL, Failed
-from tcexplore.events.commands import SEAT_DESCRIPTORS, Hello, Ready, Seat, Seated, decode_order
-from tcexplore.worker import process_setup as process
+from tcexplore.events.commands import RUN_DESCRIPTORS, Hello, OpenRun, Ready, RunOpened, decode_worker_command
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.priming import Prepared, prepare
+from tcexplore.worker.process_setup import die_with_parent
 
 UNUSABLE = 3
 """Exit status when torch cannot be imported."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Get ready, then make runs until the front end is gone. Returns the exit status."""
+    """Prepare, then make runs until the front end is gone; return the exit status."""
     parser = argparse.ArgumentParser(prog="tcexplore.worker")
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--parent", type=int, default=os.getppid())
     parser.add_argument("--single", action="store_true", help="serve one run in this process instead of forking")
     options = parser.parse_args(argv)
-    process.die_with_parent(options.parent)
+    die_with_parent(options.parent)
     control = socket.socket(fileno=options.control_fd)
     control.set_inheritable(False)
     channel = Channel(control)
     channel.send(Hello(protocol=PROTOCOL))
     try:
-        prepared = prepare(allow_template=not options.single)
-    except BaseException as error:
+        prepared = prepare(allow_fork_server=not options.single)
+    except BaseException as error:  # importing torch runs code that may raise anything
         channel.send(_unusable(error))
         return UNUSABLE
-    channel.send(Ready(template=prepared.template, standby=prepared.standby))
+    channel.send(Ready(fork_server=prepared.fork_server, standby=prepared.standby))
     return _make_runs(control, prepared)
 
 
 def _make_runs(control: socket.socket, prepared: Prepared) -> int:
-    if prepared.template:
-        from tcexplore.worker.fork_server import Template
+    if prepared.fork_server:
+        from tcexplore.worker.fork_server import ForkServer
 
-        Template(control, prepared.threads).serve()
+        ForkServer(control, prepared.threads).serve()
         return 0
     from tcexplore.worker.job_process import serve
 
-    while frame := receive(control, SEAT_DESCRIPTORS):
-        match decode_order(frame.body):
-            case Seat(seat=seat):
-                Channel(control).send(Seated(seat=seat, pid=os.getpid()))
+    while frame := receive(control, RUN_DESCRIPTORS):
+        match decode_worker_command(frame.body):
+            case OpenRun(number=number):
+                Channel(control).send(RunOpened(number=number, pid=os.getpid()))
                 serve(frame.descriptors, prepared.threads)
     return 0
 
@@ -57,7 +57,7 @@ def _make_runs(control: socket.socket, prepared: Prepared) -> int:
 def _unusable(error: BaseException) -> Failed:
     missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
     hint = f"Install it for this Python: {sys.executable} -m pip install torch" if missing else (
-        f"Try: {sys.executable} -c 'import torch'. It must work before tcexplore can."
+        f"Try: {sys.executable} -c 'import torch'. tcexplore needs it to work."
     )  # fmt: skip
     return Failed(
         stage="worker",

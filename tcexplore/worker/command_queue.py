@@ -1,4 +1,4 @@
-"""What the front end asks of a run after its job: the code for another target, a pause, an answer."""
+"""The commands that the front end sends to a run after its job."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from tcexplore.worker.link import receive
 
 
 class CommandQueue:
-    """Orders as they arrive on `sock`; taken by the run's own thread, between two things that it does."""
+    """Commands that arrive on `sock`. The run's main thread takes them between two steps."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._asked: queue.SimpleQueue[RunCommand] = queue.SimpleQueue()
-        self._held = False
-        self._kept: list[RunCommand] = []
-        """What was read before its turn."""
+        self._received: queue.SimpleQueue[RunCommand] = queue.SimpleQueue()
+        self._paused = False
+        self._deferred: list[RunCommand] = []
+        """Commands that were read before their turn."""
 
     def listen(self) -> None:
-        """Take orders until the other side is gone or sends what is none."""
+        """Receive commands until the other side is gone or sends an invalid message."""
         with suppress(OSError, ProtocolError):
             while (frame := receive(self._sock)) is not None:
-                self._asked.put(decode_run_command(frame.body))
+                self._received.put(decode_run_command(frame.body))
 
     def wait(self, seconds: float = 0.0) -> Retarget | RecompileQuery | None:
-        """Return the next `RecompileQuery`, else the last `Retarget`.
+        """Return the next `RecompileQuery`, or else the last `Retarget`.
 
         Wait up to `seconds` for one, and longer while timing is paused.
         """
-        until = time.monotonic() + seconds
-        found: Retarget | None = None
-        while (asked := self._next(found, until)) is not None:
-            if isinstance(asked, PauseTiming):
-                self._held = asked.held
-            elif isinstance(asked, Retarget):
-                found = asked
-            elif found is None:
-                return asked
+        deadline = time.monotonic() + seconds
+        retarget: Retarget | None = None
+        while (command := self._next(retarget, deadline)) is not None:
+            if isinstance(command, PauseTiming):
+                self._paused = command.paused
+            elif isinstance(command, Retarget):
+                retarget = command
+            elif retarget is None:
+                return command
             else:
-                self._kept.append(asked)
+                self._deferred.append(command)
                 break
-        return found
+        return retarget
 
-    def questions(self) -> Iterator[RecompileQuery]:
-        """The questions that have come; everything else is kept for its turn, and nothing is waited for."""
+    def queries(self) -> Iterator[RecompileQuery]:
+        """Yield the queries that have arrived, without waiting, and defer all other commands."""
         others: list[RunCommand] = []
-        while (asked := self._get(0.0)) is not None:
-            if isinstance(asked, RecompileQuery):
-                yield asked
+        while (command := self._get(0.0)) is not None:
+            if isinstance(command, RecompileQuery):
+                yield command
             else:
-                others.append(asked)
-        self._kept += others
+                others.append(command)
+        self._deferred += others
 
-    def _next(self, found: Retarget | None, until: float) -> RunCommand | None:
-        if found is not None:
+    def _next(self, retarget: Retarget | None, deadline: float) -> RunCommand | None:
+        if retarget is not None:
             return self._get(0.0)
-        return self._get(None if self._held else max(until - time.monotonic(), 0.0))
+        return self._get(None if self._paused else max(deadline - time.monotonic(), 0.0))
 
     def _get(self, seconds: float | None) -> RunCommand | None:
-        """The next order within so many seconds; None waits for it."""
-        if self._kept:
-            return self._kept.pop(0)
+        """Return the next command within `seconds`; None waits forever."""
+        if self._deferred:
+            return self._deferred.pop(0)
         try:
-            return self._asked.get(block=seconds != 0.0, timeout=seconds)
+            return self._received.get(block=seconds != 0.0, timeout=seconds)
         except queue.Empty:
             return None

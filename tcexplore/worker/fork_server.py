@@ -1,4 +1,4 @@
-"""The template: forks a process for each seat, tells how it ended, and leaves none behind."""
+"""The fork server: forks a process for each run, reports how it ended, and leaves none behind."""
 
 from __future__ import annotations
 
@@ -12,21 +12,28 @@ import warnings
 from pathlib import Path
 
 from tcexplore.events import Failed
-from tcexplore.events.commands import SEAT_DESCRIPTORS, Exited, Seat, Seated, Signal, decode_order
+from tcexplore.events.commands import (
+    RUN_DESCRIPTORS,
+    OpenRun,
+    RunExited,
+    RunOpened,
+    SignalRun,
+    decode_worker_command,
+)
 from tcexplore.worker import process_setup as process
 from tcexplore.worker.job_process import BROKEN, serve
 from tcexplore.worker.link import Channel, receive
 
 
-class Template:
-    """Serves the control socket until the front end is gone. Never runs the user's code itself."""
+class ForkServer:
+    """Serves the control socket until the front end is gone. Never runs user code itself."""
 
     def __init__(self, control: socket.socket, threads: int) -> None:
         self._control = control
         self._channel = Channel(control)
         self._threads = threads
-        self._seats: dict[int, int] = {}
-        """Seat of each child by its process id."""
+        self._runs: dict[int, int] = {}
+        """Number of each run by the process id of its child."""
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
         wake.setblocking(False)
@@ -50,21 +57,21 @@ class Template:
             with contextlib.suppress(BlockingIOError):
                 self._wake.recv(4096)
             self._reap()
-        return self._control not in ready or self._obey()
+        return self._control not in ready or self._handle_command()
 
-    def _obey(self) -> bool:
-        frame = receive(self._control, SEAT_DESCRIPTORS)
+    def _handle_command(self) -> bool:
+        frame = receive(self._control, RUN_DESCRIPTORS)
         if frame is None:
             return False
-        match decode_order(frame.body):
-            case Seat(seat=seat):
-                self._fork(seat, frame.descriptors)
-            case Signal(seat=seat, number=number):
-                self._signal(seat, number)
+        match decode_worker_command(frame.body):
+            case OpenRun(number=number):
+                self._fork(number, frame.descriptors)
+            case SignalRun(number=number, signal=signal_number):
+                self._signal(number, signal_number)
         return True
 
-    def _fork(self, seat: int, descriptors: tuple[int, ...]) -> None:
-        template = os.getpid()
+    def _fork(self, number: int, descriptors: tuple[int, ...]) -> None:
+        server = os.getpid()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -73,35 +80,35 @@ class Template:
             self._channel.send(_cannot_fork(error))
             pid = -1
         if pid == 0:
-            self._become_run(template, descriptors)
+            self._become_run(server, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         if pid > 0:
-            self._seats[pid] = seat
-            self._channel.send(Seated(seat=seat, pid=pid))
+            self._runs[pid] = number
+            self._channel.send(RunOpened(number=number, pid=pid))
 
-    def _become_run(self, template: int, descriptors: tuple[int, ...]) -> None:
-        """The rest of the child's life. Nothing may return from here: the frames above belong to the template."""
+    def _become_run(self, server: int, descriptors: tuple[int, ...]) -> None:
+        """Serve one run in the child. Never return: the frames above belong to the server."""
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for sock in (self._control, self._wake, self._wake_sender):
                 sock.close()
             os.setsid()
-            process.die_with_parent(template)
+            process.die_with_parent(server)
             serve(descriptors, self._threads)
         finally:
             os._exit(BROKEN)
 
-    def _signal(self, seat: int, number: int) -> None:
-        for pid, taken in self._seats.items():
-            if taken == seat:
-                _signal_group(pid, number)
+    def _signal(self, number: int, signal_number: int) -> None:
+        for pid, run in self._runs.items():
+            if run == number:
+                _signal_group(pid, signal_number)
 
     def _reap(self) -> None:
         while True:
             try:
-                # Look first: until it is waited for, the id cannot be anybody else's and its group can be ended.
+                # WNOWAIT: until the child is reaped, no other process gets its id, so killing its group is safe.
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
@@ -109,25 +116,25 @@ class Template:
                 return
             _signal_group(info.si_pid, signal.SIGKILL)
             _, status = os.waitpid(info.si_pid, 0)
-            seat = self._seats.pop(info.si_pid, None)
-            if seat is not None:
+            number = self._runs.pop(info.si_pid, None)
+            if number is not None:
                 self._end_orphans()
-                self._channel.send(Exited(seat=seat, code=os.waitstatus_to_exitcode(status)))
+                self._channel.send(RunExited(number=number, code=os.waitstatus_to_exitcode(status)))
 
     def _end_orphans(self) -> None:
-        """End what a run started in groups of their own and left to us."""
-        for pid in _children() - self._seats.keys():
+        """Kill processes that a run started in other process groups and that this process has adopted."""
+        for pid in _children() - self._runs.keys():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def _end_all(self) -> None:
-        for pid in self._seats:
+        for pid in self._runs:
             _signal_group(pid, signal.SIGKILL)
         self._end_orphans()
         with contextlib.suppress(ChildProcessError):
-            while self._seats or _children():
+            while self._runs or _children():
                 pid, _ = os.waitpid(-1, 0)
-                self._seats.pop(pid, None)
+                self._runs.pop(pid, None)
                 self._end_orphans()
 
 
@@ -137,14 +144,14 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _children() -> set[int]:
-    """Ids of this process's children, zombies among them."""
-    me, found = str(os.getpid()), set()
+    """Return the process ids of this process's children, zombies included."""
+    parent, children = str(os.getpid()), set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name in parentheses may itself hold spaces and parentheses.
-            if stat.read_text().rpartition(")")[2].split()[1] == me:
-                found.add(int(stat.parent.name))
-    return found
+            # The process name in parentheses may contain spaces and parentheses.
+            if stat.read_text().rpartition(")")[2].split()[1] == parent:
+                children.add(int(stat.parent.name))
+    return children
 
 
 def _cannot_fork(error: OSError) -> Failed:

@@ -1,4 +1,4 @@
-"""A process that waits for one job, runs it and ends."""
+"""A process that waits for one job, runs it and exits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.link import GONE, Channel, receive
 
 BROKEN = 70
-"""Exit status of a worker that failed where it should not: in its own code."""
+"""Exit status of a worker whose own code failed."""
 
 
 def serve(descriptors: tuple[int, ...], threads: int) -> None:
-    """Take the descriptors of a seat, wait for its job, run it. Does not return.
+    """Wait on a run's descriptors for its job, and run it. Never return.
 
-    The process ends without Python's own farewell: what the user's code left running must not delay it.
+    Exit without running interpreter shutdown, which threads of the user's code could delay.
     """
     try:
         _serve(descriptors, threads)
@@ -29,34 +29,34 @@ def serve(descriptors: tuple[int, ...], threads: int) -> None:
 
 def _serve(descriptors: tuple[int, ...], threads: int) -> None:
     protocol, stdout, stderr, crash = descriptors
-    process.first_to_go()
-    process.take_stdio(stdout, stderr)
-    process.say_where_it_crashed(crash)
+    process.prefer_oom_kill()
+    process.redirect_stdio(stdout, stderr)
+    process.write_crash_traceback(crash)
     sock = socket.socket(fileno=protocol)
     frame = receive(sock)
     if frame is None:
         os._exit(GONE)
     job = decode_job(frame.body)
-    orders = CommandQueue(sock)
-    process.end_group_after(orders.listen)
+    commands = CommandQueue(sock)
+    process.kill_group_after(commands.listen)
     channel = Channel(sock, job.run)
     try:
-        from tcexplore.worker.run import run
+        from tcexplore.worker.run import run_job
 
-        run(job, channel, threads, orders)
-    except BaseException as error:
-        channel.emit(_our_fault(error))
+        run_job(job, channel, threads, commands)
+    except BaseException as error:  # a bug in tcexplore, reported as the run's failure
+        channel.emit(_internal_error(error))
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(0)
 
 
-def _our_fault(error: BaseException) -> Failed:
+def _internal_error(error: BaseException) -> Failed:
     return Failed(
         stage="worker",
         blame="compiler",
         type=type(error).__name__,
         message=f"tcexplore itself failed: {error}",
-        hint="This is a bug in tcexplore; the traceback belongs into a report of it.",
+        hint="This is a bug in tcexplore. Please report it with the traceback.",
         traceback="".join(traceback.format_exception(error)),
     )

@@ -1,4 +1,4 @@
-"""The worker's ends of its sockets: framed messages, some with file descriptors, and events on their way out."""
+"""The worker's ends of its sockets: framed messages, some with file descriptors."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 from tcexplore.events import HEADER, LARGEST, Event, ProtocolError, encode
 
 GONE = 0
-"""Exit status of a worker that nobody listens to any more."""
+"""Exit status of a worker whose front end is gone."""
 
 
 class WireFrame(NamedTuple):
-    """One message's body and the file descriptors that came with it."""
+    """The body of one message and the file descriptors that came with it."""
 
     body: bytes
     descriptors: tuple[int, ...]
 
 
 def receive(sock: socket.socket, descriptors: int = 0) -> WireFrame | None:
-    """The next message, None when the other side is gone. Raises `ProtocolError` for a message of impossible size."""
+    """Return the next message, or None if the other side is gone. Raise `ProtocolError` if it is too large."""
     if descriptors:
         header, received, _, _ = socket.recv_fds(sock, HEADER.size, descriptors)
     else:
@@ -49,7 +49,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes | None:
 
 
 class Channel:
-    """Where a run's events leave the worker; safe from any thread. Without a listener the process ends."""
+    """Sends records to the front end, from any thread. Ends the process if the front end is gone."""
 
     def __init__(self, sock: socket.socket, run: int = 0) -> None:
         self.sock = sock
@@ -57,11 +57,11 @@ class Channel:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event as one of this channel's run."""
+        """Send an event of this channel's run."""
         self.send(replace(event, run=self.run))
 
     def send(self, record: Any) -> None:
-        """Send any record as it is."""
+        """Send any record."""
         frame = encode(record)
         try:
             with self._lock:

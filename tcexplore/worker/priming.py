@@ -35,29 +35,29 @@ COMPILER_MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A process that may now make runs. `template` says how: by forking, or by being the run itself.
+    """A process that may now make runs. `fork_server` says how: by forking, or by being the run itself.
 
     `threads` is the number of threads torch had chosen for this machine.
     """
 
     standby: Standby
-    template: bool
+    fork_server: bool
     threads: int
 
 
-def prepare(allow_template: bool = True) -> Prepared:
+def prepare(allow_fork_server: bool = True) -> Prepared:
     """Import and prime. Raises `ImportError` where torch cannot be imported.
 
-    A process that will fork must not have run a parallel region before (its children would hang in their first
-    one) and must not have initialized an accelerator, so a template primes on one thread and only where there is none.
+    A fork server must not run a parallel region, or its children hang in their first one, and must not initialize an
+    accelerator. So it primes on one thread, and only on a machine without an accelerator.
     """
     started = time.perf_counter()
     import torch
 
     accelerated = torch.cuda.is_available()
-    template = allow_template and sys.platform == "linux" and not accelerated
+    fork_server = allow_fork_server and sys.platform == "linux" and not accelerated
     threads = torch.get_num_threads()
-    if template:
+    if fork_server:
         # Inductor's pool compiles Triton; without a GPU it would only cost each run a process that imports torch.
         os.environ.setdefault("TORCH_WARM_POOL", "0")
         torch.set_num_threads(1)
@@ -65,9 +65,9 @@ def prepare(allow_template: bool = True) -> Prepared:
         with contextlib.suppress(Exception):
             importlib.import_module(module)
     primed = "cuda" if accelerated else "cpu"
-    _prime(primed, one_thread=template)
-    if not template or backward_survives_fork():
-        _prime(primed, one_thread=template, backward=True)
+    _prime(primed, one_thread=fork_server)
+    if not fork_server or backward_survives_fork():
+        _prime(primed, one_thread=fork_server, backward=True)
     gc.collect()
     gc.freeze()
     device = f"cuda: {torch.cuda.get_device_name()}" if accelerated else "cpu"
@@ -80,7 +80,7 @@ def prepare(allow_template: bool = True) -> Prepared:
         modes=modes,
         backends=backends,
     )
-    return Prepared(standby, template, threads)
+    return Prepared(standby, fork_server, threads)
 
 
 def _choices() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -104,7 +104,7 @@ def backward_survives_fork() -> bool:
     """Whether a process that ran autograd may still fork children that run it.
 
     A torch built for an accelerator refuses once Inductor is loaded, also on a machine without one. Found out in a
-    child, because a process that has tried can no longer serve as a template.
+    child, because a process that has tried can no longer serve as a fork server.
     """
 
     def backward() -> None:

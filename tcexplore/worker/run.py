@@ -58,7 +58,7 @@ AN_HOUR_S = 3600.0
 """A wait for orders that never has to end: the process goes with the front end."""
 
 
-def run(job: Job, channel: Channel, threads: int, orders: CommandQueue) -> None:
+def run_job(job: Job, channel: Channel, threads: int, orders: CommandQueue) -> None:
     """Do what the job asks for and say everything about it; raises nothing. `threads` is the machine's own number."""
     one = Run(job, channel, threads, orders)
     try:
@@ -134,7 +134,7 @@ class Run:
 
     def _answer(self) -> None:
         """Answer what was asked while the script goes on."""
-        for question in self._orders.questions():
+        for question in self._orders.queries():
             self._asking.answer(question)
 
     def _module(self, source: ModelFile) -> None:
@@ -167,7 +167,7 @@ class Run:
         self._asking.about(program, self._frames.graphs)
         self._say_modules()
         self._say_sources()
-        process.be_quiet()
+        process.discard_output()
         self._asking.answer_job()
         self._beside.lower(self.progress.enter)
         if self.job.examine:

@@ -18,6 +18,7 @@ from tcexplore.events import (
     GraphCaptured,
     Job,
 )
+from tcexplore.events.commands import Retarget
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
 from tcexplore.supervisor import Supervisor
@@ -32,13 +33,13 @@ class Sample:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.supervisor = Supervisor(self._heard)
+        self.supervisor = Supervisor(self._receive)
         self.snapshot: Snapshot | None = None
         self.traces = 0
         self._news = asyncio.Event()
         self._runs = 0
 
-    def _heard(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         if self.snapshot is not None:
             self.snapshot = self.snapshot.apply(event)
             self.traces += isinstance(event, GraphCaptured) and event.run == self.snapshot.run
@@ -46,7 +47,7 @@ class Sample:
 
     async def code(self, target: Target) -> Snapshot:
         """The run with its code for `target`, made by the run that is alive or by a new one."""
-        if self.snapshot is None or not self.supervisor.switch(target.named):
+        if self.snapshot is None or not self.supervisor.send(Retarget(target=target.named)):
             await self._run(Config(target=target.named))
         await self._until(lambda s: s.status != "running" or (s.knows(target.key) and s.phase == "timing"))
         assert self.snapshot is not None

@@ -1,4 +1,4 @@
-"""One supervisor and its template for all tests that only need runs."""
+"""One supervisor for all tests that only need runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.supervisor.runs import Runs
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
     if sys.platform != "linux":
-        pytest.skip("the worker template forks on Linux only")
+        pytest.skip("the fork server needs Linux")
     runs = Runs(tmp_path_factory.mktemp("project"))
     await runs.supervisor.start()
     yield runs

@@ -1,4 +1,4 @@
-"""A supervisor with real workers, driven one run at a time."""
+"""Helper that makes runs one at a time with a real supervisor."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ PATIENCE_S = 60
 
 
 class Runs:
-    """Submits jobs and collects what each of them emits."""
+    """Submits jobs and collects their events."""
 
     def __init__(self, folder: Path, **supervisor: Any) -> None:
         self.file = folder / "model.py"
         self.events: list[Event] = []
-        self.supervisor = Supervisor(self._take, **supervisor)
-        self._news = asyncio.Event()
+        self.supervisor = Supervisor(self._receive, **supervisor)
+        self._arrived = asyncio.Event()
         self._run = 0
 
-    def _take(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         self.events.append(event)
-        self._news.set()
+        self._arrived.set()
 
     async def wait_for(self, *kinds: type[Event]) -> Event:
-        """The first event of the current run (or `Standby`) that is of one of these types."""
+        """Return the first event of the current run (or `Standby`) that has one of these types."""
         return await self.until(
             lambda event: isinstance(event, kinds) and (event.run == self._run or isinstance(event, Standby))
         )
 
     async def until(self, wanted: Callable[[Event], bool]) -> Event:
-        """The first event of all that is wanted."""
+        """Return the first event that is `wanted`."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for event in self.events:
                     if wanted(event):
                         return event
-                self._news.clear()
-                await self._news.wait()
+                self._arrived.clear()
+                await self._arrived.wait()
 
     def submit(
         self,
@@ -71,13 +71,13 @@ class Runs:
         return self._run
 
     async def run(self, source: str, **options: Any) -> list[Event]:
-        """The events of one run, whole."""
+        """Make one run and return its events."""
         number = self.submit(source, **options)
         await self.wait_for(Finished, Failed)
         return [event for event in self.events if event.run == number]
 
     async def failure(self, source: str, **options: Any) -> Failed:
-        """How a run failed."""
+        """Make one run that fails and return its failure."""
         last = (await self.run(source, **options))[-1]
         assert isinstance(last, Failed), last
         return last
@@ -88,14 +88,14 @@ def printed(events: list[Event], stream: str = "stdout") -> str:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that no event tells of."""
+    """Wait for a condition that no event reports."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - processes come and go without an event
             await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
+    """Return whether a process is running and no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -104,8 +104,8 @@ def alive(pid: int) -> bool:
 
 
 def descendants(pid: int) -> set[int]:
-    """Living processes that `pid` started, and those that they started."""
-    found = set()
+    """Return the running descendants of `pid`."""
+    pids = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
@@ -113,5 +113,5 @@ def descendants(pid: int) -> set[int]:
             continue
         child = int(stat.parent.name)
         if parent == pid and alive(child):
-            found |= {child, *descendants(child)}
-    return found
+            pids |= {child, *descendants(child)}
+    return pids

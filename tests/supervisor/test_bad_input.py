@@ -1,4 +1,4 @@
-"""Every way in which a file can go wrong: one clear failure, and the next run works."""
+"""Whatever is wrong with a file is one clear failure, and the next run works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELU = "import torch\nmodel = torch.nn.ReLU()\n"
 MODEL = "import torch\nclass M(torch.nn.Module):\n"
 
 
-IN_THE_FILE = {
+EXCEPTIONS = {
     "half saved": ("import torch\nmodel = torch.nn.Linear(\n", "SyntaxError", "never closed", 2),
     "syntax": ("x = 1\ndef f(:\n", "SyntaxError", "invalid syntax", 2),
     "no such module": ("import torch\nimport nowhere_at_all\n", "ModuleNotFoundError", "nowhere_at_all", 2),
@@ -33,9 +33,9 @@ IN_THE_FILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", IN_THE_FILE)
-async def test_what_the_file_raises_is_the_persons_and_has_a_line(runs: Runs, case: str) -> None:
-    source, kind, part, line = IN_THE_FILE[case]
+@pytest.mark.parametrize("case", EXCEPTIONS)
+async def test_an_exception_in_the_file_is_attributed_to_the_user_with_its_line(runs: Runs, case: str) -> None:
+    source, kind, part, line = EXCEPTIONS[case]
     failed = await runs.failure(source)
     assert (failed.blame, failed.type) == ("user", kind)
     assert part in failed.message
@@ -59,7 +59,7 @@ NO_ENTRY = {
 
 
 @pytest.mark.parametrize("case", NO_ENTRY)
-async def test_no_entry_says_what_was_looked_for(runs: Runs, case: str) -> None:
+async def test_a_file_without_an_entry_fails_with_a_hint(runs: Runs, case: str) -> None:
     source, part = NO_ENTRY[case]
     failed = await runs.failure(source)
     assert (failed.stage, failed.blame) == ("file", "user")
@@ -90,7 +90,7 @@ async def test_a_wrong_argument_is_named(runs: Runs, case: str) -> None:
     assert part in failed.message
 
 
-ENDINGS = {
+EXITS = {
     "os._exit": ("import os\nos._exit(5)\n", "os._exit", None),
     "segfault": ("import ctypes\n\ndef bad():\n    ctypes.string_at(0)\nbad()\n", "SIGSEGV", 4),
     "abort": ("import os\nos.abort()\n", "SIGABRT", 2),
@@ -99,9 +99,9 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("case", ENDINGS)
-async def test_a_process_that_ends_is_explained_and_costs_nothing_else(runs: Runs, case: str) -> None:
-    source, kind, line = ENDINGS[case]
+@pytest.mark.parametrize("case", EXITS)
+async def test_the_end_of_a_process_is_explained_and_the_next_run_works(runs: Runs, case: str) -> None:
+    source, kind, line = EXITS[case]
     failed = await runs.failure(source)
     assert (failed.stage, failed.blame, failed.type) == ("worker", "user", kind)
     assert line is None or failed.location is not None
@@ -109,7 +109,7 @@ async def test_a_process_that_ends_is_explained_and_costs_nothing_else(runs: Run
     assert isinstance((await runs.run(GOOD))[-1], Finished)
 
 
-async def test_an_endless_loop_is_stopped_and_says_where_it_was(runs: Runs) -> None:
+async def test_stopping_an_endless_loop_reports_its_line(runs: Runs) -> None:
     source = (
         "import torch\ndef f(x):\n    print('in', flush=True)\n    while True:\n        pass\nmodel, inputs = f, (1,)\n"
     )
@@ -129,14 +129,14 @@ async def test_a_hundred_thousand_lines_arrive_in_few_events(runs: Runs) -> None
     assert len(events) < 500
 
 
-async def test_control_characters_and_markup_arrive_harmless_and_whole(runs: Runs) -> None:
+async def test_control_characters_are_made_visible_and_markup_is_kept(runs: Runs) -> None:
     text = "[/b] a[i] \x1b]0;title\x07 \x9b31m"
     events = await runs.run(f"import sys\nprint({text!r})\nprint('bad', file=sys.stderr)\n{GOOD}")
     assert printed(events) == "[/b] a[i] ␛]0;title␇ \ufffd31m\n"
     assert printed(events, "stderr") == "bad\n"
 
 
-async def test_fullgraph_turns_a_break_into_the_persons_error(runs: Runs) -> None:
+async def test_fullgraph_turns_a_graph_break_into_a_user_error(runs: Runs) -> None:
     source = "import torch\ndef f(x):\n    y = x + 1\n    torch._dynamo.graph_break()\n    return y\nmodel = f\n"
     failed = await runs.failure(source + "inputs = (torch.ones(2),)\n", fullgraph=True)
     assert (failed.stage, failed.blame, failed.type) == ("dynamo", "user", "Unsupported")
@@ -144,13 +144,13 @@ async def test_fullgraph_turns_a_break_into_the_persons_error(runs: Runs) -> Non
     assert "TORCHDYNAMO_VERBOSE" not in failed.message
 
 
-async def test_the_persons_exception_stays_theirs_under_the_compiler(runs: Runs) -> None:
+async def test_an_exception_in_compiled_user_code_is_attributed_to_the_user(runs: Runs) -> None:
     source = "n = 0\ndef f(x):\n  global n\n  n += 1\n  if n > 1:\n    raise ValueError('second')\n  return x + 1\n"
     failed = await runs.failure("import torch\n" + source + "model, inputs = f, (torch.ones(2),)\n")
     assert (failed.blame, failed.type, failed.message) == ("user", "ValueError", "second")
 
 
-async def test_a_backend_that_fails_is_the_compilers(runs: Runs) -> None:
+async def test_a_failing_backend_is_attributed_to_the_compiler(runs: Runs) -> None:
     source = (
         "import torch\n@torch._dynamo.register_backend\ndef bad(gm, inputs): raise RuntimeError('exploded')\n" + GOOD
     )
@@ -159,7 +159,7 @@ async def test_a_backend_that_fails_is_the_compilers(runs: Runs) -> None:
     assert "exploded" in failed.message
 
 
-async def test_without_a_cxx_compiler_the_code_is_still_captured(runs: Runs) -> None:
+async def test_without_a_cxx_compiler_the_generated_code_is_captured(runs: Runs) -> None:
     source = "import torch, torch._inductor.config as config\nconfig.cpp.cxx = (None, '/nowhere/g++')\n"
     model = "model, inputs = torch.nn.Sequential(torch.nn.GELU(), torch.nn.Tanh()), (torch.ones(3, 47),)\n"
     events = await runs.run(source + model, backend="inductor")
@@ -170,8 +170,8 @@ async def test_without_a_cxx_compiler_the_code_is_still_captured(runs: Runs) -> 
     assert {"GraphCaptured", "Kernel", "Wrapper"} <= {type(event).__name__ for event in events}
 
 
-async def test_the_folder_of_the_file_is_on_the_path_and_local_modules_are_known(runs: Runs) -> None:
-    helper = runs.file.with_name("beside_it.py")
+async def test_a_module_in_the_folder_of_the_file_is_imported_and_reported(runs: Runs) -> None:
+    helper = runs.file.with_name("local_helper.py")
     helper.write_text("size = 4\n")
-    events = await runs.run("import beside_it\n" + GOOD)
+    events = await runs.run("import local_helper\n" + GOOD)
     assert ModulesImported(run=events[0].run, files=(str(helper),)) in events

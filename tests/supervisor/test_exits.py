@@ -1,4 +1,4 @@
-"""An exit status and Python's last traceback, explained."""
+"""Exit statuses and crash tracebacks are explained."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tcexplore.events import Failed, Finished, Job, Location
-from tcexplore.supervisor.exits import explain, stopped
+from tcexplore.supervisor.exits import explain_exit, explain_stop
 
 JOB = Job(run=7, file="/home/me/model.py", source="")
 CRASH = """\
@@ -23,27 +23,27 @@ Current thread 0x00007f0b64c75b80 (most recent call first):
 """
 
 
-def test_a_crash_in_the_persons_code_is_theirs_with_the_line_of_the_thread_that_was_struck() -> None:
-    failed = explain(-signal.SIGSEGV, JOB, CRASH)
+def test_a_crash_in_user_code_has_the_line_of_the_crashed_thread() -> None:
+    failed = explain_exit(-signal.SIGSEGV, JOB, CRASH)
     assert (failed.run, failed.blame, failed.type) == (7, "user", "SIGSEGV")
     assert failed.location == Location("/home/me/model.py", 3, "bad")
     assert "segmentation fault" in failed.message
     assert "elsewhere" not in failed.traceback
 
 
-def test_a_crash_inside_torch_is_the_compilers() -> None:
-    inside = CRASH.replace("/usr/lib/python3.11/ctypes/__init__.py", "/site-packages/torch/_inductor/runtime.py")
-    assert explain(-signal.SIGSEGV, JOB, inside).blame == "compiler"
-    assert explain(-signal.SIGSEGV, JOB, "").blame == "compiler"
+def test_a_crash_inside_torch_is_attributed_to_the_compiler() -> None:
+    crash = CRASH.replace("/usr/lib/python3.11/ctypes/__init__.py", "/site-packages/torch/_inductor/runtime.py")
+    assert explain_exit(-signal.SIGSEGV, JOB, crash).blame == "compiler"
+    assert explain_exit(-signal.SIGSEGV, JOB, "").blame == "compiler"
 
 
 @pytest.mark.parametrize(("code", "part"), [(-signal.SIGKILL, "memory"), (0, "status 0"), (4, "status 4"), (-99, "99")])
-def test_every_status_has_a_sentence(code: int, part: str) -> None:
-    assert part in explain(code, JOB, "").message
+def test_every_exit_status_has_a_message(code: int, part: str) -> None:
+    assert part in explain_exit(code, JOB, "").message
 
 
-def test_stopping_fails_a_run_that_had_more_to_show_and_finishes_one_that_is_only_timed() -> None:
-    halted = stopped("eager", JOB, CRASH)
-    assert isinstance(halted, Failed)
-    assert (halted.stage, halted.type, halted.location) == ("eager", "Stopped", Location("/home/me/model.py", 3, "bad"))
-    assert stopped("timing", JOB, CRASH) == Finished(run=7)
+def test_stopping_fails_an_incomplete_run_and_finishes_one_that_is_only_timed() -> None:
+    failed = explain_stop("eager", JOB, CRASH)
+    assert isinstance(failed, Failed)
+    assert (failed.stage, failed.type, failed.location) == ("eager", "Stopped", Location("/home/me/model.py", 3, "bad"))
+    assert explain_stop("timing", JOB, CRASH) == Finished(run=7)

@@ -1,4 +1,4 @@
-"""Runs replace one another, and no process stays behind, however the end comes."""
+"""Runs replace one another, and no process stays behind, however a run or the front end ends."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ print(os.getpid(), *started)
 while True:
     time.sleep(1)
 """
-"""Ignores SIGTERM and leaves children, some in sessions of their own."""
+"""Ignores SIGTERM and leaves children, some of them in other sessions."""
 
-TEMPLATE_AND_STANDBY = 2
+SERVER_AND_STANDBY = 2
 
 
-def workers(saying: bytes = b"tcexplore.worker") -> set[int]:
-    """Processes that these tests started and whose command line has `saying`; other tests leave others about."""
-    found = set()
+def workers(argument: bytes = b"tcexplore.worker") -> set[int]:
+    """Return the processes that these tests started and whose command line contains `argument`."""
+    pids = set()
     for pid in descendants(os.getpid()):
         with suppress(OSError):
-            if saying in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(pid)
-    return found
+            if argument in Path(f"/proc/{pid}/cmdline").read_bytes():
+                pids.add(pid)
+    return pids
 
 
-async def test_fifty_saves_in_quick_succession_leave_the_last_result_and_no_process(runs: Runs) -> None:
+async def test_fifty_quick_saves_leave_the_last_result_and_no_process(runs: Runs) -> None:
     await runs.run(GOOD)
     del runs.events[:]
     for _ in range(50):
@@ -57,28 +57,28 @@ async def test_fifty_saves_in_quick_succession_leave_the_last_result_and_no_proc
     order = [event.run for event in runs.events if not isinstance(event, Standby)]
     assert order == sorted(order), "a late event of an older run got through"
     assert sum(isinstance(event, Failed) for event in runs.events) == 0
-    await until(lambda: len(workers()) == TEMPLATE_AND_STANDBY)
+    await until(lambda: len(workers()) == SERVER_AND_STANDBY)
 
 
-async def test_what_a_stubborn_program_started_ends_with_it(runs: Runs) -> None:
+async def test_a_run_that_ignores_sigterm_ends_with_everything_it_started(runs: Runs) -> None:
     runs.submit(STUBBORN)
     await runs.wait_for(Output)
     pids = [int(pid) for pid in printed(runs.events[-1:]).split()]
     assert all(map(alive, pids))
     await runs.run(GOOD)
     await until(lambda: not any(map(alive, pids)))
-    await until(lambda: len(workers()) == TEMPLATE_AND_STANDBY)
+    await until(lambda: len(workers()) == SERVER_AND_STANDBY)
 
 
-async def test_a_template_that_is_killed_is_replaced(runs: Runs) -> None:
+async def test_a_killed_fork_server_is_replaced(runs: Runs) -> None:
     await runs.run(GOOD)
-    template = min(workers())
-    os.kill(template, signal.SIGKILL)
-    await until(lambda: not workers() <= {template, *descendants(template)})
+    server = min(workers())
+    os.kill(server, signal.SIGKILL)
+    await until(lambda: not workers() <= {server, *descendants(server)})
     assert isinstance((await runs.run(GOOD))[-1], Finished)
 
 
-async def test_workers_that_do_not_fork_do_the_same_and_are_replaced(tmp_path: Path) -> None:
+async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path: Path) -> None:
     runs = Runs(tmp_path, single=True)
     await runs.supervisor.start()
     first = workers(b"--single")
@@ -88,7 +88,7 @@ async def test_workers_that_do_not_fork_do_the_same_and_are_replaced(tmp_path: P
     assert workers(b"--single") == set()
 
 
-async def test_closing_ends_everything_also_before_anything_is_ready(tmp_path: Path) -> None:
+async def test_closing_before_a_worker_is_ready_ends_every_process(tmp_path: Path) -> None:
     runs = Runs(tmp_path, single=True)
     await runs.supervisor.start()
     runs.submit(GOOD)
@@ -98,7 +98,7 @@ async def test_closing_ends_everything_also_before_anything_is_ready(tmp_path: P
     assert runs.events == []
 
 
-async def test_without_torch_the_first_job_says_what_to_install(
+async def test_without_torch_a_job_fails_with_the_command_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
@@ -131,7 +131,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_front_end_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
+async def test_workers_end_when_the_front_end_is_killed(tmp_path: Path) -> None:
     front = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FRONT_END, str(tmp_path), stdout=asyncio.subprocess.PIPE
     )

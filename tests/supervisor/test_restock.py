@@ -1,4 +1,4 @@
-"""When the next worker is started: at once where a run waits for it, not while another run is timed."""
+"""The next worker starts at once if a run waits for it, but not while another run is timed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ STANDBY = Standby(torch="2.13.0", python="3.11.7", device="cuda", seconds=3.0)
 JOB = Job(run=1, file="/m.py", source="")
 
 
-class Seat:
-    """A place that a run could be in."""
+class FakeRunProcess:
+    """A run process in which nothing runs."""
 
     ready, timing = True, False
 
@@ -26,47 +26,44 @@ class Seat:
         self.over.set()
 
     def mute(self) -> None:
-        """Nothing runs here."""
+        """Do nothing."""
 
-    def hold(self, held: bool) -> None:
-        """Nothing runs here."""
-
-    def give(self, job: Job, emit: Any) -> None:
-        """Nothing runs here."""
+    def start(self, job: Job, emit: Any) -> None:
+        """Do nothing."""
 
 
 @pytest.fixture
-def hosts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    made: list[Any] = []
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    started: list[Any] = []
 
-    def host(number: int, changed: Any, **_: Any) -> Any:
-        made.append(SimpleNamespace(
-            number=number, changed=changed, spare=Seat(), standby=None, template=False, failure=None, gone=False,
-            signal=lambda *_: None,
+    def worker(number: int, changed: Any, **_: Any) -> Any:
+        started.append(SimpleNamespace(
+            number=number, changed=changed, spare=FakeRunProcess(), standby=None, fork_server=False, failure=None,
+            gone=False, signal=lambda *_: None,
         ))  # fmt: skip
-        return made[-1]
+        return started[-1]
 
-    monkeypatch.setattr(module, "Host", host)
-    return made
-
-
-def ready(host: Any) -> None:
-    host.standby = STANDBY
-    host.changed(host)
+    monkeypatch.setattr(module, "WorkerProcess", worker)
+    return started
 
 
-async def test_one_worker_at_a_time_and_none_while_a_run_is_timed(hosts: list[Any]):
+def ready(worker: Any) -> None:
+    worker.standby = STANDBY
+    worker.changed(worker)
+
+
+async def test_workers_start_one_at_a_time_and_none_while_a_run_is_timed(workers: list[Any]):
     supervisor = Supervisor(lambda _: None)
     await supervisor.start()
-    seat = hosts[0].spare
+    process = workers[0].spare
     supervisor.submit(JOB)
-    ready(hosts[0])
-    assert len(hosts) == 2, "the run took the first: the next is started, and only that one"
-    seat.timing = True
-    ready(hosts[1])
-    assert len(hosts) == 2, "a second standby can wait until the timing is over"
-    hosts[1].spare = None
+    ready(workers[0])
+    assert len(workers) == 2, "the run took the first worker, so exactly one more starts"
+    process.timing = True
+    ready(workers[1])
+    assert len(workers) == 2, "a second standby can wait until the timing is over"
+    workers[1].spare = None
     supervisor.submit(JOB)
-    assert len(hosts) > 2, "a save that finds no worker does not wait"
-    assert supervisor._later is not None
-    supervisor._later.cancel()
+    assert len(workers) > 2, "a save that no worker can take does not wait"
+    assert supervisor._pool._retry is not None
+    supervisor._pool._retry.cancel()

@@ -9,6 +9,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from tcexplore.events import Event, Finished, Job, Standby
+from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.engine import Deliver
@@ -32,10 +33,10 @@ class FakeEngine:
         self.job: Job | None = JOB
         self.story: Story = lambda _: (Finished(),)
         """The events of each job that a study runs."""
-        self.holds = 0
+        self.pauses = 0
         self.alive = True
         """Whether there is a run that can lower for another target."""
-        self.lanes: list[Playback] = []
+        self.queues: list[Playback] = []
         self.deliver: Deliver = _nowhere
 
     async def start(self, deliver: Deliver) -> None:
@@ -51,17 +52,17 @@ class FakeEngine:
     def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
         self.asked.append(f"{backend} {mode} {dynamic}")
 
-    def hold(self, held: bool) -> None:
-        self.holds += 1 if held else -1
-
-    def beside(self, emit: Callable[[Event], None]) -> Playback:
-        self.lanes.append(Playback(emit, self.story))
-        return self.lanes[-1]
-
-    def ask(self, inputs: tuple[str, ...], region: int | None = None) -> bool:
-        of = "" if region is None else f" of region {region}"
-        self.asked.append(f"ask {', '.join(inputs)}{of}")
+    def send(self, command: RunCommand) -> bool:
+        if isinstance(command, PauseTiming):
+            self.pauses += 1 if command.paused else -1
+        elif isinstance(command, RecompileQuery):
+            of = "" if command.region is None else f" of region {command.region}"
+            self.asked.append(f"ask {', '.join(command.inputs)}{of}")
         return self.alive
+
+    def study_queue(self, emit: Callable[[Event], None]) -> Playback:
+        self.queues.append(Playback(emit, self.story))
+        return self.queues[-1]
 
     def retarget(self, target: str, *, known: bool) -> bool:
         self.asked.append(f"retarget {target}{' known' if known else ''}")

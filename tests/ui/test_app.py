@@ -12,22 +12,22 @@ from textual.color import Color
 from tcexplore.events import Config, Failed, Job, Output, PhaseStarted
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.event_batches import Inbox
+from tcexplore.ui.event_batches import EventBatcher
 from tests import fakes
 from tests.ui.stage import FakeEngine, Stage, stage
 
 
-def _inbox(staged: Stage) -> Inbox:
-    inbox = staged.engine.deliver.__self__  # type: ignore[attr-defined]
-    assert isinstance(inbox, Inbox)
-    return inbox
+def _batcher(staged: Stage) -> EventBatcher:
+    batcher = staged.engine.deliver.__self__  # type: ignore[attr-defined]
+    assert isinstance(batcher, EventBatcher)
+    return batcher
 
 
 async def tell(staged: Stage, *news: object) -> None:
     """Hand news to the app as the engine does, and wait for it."""
     for one in news:
         staged.engine.deliver(one)
-    while _inbox(staged)._due is not None:
+    while _batcher(staged)._timer is not None:
         await staged.pilot.pause(0.03)
     await staged.settle()
 
@@ -62,7 +62,7 @@ async def test_a_flood_of_output_is_one_update_and_leaves_keys_alone():
         await tell(staged, job(1))
         for number in range(100_000):
             staged.engine.deliver(Output(run=1, stream="stdout", text=f"line {number}\n"))
-        assert len(_inbox(staged)._news) < 100
+        assert len(_batcher(staged)._items) < 100
         await tell(staged)
         await staged.press("7", "end")
         assert "line 99999" in staged.row("output")

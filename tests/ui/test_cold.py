@@ -35,9 +35,9 @@ async def test_the_folder_is_gone_when_it_is_stopped():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         staged.engine.story = lambda job: story(job) if job.run == 1 else ()
         screen = await opened(staged)
-        while len(staged.engine.lanes[0].jobs) < 2:
+        while len(staged.engine.queues[0].jobs) < 2:
             await staged.pilot.pause()
-        folder = staged.engine.lanes[0].jobs[0].caches
+        folder = staged.engine.queues[0].jobs[0].caches
         assert there(folder)
         await staged.press("x")
         await over(staged, screen)

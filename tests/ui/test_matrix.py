@@ -71,12 +71,12 @@ async def test_what_was_found_is_there_again_and_another_backend_joins_it():
         await opened(staged)
         await staged.press("escape")
         screen = await opened(staged)
-        assert len(staged.engine.lanes) == 1
+        assert len(staged.engine.queues) == 1
         await staged.press("slash", *"+ cuda", "enter", "enter")
         assert screen.study is not None
         await screen.study.ended()
         await staged.settle()
-        assert [job.config.backend for job in staged.engine.lanes[1].jobs] == ["cudagraphs", "cudagraphs"]
+        assert [job.config.backend for job in staged.engine.queues[1].jobs] == ["cudagraphs", "cudagraphs"]
         assert len(screen.study.found) == 10
 
 
@@ -94,5 +94,5 @@ async def test_one_that_was_stopped_goes_on_where_it_was():
         await staged.press("home", *["down"] * 4, "enter")
         await screen.study.ended()
         await staged.settle()
-        assert [job.config.backend for job in staged.engine.lanes[1].jobs][:2] == ["aot_eager", "inductor"]
+        assert [job.config.backend for job in staged.engine.queues[1].jobs][:2] == ["aot_eager", "inductor"]
         assert len(screen.study.found) == 8

@@ -64,7 +64,7 @@ async def test_results_are_shown_and_the_files_own_timing_waits_meanwhile():
         assert "run 1: ok" in staged.screen
         assert "run 2: ok" in staged.screen
         assert "done" in staged.screen
-        assert (staged.engine.holds, staged.engine.lanes[0].closed) == (0, 1)
+        assert (staged.engine.pauses, staged.engine.queues[0].closed) == (0, 1)
 
 
 async def test_a_run_that_fails_is_a_result_like_another():
@@ -81,14 +81,14 @@ async def test_x_stops_what_would_go_on_and_keeps_what_is_there():
         screen = await opened(staged)
         while not (screen.study and screen.study.found):
             await staged.pilot.pause()
-        assert staged.engine.holds == 1
+        assert staged.engine.pauses == 1
         assert "2 of 2" in staged.screen
         assert "is paused" in staged.screen
         await staged.press("x")
         await over(staged, screen)
         assert "run 1: ok" in staged.screen
         assert "stopped after 1 result" in staged.screen
-        assert (staged.engine.holds, staged.engine.lanes[0].closed) == (0, 1)
+        assert (staged.engine.pauses, staged.engine.queues[0].closed) == (0, 1)
         await staged.press("x")
         assert "r begins anew" in staged.said[-1]
 
@@ -98,12 +98,12 @@ async def test_leaving_stops_it_and_r_begins_it_anew():
         staged.engine.story = lambda _: ()
         screen = await opened(staged)
         await staged.press("r")
-        assert len(staged.engine.lanes) == 2
+        assert len(staged.engine.queues) == 2
         await staged.press("escape")
         assert staged.app.screen is staged.app.main
         await over(staged, screen)
-        assert [lane.closed for lane in staged.engine.lanes] == [1, 1]
-        assert staged.engine.holds == 0
+        assert [lane.closed for lane in staged.engine.queues] == [1, 1]
+        assert staged.engine.pauses == 0
 
 
 async def test_a_study_that_breaks_says_so():

@@ -45,7 +45,7 @@ async def test_sizes_are_suggested_asked_for_and_run(size: tuple[int, int]):
         await screen.study.ended()
         await staged.settle()
         check_screen(f"sweep_{size[0]}x{size[1]}", staged)
-        over = [job.config.sizes for job in staged.engine.lanes[0].jobs]
+        over = [job.config.sizes for job in staged.engine.queues[0].jobs]
         assert over == [SIZES, SIZES, *((size,) for size in SIZES for _ in (1, 2))]
 
 
@@ -59,7 +59,7 @@ async def test_what_is_no_size_is_said_and_asked_again():
         assert staged.app.screen is screen
         assert screen.study is not None
         await screen.study.ended()
-        assert staged.engine.lanes[0].jobs[0].config.sizes == (1, 2)
+        assert staged.engine.queues[0].jobs[0].config.sizes == (1, 2)
 
 
 async def test_who_leaves_the_question_leaves_the_sweep():
@@ -67,4 +67,4 @@ async def test_who_leaves_the_question_leaves_the_sweep():
         await asked(staged)
         await staged.press("escape")
         assert staged.app.screen is staged.app.main
-        assert staged.engine.lanes == []
+        assert staged.engine.queues == []

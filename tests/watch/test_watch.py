@@ -1,4 +1,4 @@
-"""Saves of every kind are one change each; what is no change of content is none."""
+"""Each save is one change, whatever the editor does; the same content again is none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcexplore.watch import FileChange, Watch
 
 
 class Saves:
-    """A watch on `model.py`, `helper.py` beside it, and the changes it yields."""
+    """A watch on `model.py` in a folder that also has `helper.py`, and the changes it yields."""
 
     def __init__(self, folder: Path) -> None:
         self.model = folder / "model.py"
@@ -67,11 +67,11 @@ def folder_replaced(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-WAYS = [in_place, atomic_rename, vim_backup, removed_and_written, folder_replaced]
+EDITORS = [in_place, atomic_rename, vim_backup, removed_and_written, folder_replaced]
 
 
-@pytest.mark.parametrize("save", WAYS)
-async def test_each_save_is_seen_whatever_the_editor_does(saves: Saves, save: Callable[[Path, str], None]) -> None:
+@pytest.mark.parametrize("save", EDITORS)
+async def test_each_save_is_one_change_in_every_editor(saves: Saves, save: Callable[[Path, str], None]) -> None:
     for text in ("second", "third", "fourth"):
         save(saves.model, text)
         assert await saves.text() == text
@@ -84,39 +84,39 @@ async def test_saving_the_same_content_is_no_change(saves: Saves) -> None:
     assert await saves.text() == "second"
 
 
-async def test_other_files_of_the_folder_do_not_matter(saves: Saves) -> None:
+async def test_other_files_in_the_folder_are_not_watched(saves: Saves) -> None:
     saves.helper.write_text("other")
     saves.model.write_text("second")
     assert (await saves.next()).path == str(saves.model)
 
 
-async def test_imported_modules_are_followed_also_in_other_folders(saves: Saves, tmp_path: Path) -> None:
+async def test_modules_are_watched_also_in_other_folders(saves: Saves, tmp_path: Path) -> None:
     far = tmp_path / "far" / "away.py"
     far.parent.mkdir()
     far.write_text("far")
-    saves.watch.follow([str(saves.helper), str(far)])
+    saves.watch.set_modules([str(saves.helper), str(far)])
     saves.helper.write_text("changed")
     assert await saves.next() == FileChange(str(saves.helper), "changed")
     far.write_text("changed too")
     assert await saves.next() == FileChange(str(far), "changed too")
-    saves.watch.follow([])
+    saves.watch.set_modules([])
     saves.helper.write_text("nobody looks")
     saves.model.write_text("second")
     assert await saves.text() == "second"
 
 
-async def test_following_more_files_while_waiting_for_a_change(saves: Saves, tmp_path: Path) -> None:
+async def test_modules_can_be_added_while_waiting_for_a_change(saves: Saves, tmp_path: Path) -> None:
     far = tmp_path / "far" / "away.py"
     far.parent.mkdir()
     far.write_text("far")
     waiting = asyncio.ensure_future(saves.next())
     await asyncio.sleep(0)
-    saves.watch.follow([str(far)])
+    saves.watch.set_modules([str(far)])
     far.write_text("changed")
     assert (await waiting).text == "changed"
 
 
-async def test_a_file_that_goes_and_comes_back(saves: Saves) -> None:
+async def test_a_file_that_disappears_and_returns_is_two_changes(saves: Saves) -> None:
     saves.model.unlink()
     gone = await saves.next()
     assert gone.text is None
@@ -125,7 +125,7 @@ async def test_a_file_that_goes_and_comes_back(saves: Saves) -> None:
     assert await saves.text() == "first"
 
 
-async def test_a_file_that_cannot_be_read_says_why(saves: Saves) -> None:
+async def test_a_file_that_cannot_be_read_gives_the_reason(saves: Saves) -> None:
     saves.model.write_bytes(b"x = 1\ny = '\xff'\n")
     broken = await saves.next()
     assert broken.text is None
@@ -135,7 +135,7 @@ async def test_a_file_that_cannot_be_read_says_why(saves: Saves) -> None:
     assert "is a directory" in (await saves.next()).problem
 
 
-async def test_a_text_written_in_pieces_is_seen_whole_in_the_end(saves: Saves) -> None:
+async def test_a_text_written_in_pieces_arrives_whole_in_the_end(saves: Saves) -> None:
     pieces = [f"line {n}\n" for n in range(200)]
     with saves.model.open("w") as file:
         for piece in pieces:
@@ -145,7 +145,7 @@ async def test_a_text_written_in_pieces_is_seen_whole_in_the_end(saves: Saves) -
         assert text
 
 
-async def test_a_file_system_that_reports_nothing_is_polled(saves: Saves, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_polled_without_change_reports(saves: Saves, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
     saves.model.write_text("second")
     assert await saves.text() == "second"

@@ -21,6 +21,7 @@ from tcexplore.events import (
     TargetSkipped,
     Wrapper,
 )
+from tcexplore.events.commands import Retarget
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import only
 
@@ -61,10 +62,10 @@ async def test_a_switch_of_target_lowers_what_is_there_and_traces_nothing(runs: 
     number = runs.submit(MODEL, backend="inductor", threads=1, time_for=None, switchable=True)
     await runs.wait_for(PairsMeasured)
     before = len(runs.events)
-    assert runs.supervisor.switch("l4")
+    assert runs.supervisor.send(Retarget(target="l4"))
     await runs.until(lambda e: isinstance(e, KernelAssembled) and (e.run, e.target) == (number, "l4"))
-    assert runs.supervisor.switch("l4"), "asked for twice, it is made once"
-    assert runs.supervisor.switch("nothing.toml")
+    assert runs.supervisor.send(Retarget(target="l4")), "asked for twice, it is made once"
+    assert runs.supervisor.send(Retarget(target="nothing.toml"))
     await runs.wait_for(TargetSkipped)
     runs.supervisor.stop_run()
     await runs.wait_for(Finished, Failed)

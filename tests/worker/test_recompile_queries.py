@@ -35,9 +35,9 @@ inputs = [(torch.ones(4, 8), True), (torch.ones(5, 8), True)]
 async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> None:
     number = runs.submit(MODEL, time_for=None)
     await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "timing" and e.run == number)
-    assert runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[33, 8]", "True")))
-    assert runs.supervisor.ask(RecompileQuery(number=2, inputs=("f32[33, 8]", "False")))
-    assert runs.supervisor.ask(RecompileQuery(number=3, inputs=("f32[33, 8]",)))
+    assert runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[33, 8]", "True")))
+    assert runs.supervisor.send(RecompileQuery(number=2, inputs=("f32[33, 8]", "False")))
+    assert runs.supervisor.send(RecompileQuery(number=3, inputs=("f32[33, 8]",)))
     await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.number == 3)
 
     answers = [e for e in runs.events if isinstance(e, RecompileAnswer)]
@@ -57,7 +57,7 @@ async def test_a_job_asks_once_everything_is_compiled_and_a_run_that_is_over_hea
     verdicts = [e.frames[0].verdict for e in seen if isinstance(e, RecompileAnswer)]
     assert verdicts == ["matches", "recompiles"]
     assert any(isinstance(e, EntryFound) for e in seen)
-    assert not runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[5, 8]",)))
+    assert not runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[5, 8]",)))
 
 
 SCRIPT = """\
@@ -94,7 +94,7 @@ main()
 async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_over(runs: Runs) -> None:
     number = runs.submit(SCRIPT.replace("WAIT", "60"), time_for=None)
     await runs.until(lambda e: isinstance(e, RegionCompiled) and e.inputs == ("f32[3]", "0.5") and e.run == number)
-    assert runs.supervisor.ask(RecompileQuery(number=1, inputs=("f32[3]", "0.75"), region=0))
+    assert runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[3]", "0.75"), region=0))
     during = await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.run == number)
     assert isinstance(during, RecompileAnswer)
     assert (during.region, during.frames[0].verdict, during.frames[0].entries[0].failed.what) == (0, "recompiles", "k")
@@ -107,7 +107,7 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
         (("f32[3, 8]",), made["SGD.step"]), (("scaled: f32[3]", "0.5"), None), (("f32[3]",), None),
     ]  # fmt: skip
     for count, (inputs, region) in enumerate(asked):
-        assert runs.supervisor.ask(RecompileQuery(number=10 + count, inputs=inputs, region=region))
+        assert runs.supervisor.send(RecompileQuery(number=10 + count, inputs=inputs, region=region))
     await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.number == 14 and e.run == number)
     answers = {e.number: e for e in runs.events if isinstance(e, RecompileAnswer) and e.run == number}
     verdicts = [answers[n].frames[0].verdict for n in (10, 11, 13)]

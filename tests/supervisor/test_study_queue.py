@@ -1,4 +1,4 @@
-"""Runs beside the file's own: on the same workers, its timing held meanwhile, nothing left of them."""
+"""Study queues: they share the workers with the file's runs, which pause their timing, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tcexplore.events import Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
+from tcexplore.events.commands import PauseTiming
 from tcexplore.session.run_figures import Cell
 from tcexplore.studies.study_runs import Runs as StudyRuns
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until
@@ -23,45 +24,45 @@ ENDLESS = "import os, time\nprint(os.getpid(), flush=True)\nwhile True: time.sle
 
 
 def job(source: str) -> Job:
-    return Job(run=1, file="/tmp/beside.py", source=source, time_for=0.0, examine=False)
+    return Job(run=1, file="/tmp/study.py", source=source, time_for=0.0, examine=False)
 
 
 def pairs(events: list[Event]) -> int:
     return sum(isinstance(event, PairsMeasured) for event in events)
 
 
-async def test_the_timing_of_the_files_run_waits_for_a_run_beside_it(runs: Runs) -> None:
+async def test_timing_pauses_while_a_study_runs(runs: Runs) -> None:
     number = runs.submit(GOOD, time_for=None)
     await runs.wait_for(PairsMeasured)
-    held: list[int] = []
+    pairs_so_far: list[int] = []
 
     def progress(snapshot: object) -> None:
         if getattr(snapshot, "phase", "") in ("dynamo", "inductor", "compiler"):
-            held.append(pairs(runs.events))
+            pairs_so_far.append(pairs(runs.events))
 
-    runs.supervisor.hold(True)
-    async with StudyRuns(runs.supervisor.beside, progress) as beside:
-        first, second = [Cell((await beside.run(job(GOOD), PATIENCE_S)).snapshot) for _ in (1, 2)]
+    runs.supervisor.send(PauseTiming(paused=True))
+    async with StudyRuns(runs.supervisor.study_queue, progress) as study:
+        first, second = [Cell((await study.run(job(GOOD), PATIENCE_S)).snapshot) for _ in (1, 2)]
     assert (first.why, second.why) == ("", "")
-    assert held[0] == held[-1], "pairs were measured while another run compiled"
-    runs.supervisor.hold(False)
+    assert pairs_so_far[0] == pairs_so_far[-1], "pairs were measured while another run compiled"
+    runs.supervisor.send(PauseTiming(paused=False))
     async with asyncio.timeout(PATIENCE_S):
-        await until(lambda: pairs(runs.events) > held[-1])
+        await until(lambda: pairs(runs.events) > pairs_so_far[-1])
     assert [e for e in runs.events if isinstance(e, Failed | Finished) and e.run == number] == []
 
 
-async def test_what_runs_beside_ends_with_its_lane_and_nothing_else_does(runs: Runs) -> None:
+async def test_closing_a_study_queue_ends_its_run_and_no_other(runs: Runs) -> None:
     runs.submit(GOOD, time_for=None)
     await runs.wait_for(PairsMeasured)
-    heard: list[Event] = []
-    lane = runs.supervisor.beside(heard.append)
-    await lane.start()
-    assert isinstance(heard[0], Standby)
-    lane.submit(job(ENDLESS))
-    await until(lambda: any(isinstance(event, Output) for event in heard))
-    pid = int(printed(heard))
+    events: list[Event] = []
+    queue = runs.supervisor.study_queue(events.append)
+    await queue.start()
+    assert isinstance(events[0], Standby)
+    queue.submit(job(ENDLESS))
+    await until(lambda: any(isinstance(event, Output) for event in events))
+    pid = int(printed(events))
     before = pairs(runs.events)
-    await lane.close()
+    await queue.close()
     assert not alive(pid)
     await until(lambda: pairs(runs.events) > before)
-    assert any(isinstance(event, PhaseStarted) for event in heard)
+    assert any(isinstance(event, PhaseStarted) for event in events)

@@ -1,4 +1,4 @@
-"""What a program prints: whole characters, cleaned, gathered, and bounded."""
+"""Output arrives as whole characters, cleaned, in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tcexplore.supervisor.output_reader import LARGEST, OutputReader
 
 
 async def read(*parts: bytes) -> list[str]:
-    """What is passed on of parts that are written one after the other."""
-    taken: list[str] = []
+    """Return the batches for parts that are written one after the other."""
+    batches: list[str] = []
     source, sink = os.pipe()
-    reader = OutputReader(source, taken.append)
+    reader = OutputReader(source, batches.append)
     for part in parts:
         os.write(sink, part)
         await asyncio.sleep(0)
     os.close(sink)
     await reader.closed.wait()
-    return taken
+    return batches
 
 
 async def test_characters_and_line_ends_split_across_reads_stay_whole() -> None:
@@ -27,18 +27,18 @@ async def test_characters_and_line_ends_split_across_reads_stay_whole() -> None:
     assert "".join(await read(*parts)) == "naïve ✓\nnext"
 
 
-async def test_bytes_that_are_no_text_are_replaced_and_controls_made_visible() -> None:
+async def test_invalid_bytes_are_replaced_and_control_characters_become_visible() -> None:
     assert "".join(await read(b"\xff\x1b[2J\n")) == "\ufffd␛[2J\n"
 
 
-async def test_what_comes_at_once_is_passed_on_at_once() -> None:
+async def test_output_that_arrives_together_is_one_batch() -> None:
     assert len(await read(*[b"line\n"] * 100)) <= 2
 
 
-async def test_too_much_at_once_keeps_the_newest_and_says_so() -> None:
-    taken: list[str] = []
+async def test_too_much_output_keeps_the_newest() -> None:
+    batches: list[str] = []
     source, sink = os.pipe()
-    reader = OutputReader(source, taken.append)
+    reader = OutputReader(source, batches.append)
     line, last = b"x" * 1023 + b"\n", b"the last\n"
 
     def flood() -> None:
@@ -49,5 +49,5 @@ async def test_too_much_at_once_keeps_the_newest_and_says_so() -> None:
 
     await asyncio.to_thread(flood)
     await reader.closed.wait()
-    assert taken[-1].endswith("the last\n")
-    assert all(len(text) <= LARGEST + 65_536 + 100 for text in taken)
+    assert batches[-1].endswith("the last\n")
+    assert all(len(text) <= LARGEST + 65_536 + 100 for text in batches)

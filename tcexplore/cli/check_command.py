@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from functools import partial
 
 from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, read, split
@@ -67,7 +68,8 @@ def _print(request: Request, outcome: Outcome) -> None:
         json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
         sys.stdout.write("\n")
     else:
-        from tcexplore.report.text import print_report
+        from tcexplore.report.check_report import check_report
+        from tcexplore.report.printed import print_document
 
-        print_report(outcome.snapshot, outcome.machine, limits, calls=request.calls)
+        print_document(partial(check_report, outcome.snapshot, outcome.machine, limits, request.calls))
     sys.stdout.flush()

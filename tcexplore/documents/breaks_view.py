@@ -113,7 +113,7 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if said := together(snapshot):
         yield from wrapped(said, width, "muted")
     if snapshot.breaks and snapshot.complete:
-        yield from wrapped("h on a break or on its line: a change that removes it, tried and proven", width, "muted")
+        yield from wrapped("Press h for a tested fix.", width, "muted", keys_only=True)
         yield BLANK
 
 

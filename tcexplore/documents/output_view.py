@@ -20,7 +20,7 @@ TEACHES = "What your program prints shows here, stderr told apart, and its trace
 
 BLAME = {"user": "in your file or the arguments", "compiler": "in torch or the worker, not in your file"}
 
-LADDER = "L: which layer of the compiler is it?"
+BISECT = "Press L to find the compiler layer that fails."
 
 STDERR = "▎"
 """Stands before each line of stderr."""
@@ -28,15 +28,23 @@ STDERR = "▎"
 
 def output(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
-    parts = [fixed(_failure(snapshot, snapshot.failed, width))] if snapshot.failed else []
+    parts = [fixed(failure(snapshot, snapshot.failed, width))] if snapshot.failed else []
     if snapshot.output_dropped:
         said = f" … {count(snapshot.output_dropped, 'character')} before this were let go"
         parts.append(fixed([row((said, "warn"))]))
     parts += [_printed(written) for written in snapshot.output]
     if not snapshot.output and not snapshot.failed:
         parts.append(fixed(_silent(snapshot, width)))
-    parts.append(fixed(_missing(snapshot, toggled, width)))
+    parts.append(fixed(missing_facts(snapshot, toggled, width)))
     return Parts(_title(snapshot), parts)
+
+
+def last_output(snapshot: Snapshot, most: int) -> Iterator[Row]:
+    """Yield the last `most` lines that the program printed."""
+    rows = [part.build(n) for part in map(_printed, snapshot.output) for n in range(part.count)]
+    if len(rows) > most:
+        yield row((f" … {count(len(rows) - most, 'earlier line')} (--json has all of them)", "muted"))
+    yield from rows[-most:]
 
 
 def _title(snapshot: Snapshot) -> str:
@@ -46,7 +54,7 @@ def _title(snapshot: Snapshot) -> str:
     return count(lines, "line") if lines else ""
 
 
-def _failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
+def failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
     """What happened, where in their file, what to try; then the traceback."""
     at = failed.location
     links = (line_link(at),) if at else ()
@@ -57,7 +65,7 @@ def _failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
     if failed.hint:
         yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ", location=at, links=links)
     if failed.blame == "compiler":
-        yield from wrapped(LADDER, width, "ok", indent=2, lead="try ")
+        yield from wrapped(BISECT, width, "ok", indent=2, keys_only=True)
     yield BLANK
     for line in failed.traceback.splitlines():
         yield row((f"  {line}", "muted"), location=at, links=links, copy=line)
@@ -89,7 +97,7 @@ def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield from wrapped(TEACHES, width, "muted")
 
 
-def _missing(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def missing_facts(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The facts that this torch does not give, and why."""
     if not snapshot.missing:
         return

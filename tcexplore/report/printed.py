@@ -69,7 +69,7 @@ def _wrapped(row: Row, console: Console) -> Iterator[Text]:
 def _spans(row: Row) -> Iterator[Span]:
     """Yield the spans in the colors of their language, without the mark of a fold: nothing opens in a report."""
     for number, span in enumerate(row.spans):
-        if number == 0 and row.fold is not None and span.text.endswith(FOLD_MARKS):
+        if row.fold is not None and number < 2 and span.text.endswith(FOLD_MARKS):
             yield Span(span.text[: -len(FOLD_MARKS[0])], span.style)
         else:
             yield from colored(span)

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.documents.strip.history_strip import history
-from tcexplore.documents.strip.verdict_line import verdict
+from tcexplore.documents.strip.verdict_line import run_verdict, verdict
 from tcexplore.documents.timing.timing_view import timing
-from tcexplore.report.text.verdict import verdict as reported
 from tcexplore.session import Session, Snapshot
 from tests import fakes
 
@@ -27,7 +26,7 @@ def test_no_ratio_is_shown_before_it_is_known(said: str) -> None:
     snapshot = run(said)
     session = Session(runs=(snapshot,))
     shown = [verdict(session).text, history(session, 160).text, timing(snapshot).row(0).text]
-    shown += [part.plain for part in reported(snapshot)]
+    shown.append(run_verdict(snapshot).text)
     assert not [text for text in shown if "0.03" in text]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tcexplore import events as ev
 from tcexplore.documents.strip.history_strip import history
-from tcexplore.documents.strip.verdict_line import verdict
+from tcexplore.documents.strip.verdict_line import run_verdict, verdict
 from tcexplore.documents.timing.timing_view import timing
-from tcexplore.report.text.verdict import verdict as reported
 from tcexplore.session import Session, summarize
 from tests import fakes
 
@@ -23,7 +22,7 @@ def test_a_wrong_result_stands_before_the_speed_and_in_the_place_of_it() -> None
     assert "wrong" in strip
     assert speed not in strip
     assert "WRONG RESULT" in timing(WRONG).row(0).text
-    assert "WRONG RESULT" in " ".join(part.plain for part in reported(WRONG))
+    assert "WRONG RESULT" in run_verdict(WRONG).text
 
 
 def test_a_right_one_is_not_called_wrong() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 from tcexplore.report.json_report import report
-from tcexplore.report.text import print_report
+from tests.report.check_text import check_text
 from tests.snapshots import storm
 
 
@@ -29,11 +28,9 @@ def test_as_json():
 
 
 def test_as_text():
-    stream = io.StringIO()
-    print_report(storm.run(), None, stream=stream, width=200)
-    text = stream.getvalue()
+    text = check_text(storm.run(), 200)
     assert "since call 5 this frame runs eagerly" in text
-    assert "0/2  call 3  1.50 s  0/1: lr 0.1 → 0.2 " in text
-    assert "specialized to 6 by s17 == 6" in text
+    assert "0/2  call 3  1.50 s\n    of 0/1: x.size(0)  7 → 1  line 4\n" in text
+    assert "specialized to 6  s17 == 6" in text
     assert "would be used again" in text
     assert "It would be compiled as dynamic in x.size(0), lr" in text

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 
 from tcexplore import events as ev
 from tcexplore.documents.regions_text import hint
 from tcexplore.documents.timing.region_strip import strip
 from tcexplore.documents.timing.timeline_view import FEW, time_line
 from tcexplore.report.json_regions import script
-from tcexplore.report.text import print_report
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
+from tests.report.check_text import check_text
 
 FILE = "/tmp/script.py"
 
@@ -74,8 +73,7 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
     run = followed(CALLS, ev.ScriptFollowed(seconds=4.0, limit=4.0), ev.Finished())
     document = time_line(run, width=76)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
-    page = StringIO()
-    print_report(run, None, stream=page, width=100)
+    page = check_text(run, 100)
     for said in (
         "2 regions · 10 calls · 1 compile, 1.00 s · 1 recompile, 1.00 s",
         "ended after 4 s: --follow S",
@@ -87,7 +85,7 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
         "not called",
     ):
         assert " ".join(said.split()) in " ".join(shown.split()), shown
-        assert " ".join(said.split()) in " ".join(page.getvalue().split()), page.getvalue()
+        assert " ".join(said.split()) in " ".join(page.split()), page
     fields = script(run)
     assert fields["followed"] == {"seconds": 4.0, "limit_s": 4.0, "ended": True}
     assert [mark["what"] for mark in fields["regions"][0]["compiles"]] == [COMPILE, BACKWARD, RECOMPILE]

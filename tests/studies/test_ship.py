@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 from tcexplore import events as ev
-from tcexplore.documents.timing.state_dict_view import ship as document
+from tcexplore.documents.timing.state_dict_view import state_dict as document
 from tcexplore.report.text.ship import print_ship
 from tcexplore.session import Snapshot
 from tcexplore.studies.artifacts.artifacts_json import ship as fields
@@ -63,7 +63,7 @@ async def test_what_it_came_to_as_text_as_json_and_in_the_view():
     print_ship(made, MACHINE, stream=page)
     text = " ".join(page.getvalue().split())
     for said in (
-        "each of 2 names begins with '_orig_mod.'",
+        "2 names, each with the prefix '_orig_mod.'",
         "model.compile(), in place: the same names as the model",
         "saved 2.0 KiB: 1 inductor",
         "first call 9.00 s; fx_graph miss ×1",

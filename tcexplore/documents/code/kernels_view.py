@@ -85,6 +85,14 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
         yield fixed([BLANK])
 
 
+def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield for each kernel its name, ops, lines and figures, without its source."""
+    known, where = labels(snapshot), places(snapshot.file)
+    for kernel in snapshot.code.kernels:
+        yield from heading(kernel, known, where, _fold(kernel), opened=True, width=width)
+        yield from _machine(snapshot, kernel, width)
+
+
 def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
     made, failed, point = machine(snapshot.code, kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from tcexplore.documents.document import Row
@@ -15,6 +16,7 @@ from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
 from tcexplore.documents.labels import labels
 from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.memo import by_identity
+from tcexplore.documents.node_text import op
 from tcexplore.documents.prose import fold, row
 from tcexplore.events import GraphBreak, GraphCaptured
 from tcexplore.quantities import count
@@ -76,10 +78,17 @@ def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     facts += filter(None, [described(captured.graph, frame, places(snapshot.file).words(frame))])
     again = next((found for found in snapshot.recompiles if found.graph == captured.graph), None)
     why = f"  ↻ recompiled: {again.failed_guard or again.reason}" if again else ""
+    ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
         f"graph {captured.graph}", opened, (captured.graph, "title"), (f"  {' · '.join(facts)}", "muted"),
-        (why, "recompile"), location=frame, links=(line_link(frame),) if frame else (), indent=0,
+        ops, (why, "recompile"), location=frame, links=(line_link(frame),) if frame else (), indent=0,
     )  # fmt: skip
+
+
+def _op_names(captured: GraphCaptured) -> str:
+    """Return the names of the ops in their order, a repeated one with its number: `linear ×2, gelu`."""
+    names = Counter(op(node) for node in captured.nodes if node.op in ("call_function", "call_method", "call_module"))
+    return ", ".join(f"{name} ×{number}" if number > 1 else name for name, number in names.items())
 
 
 def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:

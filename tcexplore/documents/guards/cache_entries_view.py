@@ -50,6 +50,14 @@ def lineage_view(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), widt
     return Parts(f"{count(len(frames), 'frame')}, {entries_of(entries)}{said}", [fixed(rows)])
 
 
+def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the cache entries of the frames that were compiled more than once."""
+    for frame in lineage(snapshot):
+        if len(frame.entries) > 1 or frame.refused:
+            yield from _frame(snapshot, frame, frozenset(), width)
+            yield BLANK
+
+
 def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], width: int) -> Iterator[Row]:
     where = places(snapshot.file)
     first = next((entry.graph for entry in (*frame.entries, *frame.refused)), "")

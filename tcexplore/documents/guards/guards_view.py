@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
@@ -30,6 +31,15 @@ def guards(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)
+
+
+def guards_in_brief(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the guards of each graph with what they check, without their code."""
+    toggled = frozenset(f"parameters of guards {installed.graph}" for installed in snapshot.guards)
+    for installed in snapshot.guards:
+        for part in _graph(installed, toggled, places(snapshot.file), width):
+            for row in map(part.build, range(part.count)):
+                yield row if row.fold else replace(row, spans=row.spans[: -len(_DETAILS)])
 
 
 def _title(snapshot: Snapshot) -> str:
@@ -89,13 +99,18 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Ro
         Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"),
         *_condition(guard, style),
         Span(f"  {where.words(guard.location)}" if guard.location else "", "muted"),
-        Span(f"  {guard.kind}", "dim"),
-        Span(f"  {' and '.join(guard.code)}" if guard.summary and guard.code else "", "dim"),
-        Span(f"  # {guard.user_code}" if guard.user_code else "", "comment"),
+        *(Span(*detail(guard)) for detail in _DETAILS),
     )
     links: tuple[Link, ...] = (guard_link(graph, guard),)
     links += (line_link(guard.location),) if guard.location else ()
     return Row(spans, links, guard.location, copy=" and ".join(guard.code) or None)
+
+
+_DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
+    lambda guard: (f"  {guard.kind}", "dim"),
+    lambda guard: (f"  {' and '.join(guard.code)}" if guard.summary and guard.code else "", "dim"),
+    lambda guard: (f"  # {guard.user_code}" if guard.user_code else "", "comment"),
+)
 
 
 def _condition(guard: Guard, style: str) -> Iterable[Span]:

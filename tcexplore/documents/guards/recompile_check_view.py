@@ -28,7 +28,7 @@ def would(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int 
     """The document of the view."""
     answers = list(reversed(snapshot.would))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
-    teaches = fixed(wrapped(TEACHES, width, "muted"))
+    teaches = fixed(wrapped(TEACHES, width, "muted", keys_only=True))
     return Parts(count(len(answers), "question") if answers else "", [fixed(rows), teaches])
 
 

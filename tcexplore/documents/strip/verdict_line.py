@@ -10,6 +10,9 @@ from tcexplore.documents.location_text import places
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot, changes, summarize
 
+KEYS = 5
+"""Rank of the pieces about keys."""
+
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
 
 
@@ -20,6 +23,12 @@ def verdict(session: Session, width: int = 160) -> Row:
         return fitted([piece(" no run yet", "muted")], width)
     pieces = [*_old(session, shown), *_failure(shown), *_compiled(shown), *_since(session, shown)]
     return fitted(pieces, width)
+
+
+def run_verdict(snapshot: Snapshot) -> Row:
+    """Return the verdict on one run for a report: every figure, and no keys."""
+    pieces = [item for item in (*_failure(snapshot), *_compiled(snapshot)) if item.rank != KEYS]
+    return Row(tuple(span for item in pieces if item.width for span in (*item.spans, Span("  ")))[:-1])
 
 
 def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
@@ -36,7 +45,7 @@ def _failure(shown: Snapshot) -> Iterator[Piece]:
         where = places(shown.file).words(shown.failed.location)
         said = shown.failed.message.partition("\n")[0]
         yield piece(f"{where}: {said}" if where else said, "error")
-        yield piece("7 has more", "muted", 2)
+        yield piece("7 shows more", "muted", KEYS)
 
 
 def _compiled(shown: Snapshot) -> Iterator[Piece]:
@@ -52,7 +61,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     figures = summarize(shown)
     if figures.wrong:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
-        yield piece("L finds the layer", "muted", 2)
+        yield piece("L finds the layer", "muted", KEYS)
     yield _breaks(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
@@ -64,7 +73,9 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
 def _breaks(shown: Snapshot) -> Piece:
     if shown.breaks:
         return piece(f" ✖ {count(len(shown.breaks), 'graph break')} ", "badge.break")
-    if not shown.complete and shown.failed is None:
+    if shown.failed is not None:
+        return piece(" 0 graph breaks until the failure ", "badge.muted")
+    if not shown.complete:
         return piece(" no break so far ", "badge.muted")
     return piece(" ✔ 0 graph breaks ", "badge.ok")
 

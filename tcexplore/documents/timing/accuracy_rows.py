@@ -28,7 +28,7 @@ def accuracy(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if said := words.conditions(found):
         yield from wrapped(said, width, "muted")
     if found.verdict not in (*words.GOOD, "not judged"):
-        yield from wrapped("L: which layer of the compiler does that?", width, "ok", lead="try ")
+        yield from wrapped("Press L to find the compiler layer that causes it.", width, "ok", keys_only=True)
 
 
 def memory(snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""The timing pane's view on what of a compiled model can be kept."""
+"""The state dict view of the timing pane: the names of a compiled model's parameters in a checkpoint."""
 
 from __future__ import annotations
 
@@ -8,40 +8,58 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import nothing
 from tcexplore.documents.prose import BLANK, heading, wrapped
+from tcexplore.events import StateKeys
+from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.studies.artifacts import artifacts_text as words
 
-TEACHES = "What a checkpoint of the compiled model would hold, and what torch can save of the compile itself."
+TEACHES = (
+    "The names in the state dict of the compiled model appear here, next to those of the model itself. torch can also "
+    "save the result of compiling."
+)
 
-NO_STATE = "What was compiled is no module with parameters: it has no state dict."
+NO_STATE = "The compiled callable is not a module with parameters, so it has no state dict."
+
+ARTIFACTS = (
+    "`cache artifacts` in ^p saves the compile cache in one worker, loads it in another and times both, as does "
+    "tcexplore artifacts FILE."
+)
 
 
-def ship(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
-    """The document of the view."""
+def state_dict(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
+    """Return the document of the view."""
     if snapshot.state_keys is None and not snapshot.complete:
         return Parts("", [nothing(snapshot, width, TEACHES)])
-    return Parts("", [fixed(_rows(snapshot, width))])
-
-
-def _rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    yield from checkpoint(snapshot, width)
-    yield BLANK
-    yield heading("The compile itself")
-    yield from wrapped(words.KEPT, width, "muted")
+    rows = [*checkpoint(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
+    return Parts("", [fixed(rows)])
 
 
 def checkpoint(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """The names in the state dict of the compiled model beside the model's own."""
+    """Yield the names in the state dict of the compiled model next to the model's own."""
     keys = snapshot.state_keys
-    yield heading("A checkpoint of it", "measured from the live objects")
+    yield heading("State dict", "read from the live objects")
     if keys is None:
         yield from wrapped(NO_STATE, width, "muted")
+        return
+    first, *others = name_differences(keys)
+    yield from wrapped(first, width, "warn" if keys.prefix != "" else "ok")
+    for text in others:
+        yield from wrapped(text, width)
+    yield BLANK
+    for name, listed in (("model", keys.module), ("compiled", keys.compiled), ("in place", keys.in_place)):
+        more = ", …" if keys.count > len(listed) else ""
+        yield from wrapped(", ".join(listed) + more, width, "dim", lead=f"{name:<9} ")
+
+
+def name_differences(keys: StateKeys) -> Iterator[str]:
+    """Yield how the names differ from the model's, and what to save instead."""
+    names = count(keys.count, "name")
+    if keys.prefix:
+        yield f"state_dict of torch.compile(model): {names}, each with the prefix {keys.prefix!r}"
+        yield f"`{keys.compiled[0]}` is `{keys.module[0]}` in the model itself"
+        yield "Save and load model.state_dict() of the original module: it holds the same tensors."
+    elif keys.prefix == "":
+        yield f"state_dict of torch.compile(model): {names}, the same as the model's"
     else:
-        first, *rest = words.state(keys)
-        yield from wrapped(first, width, "warn" if keys.prefix != "" else "ok")
-        for said in rest:
-            yield from wrapped(said, width)
-        yield BLANK
-        for name, kept in (("model", keys.module), ("compiled", keys.compiled), ("in place", keys.in_place)):
-            yield from wrapped(", ".join(kept) + (", …" if keys.count > len(kept) else ""), width, "dim",
-                               lead=f"{name:<9} ")  # fmt: skip
+        yield f"state_dict of torch.compile(model): names differ from the model's: {', '.join(keys.compiled)}"
+    same = keys.in_place == keys.module
+    yield f"model.compile(), in place: {'the same names as the model' if same else ', '.join(keys.in_place)}"

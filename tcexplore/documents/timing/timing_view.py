@@ -77,10 +77,12 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
-            yield row((" ✖ WRONG RESULT", "error"), ("  how fast it comes says nothing; L finds the layer", "muted"))
+            yield row((" ✖ WRONG RESULT", "error"), ("  the speed-up means nothing", "muted"))
+            yield from wrapped("L finds the layer.", width, "muted", keys_only=True)
         yield from _verdict(estimate, width)
     elif snapshot.regions:
-        yield row((" CALLS AS THEY HAPPENED", "heading"), ("  v has the time line", "muted"))
+        yield row((" CALLS AS THEY HAPPENED", "heading"))
+        yield from wrapped("v shows the timeline.", width, "muted", keys_only=True)
         yield from wrapped(NO_EAGER, width, "muted")
         yield from regions(snapshot, width)
     elif snapshot.timing_skipped:
@@ -188,9 +190,10 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if said := advice(snapshot, snapshot.calls_asked):
         yield from wrapped(said, width, "strong")
         if known := reservation(snapshot):
-            yield from wrapped(f"{known} C compares the two.", width, "muted")
+            yield from wrapped(known, width, "muted")
+            yield from wrapped("C measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.calls_asked is None:
-            yield from wrapped("# says what it wins over so many calls", width, "dim")
+            yield from wrapped("# net gain over N calls", width, "dim", keys_only=True)
 
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:

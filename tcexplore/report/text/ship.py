@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.text import Text
 
 from tcexplore import events as ev
 from tcexplore.documents.paths import shown
+from tcexplore.documents.timing.state_dict_view import name_differences
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
 from tcexplore.studies.artifacts import artifacts_text as words
 from tcexplore.studies.artifacts.artifacts_result import shipped
-
-
-def state(snapshot: Snapshot) -> Iterable[RenderableType]:
-    """Nothing for a function."""
-    if snapshot.state_keys is not None:
-        yield from map(indented, words.state(snapshot.state_keys))
 
 
 def print_ship(
@@ -33,7 +28,9 @@ def print_ship(
         return
     on = f" · torch {machine.torch} · {machine.device}" if machine else ""
     console.print(Text(f"{shown(found.made.file)}{on}", "bold"), soft_wrap=True)
-    console.print(*state(found.made), indented(words.saved(found)), sep="\n")
+    for line in name_differences(found.made.state_keys) if found.made.state_keys else ():
+        console.print(indented(line))
+    console.print(indented(words.saved(found)))
     console.print(labelled("made", words.side(found.made)))
     if found.loaded is not None:
         console.print(labelled("loaded", words.side(found.loaded)))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from tcexplore.events import StateKeys
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.run_figures import Cell
@@ -12,27 +9,6 @@ from tcexplore.studies.artifacts.artifacts_result import Shipped
 
 CPP_COMPILER = "compile_file"
 """torch's span of one run of the C++ compiler."""
-
-KEPT = (
-    "`ship it` in ^p saves the compile's artifacts in one worker, loads them in another, and times both; so does "
-    "tcexplore ship FILE."
-)
-
-
-def state(found: StateKeys) -> Iterator[str]:
-    """What happens to the names, and what to do about it."""
-    names = count(found.count, "name")
-    if found.prefix:
-        yield f"state_dict of torch.compile(model): each of {names} begins with {found.prefix!r}"
-        yield f"`{found.compiled[0]}` where the model itself has `{found.module[0]}`"
-        yield "save model.state_dict(), the model's own, and load into that: it is the same tensors"
-    elif found.prefix == "":
-        yield f"state_dict of torch.compile(model): {names}, the same as the model's"
-    else:
-        yield f"state_dict of torch.compile(model): other names than the model's, {', '.join(found.compiled)}"
-    same = found.in_place == found.module
-    yield f"model.compile(), in place: {'the same names as the model' if same else ', '.join(found.in_place)}"
-
 
 def saved(found: Shipped) -> str:
     """`saved 168 KiB: 1 aot_autograd, 1 inductor`."""

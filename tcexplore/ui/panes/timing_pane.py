@@ -56,9 +56,9 @@ def _time_line(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> 
 
 
 def _ship(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.timing.state_dict_view import ship
+    from tcexplore.documents.timing.state_dict_view import state_dict
 
-    return ship(snapshot, toggled, width)
+    return state_dict(snapshot, toggled, width)
 
 
 def _about_ship(s: Snapshot) -> tuple[object, ...]:

@@ -1,0 +1,154 @@
+"""The report of `tcexplore check`: the documents of the panes one below the other, the verdict first and last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.documents.breaks_view import breaks
+from tcexplore.documents.code.autotuning_view import tuning
+from tcexplore.documents.code.kernels_view import kernel_figures
+from tcexplore.documents.code.target_notes import ASSUMED, about
+from tcexplore.documents.document import Document, Row, Span
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import nothing_compiled
+from tcexplore.documents.graph.graph_view import heading as graph_heading
+from tcexplore.documents.guards.cache_entries_view import recompiled_frames
+from tcexplore.documents.guards.guards_view import guards_in_brief
+from tcexplore.documents.guards.recompile_check_view import would
+from tcexplore.documents.guards.recompile_rows import recompiles
+from tcexplore.documents.guards.symbols_view import symbols
+from tcexplore.documents.output_view import failure, last_output, missing_facts
+from tcexplore.documents.paths import shown
+from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.recommendation_text import advice
+from tcexplore.documents.strip.title_line import configuration
+from tcexplore.documents.strip.verdict_line import run_verdict
+from tcexplore.documents.timing.call_profile_rows import FOLD as CALL_PROFILE
+from tcexplore.documents.timing.compile_time_rows import FOLD as COMPILE_TIME
+from tcexplore.documents.timing.state_dict_view import checkpoint
+from tcexplore.documents.timing.timeline_view import time_line
+from tcexplore.documents.timing.timing_view import timing
+from tcexplore.session import Snapshot
+from tcexplore.session.links import break_link
+from tcexplore.session.recompile_fixes import shape_cures
+
+OUTPUT_LINES = 20
+"""Lines of the program's output in a report, the last ones; the JSON has all of them."""
+
+INDENT = 1
+MARGIN = Span(" " * INDENT)
+"""Columns by which a section is indented, and the blanks in front of its rows."""
+
+Section = Callable[[Snapshot, int], Iterable[Row]]
+
+
+def check_report(
+    snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str], calls: int | None, width: int
+) -> Parts:
+    """Return the report of a run. `exceeded` are the limits that it exceeds; `calls` asks for the gain over N calls."""
+    verdict = [run_verdict(snapshot)]
+    if calls and (text := advice(snapshot, calls)):
+        verdict += wrapped(text, width, "strong")
+    for limit in exceeded:
+        verdict += wrapped(f"limit exceeded: {limit}", width, "break", lead="✖ ")
+    rows = [*_head(snapshot, machine, width), BLANK, *verdict]
+    for title, section in SECTIONS:
+        lines = list(section(snapshot, width - INDENT))
+        if any(line.text.strip() for line in lines):
+            rows += [BLANK, heading(title), *(replace(line, spans=(MARGIN, *line.spans)) for line in lines)]
+    return Parts("", [fixed([*rows, BLANK, *verdict])])
+
+
+def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterator[Row]:
+    """Yield the file, what of it is compiled, its inputs, the machine and the configuration."""
+    entry, file = snapshot.entry, shown(snapshot.file)
+    yield row((f" {file}:{entry.name}" if entry and entry.name else f" {file}", "title"))
+    if entry:
+        yield from wrapped(f"{entry.kind}, {entry.rule}", width, "muted")
+        for index, call in enumerate(entry.calls, 1):
+            number = f" {index}" if len(entry.calls) > 1 else ""
+            yield from wrapped(f"call{number}: {', '.join(call)}", width, "muted")
+    on = [f"torch {machine.torch}", machine.device] if machine else []
+    yield from wrapped(" · ".join([*on, configuration(snapshot.config)]), width, "muted")
+    for note in entry.notes if entry else ():
+        yield from wrapped(note, width)
+
+
+def _failed(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return failure(snapshot, snapshot.failed, width) if snapshot.failed else ()
+
+
+def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    if snapshot.complete and not snapshot.compiled:
+        yield from nothing_compiled(snapshot, width)
+    elif snapshot.breaks or snapshot.skipped or (snapshot.outside and snapshot.outside.ops):
+        details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
+        yield from _rows(breaks(snapshot, frozenset(details), width))
+
+
+def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:
+    return (graph_heading(snapshot, captured, opened=False) for captured in snapshot.graphs)
+
+
+def _symbols(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return _rows(symbols(snapshot, frozenset(), width)) if snapshot.symbols or [*shape_cures(snapshot)] else ()
+
+
+def _recompile_checks(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return _rows(would(snapshot, frozenset(), width)) if snapshot.would else ()
+
+
+def _target(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return about(snapshot, frozenset([ASSUMED]), width)
+
+
+def _autotuning(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return _rows(tuning(snapshot, frozenset(), width)) if snapshot.tuned else ()
+
+
+def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    known = snapshot.timing or snapshot.timing_skipped or snapshot.calls or snapshot.regions
+    return _rows(timing(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME]), width)) if known else ()
+
+
+def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return _rows(time_line(snapshot, frozenset(), width)) if snapshot.regions else ()
+
+
+def _state(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return checkpoint(snapshot, width) if snapshot.state_keys is not None else ()
+
+
+def _output(snapshot: Snapshot, _: int) -> Iterable[Row]:
+    return last_output(snapshot, OUTPUT_LINES)
+
+
+def _missing(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return missing_facts(snapshot, frozenset(["missing"]), width)
+
+
+def _rows(document: Document) -> Iterator[Row]:
+    return map(document.row, range(len(document)))
+
+
+SECTIONS: tuple[tuple[str, Section], ...] = (
+    ("Error", _failed),
+    ("Graph breaks", _breaks),
+    ("Graphs", _graphs),
+    ("Recompiles", recompiles),
+    ("Cache entries", recompiled_frames),
+    ("Symbolic sizes", _symbols),
+    ("Recompile check", _recompile_checks),
+    ("Guards", guards_in_brief),
+    ("Target", _target),
+    ("Kernels", kernel_figures),
+    ("Autotuning", _autotuning),
+    ("Timing", _timing),
+    ("Timeline", _timeline),
+    ("State", _state),
+    ("Output", _output),
+    ("Unavailable facts", _missing),
+)
+"""The sections in their order; those without rows are left out."""

@@ -10,6 +10,7 @@ from tcexplore.studies.artifacts.artifacts_result import Shipped
 CPP_COMPILER = "compile_file"
 """torch's span of one run of the C++ compiler."""
 
+
 def saved(found: Shipped) -> str:
     """`saved 168 KiB: 1 aot_autograd, 1 inductor`."""
     artifacts = found.made.artifacts_saved

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from tcexplore.accuracy.change_comparison import judge_change
-from tcexplore.capture.entry.find_entry import find
-from tcexplore.capture.entry.resized_calls import resized
+from tcexplore.capture.entry.find_entry import find_entry
+from tcexplore.capture.entry.varied_calls import resize_calls
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import ChangeJudged, ChangeTimed, Event, Job, TimingEstimate
@@ -33,7 +33,7 @@ class Before:
         settings.seed(job.config.seed)
         original = replace(job, source=job.before or "", overlay=())
         module = ModelFile(original).as_module()
-        entry = resized(find(module, original, project), job.config.dim, job.config.sizes)
+        entry = resize_calls(find_entry(module, original, project), job.config.dim, job.config.sizes)
         self.program = Program(entry, job.config, module)
 
     def judge(self, now: Program) -> ChangeJudged:

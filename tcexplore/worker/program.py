@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.compared_calls import Subject
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.entry_inputs import tensors_of
+from tcexplore.capture.entry.entry_inputs import collect_tensors
 from tcexplore.events import Config
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.torch_settings import seed
@@ -34,7 +34,7 @@ class Program:
         self.eager = entry.target
         self.compiled = entry.compiled or _compile(entry.target, config)
         self._loss: Function = getattr(module, "loss", None) or mean_of_floats
-        self._inputs = [(tensor, tensor.detach().clone()) for tensor in tensors_of(entry.calls)]
+        self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
         self._versions = self._read_versions()
 
     def call(self, function: Function, call: Call) -> Any:

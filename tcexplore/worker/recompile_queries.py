@@ -67,7 +67,7 @@ class RecompileQueries:
             program.entry.calls,
             self._project,
             graphs,
-            around=partial(torch.set_grad_enabled, program.train),
+            modes=partial(torch.set_grad_enabled, program.train),
             dynamic=self._job.config.dynamic,
             raises=self._job.config.fullgraph,
         )

@@ -16,10 +16,9 @@ from tcexplore.capture.call_clock import FRAMES, RUNNING, CallClock
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.compiled_frames import FrameCounter
 from tcexplore.capture.entry.entry import Entry
-from tcexplore.capture.entry.entry_inputs import describe
-from tcexplore.capture.entry.find_entry import find
-from tcexplore.capture.entry.resized_calls import resized
-from tcexplore.capture.entry.varied_calls import varied
+from tcexplore.capture.entry.entry_inputs import describe_call
+from tcexplore.capture.entry.find_entry import find_entry
+from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import graph_script
 from tcexplore.capture.install_hooks import install_all
@@ -116,7 +115,7 @@ class Run:
         if queries is not None:
             self._asking.about_regions(queries)
         try:
-            follow(source.as_script, self.job.config.follow, regions.tell, self.emit)
+            follow(source.as_script, self.job.config.follow, regions.emit_calls, self.emit)
         finally:
             self._say_modules()
             self._say_sources()
@@ -141,7 +140,9 @@ class Run:
         config = self.job.config
         try:
             module = source.as_module()
-            entry = varied(resized(find(module, self.job, self.project), config.dim, config.sizes), config)
+            entry = vary_calls(
+                resize_calls(find_entry(module, self.job, self.project), config.dim, config.sizes), config
+            )
         finally:
             self._say_modules()
         self._say_entry(entry)
@@ -279,7 +280,7 @@ class Run:
             self._hooks.missing("clocks and driver of the device", "pynvml", said)
 
     def _say_entry(self, entry: Entry) -> None:
-        calls = tuple(describe(call) for call in entry.calls)
+        calls = tuple(describe_call(call) for call in entry.calls)
         self.emit(
             EntryFound(
                 name=entry.name,

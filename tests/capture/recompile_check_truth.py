@@ -1,4 +1,4 @@
-"""Ask whether a call would recompile, then make it, and compare: torch itself is the judge."""
+"""Ask whether a call check recompile, then make it, and compare: torch itself is the judge."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import torch
 
 from tcexplore.capture.entry.entry import Call
-from tcexplore.capture.recompile_check.entry_checks import entries_of
-from tcexplore.capture.recompile_check.frame_binding import entered
-from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
-from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
+from tcexplore.capture.recompile_check.frame_binding import bind_frame
+from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, cache_entries
+from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer, Recompiled, SymbolsFound
 from tests.capture import recompile_check_models
@@ -63,8 +62,8 @@ class _Sitting(contextlib.ExitStack):
         self._make(self._call)
         project = UserFiles(recompile_check_models.__file__)
         graphs = ["0/0"]
-        self._would = RecompileCheck(
-            self._compiled, (self._call,), project, graphs, around=torch.no_grad, dynamic=None, raises=False
+        self._check = RecompileCheck(
+            self._compiled, (self._call,), project, graphs, modes=torch.no_grad, dynamic=None, raises=False
         )
 
     def _backend(self, module: Any, _inputs: Any) -> Any:
@@ -81,14 +80,14 @@ class _Sitting(contextlib.ExitStack):
             self._compiled(*call.args, **call.kwargs)
 
     def case(self, inputs: tuple[str, ...]) -> Case:
-        call = call_from_typed(inputs, (self._call,))
-        (said, *_) = self._would.frames(call)
-        code = entered(self._compiled, call).code
-        before = {str(entry.compile_id) for entry in entries_of(code)}
+        call = parse_typed_call(inputs, (self._call,))
+        (said, *_) = self._check.check_frames(call)
+        code = bind_frame(self._compiled, call).code
+        before = {str(entry.compile_id) for entry in cache_entries(code)}
         self._ran.clear()
         del self._events[:]
         self._make(call)
-        new = [str(entry.compile_id) for entry in entries_of(code) if str(entry.compile_id) not in before]
+        new = [str(entry.compile_id) for entry in cache_entries(code) if str(entry.compile_id) not in before]
         return Case(self._subject.name, inputs, _said(said), self._did(new))
 
     def _did(self, new: list[str]) -> Answer:

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from tcexplore.capture.dynamo.break_reasons import plain_reason
 from tcexplore.capture.dynamo.recompile_text import cause_of_text
 from tcexplore.capture.dynamo.unsupported import Reason, parse_reason
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.guards.guard_text import split_check
 from tcexplore.capture.guards.guard_values import compared
 

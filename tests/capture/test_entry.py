@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.entry_inputs import calls_from, describe, moved
-from tcexplore.capture.entry.find_entry import find
-from tcexplore.capture.entry.input_specs import call_from
+from tcexplore.capture.entry.entry_inputs import describe_call, move_calls, read_calls
+from tcexplore.capture.entry.find_entry import find_entry
+from tcexplore.capture.entry.input_specs import parse_call
 from tcexplore.capture.entry.script_detection import compiles_itself, module_names
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Config, Job, Location
@@ -71,7 +71,7 @@ def entry_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         sys.modules.pop("my_model", None)
         file.write_text(source)
         job = Job(run=1, file=str(file), source=source, name=name, config=Config(**config))
-        return find(ModelFile(job).as_module(), job, UserFiles(str(file)))
+        return find_entry(ModelFile(job).as_module(), job, UserFiles(str(file)))
 
     yield entry_of
     sys.modules.pop("my_model", None)
@@ -130,24 +130,24 @@ def test_what_the_file_compiled_itself_is_taken_apart(entry_of: Callable[..., En
 
 def test_inputs_in_all_their_kinds() -> None:
     x = torch.ones(2)
-    assert calls_from((x, 1)) == (Call((x, 1)),)
-    assert calls_from({"x": 1}) == (Call(kwargs={"x": 1}),)
-    assert calls_from([(1,), {"y": 2}]) == (Call((1,)), Call(kwargs={"y": 2}))
-    assert calls_from(lambda: (3,)) == (Call((3,)),)
+    assert read_calls((x, 1)) == (Call((x, 1)),)
+    assert read_calls({"x": 1}) == (Call(kwargs={"x": 1}),)
+    assert read_calls([(1,), {"y": 2}]) == (Call((1,)), Call(kwargs={"y": 2}))
+    assert read_calls(lambda: (3,)) == (Call((3,)),)
 
 
 def test_specifications_make_tensors_and_values() -> None:
     specs = ["f32[2, 3]", "bf16[]", "i64[50]<3", "b8[4]", "c64[1]", "mask=bool[64]", "flag=True", "k=[1, 2]", "s='a=b'"]
-    call = call_from(specs)
-    described = ("f32[2, 3]", "bf16[]", "i64[50]", "b8[4]", "c64[1]")
-    assert describe(call) == (*described, "mask=b8[64]", "flag=True", "k=[1, 2]", "s='a=b'")
+    call = parse_call(specs)
+    descriptions = ("f32[2, 3]", "bf16[]", "i64[50]", "b8[4]", "c64[1]")
+    assert describe_call(call) == (*descriptions, "mask=b8[64]", "flag=True", "k=[1, 2]", "s='a=b'")
     assert set(call.args[2].tolist()) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("spec", ["f32[4", "q8[4]", "f32[1,,2]", "open('x')", "x=", ""])
 def test_a_specification_that_is_none_is_refused(spec: str) -> None:
     with pytest.raises(EntryError) as refused:
-        call_from([spec])
+        parse_call([spec])
     assert refused.value.stage == "arguments"
     assert repr(spec) in refused.value.message
 
@@ -155,7 +155,7 @@ def test_a_specification_that_is_none_is_refused(spec: str) -> None:
 def test_moving_keeps_what_is_one_tensor_one_and_dynamos_marks() -> None:
     x = torch.ones(2, requires_grad=True)
     torch._dynamo.mark_dynamic(x, 0)
-    (call,) = moved((Call((x, [x]), {"y": 3}),), torch.device("meta"))
+    (call,) = move_calls((Call((x, [x]), {"y": 3}),), torch.device("meta"))
     assert call.args[0] is call.args[1][0]
     assert call.args[0].device.type == "meta"
     assert call.args[0].requires_grad

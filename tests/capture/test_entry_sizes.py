@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.resized_calls import resized
+from tcexplore.capture.entry.varied_calls import resize_calls
 
 pytestmark = pytest.mark.torch
 
@@ -17,7 +17,7 @@ def entry(*calls: Call) -> Entry:
 
 def test_every_tensor_that_shares_the_dimension_gets_the_size():
     x, weight = torch.arange(6.0).view(2, 3).requires_grad_(), torch.ones(3, 3)
-    found = resized(entry(Call((x, weight), {"mask": x, "ids": torch.tensor([7, 8])})), 0, (1, 5))
+    found = resize_calls(entry(Call((x, weight), {"mask": x, "ids": torch.tensor([7, 8])})), 0, (1, 5))
     small, large = found.calls
     assert small.args[0].tolist() == [[0, 1, 2]]
     assert large.args[0].shape == (5, 3)
@@ -30,7 +30,7 @@ def test_every_tensor_that_shares_the_dimension_gets_the_size():
 
 def test_without_sizes_nothing_changes_and_without_the_dimension_it_says_so():
     one = entry(Call((torch.ones(2),)))
-    assert resized(one, 0, ()) is one
-    with pytest.raises(EntryError, match="No input has anything in dimension 1") as refused:
-        resized(one, 1, (4,))
+    assert resize_calls(one, 0, ()) is one
+    with pytest.raises(EntryError, match="No input has a non-empty dimension 1") as refused:
+        resize_calls(one, 1, (4,))
     assert refused.value.stage == "arguments"

@@ -12,7 +12,7 @@ import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
-from tcexplore.capture.recompile_check.typed_inputs import call_from_typed
+from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery
@@ -36,16 +36,16 @@ def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = 
     with watching(guarded.__file__):
         compiled = torch.compile(program, backend="eager")
         compiled(*first.args, **first.kwargs)
-        would = RecompileCheck(
+        check = RecompileCheck(
             compiled,
             (first,),
             UserFiles(guarded.__file__),
             ["0/0"],
-            around=partial(torch.set_grad_enabled, train),
+            modes=partial(torch.set_grad_enabled, train),
             dynamic=None,
             raises=False,
         )
-        answer = would.answer(RecompileQuery(number=1, inputs=inputs))
+        answer = check.answer(RecompileQuery(number=1, inputs=inputs))
     assert answer.problem == ""
     return answer.frames[0]
 
@@ -68,18 +68,18 @@ def test_inputs_that_do_not_fit_are_a_problem_and_no_answer():
     with watching(guarded.__file__):
         compiled = torch.compile(guarded.plain, backend="eager")
         compiled(X)
-        would = RecompileCheck(
-            compiled, (Call((X,)),), UserFiles(""), ["0/0"], around=torch.enable_grad, dynamic=None, raises=False
+        check = RecompileCheck(
+            compiled, (Call((X,)),), UserFiles(""), ["0/0"], modes=torch.enable_grad, dynamic=None, raises=False
         )
-        many = would.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
-        strange = would.answer(RecompileQuery(number=2, inputs=("q7[4]",)))
+        many = check.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
+        strange = check.answer(RecompileQuery(number=2, inputs=("q7[4]",)))
     assert "do not fit" in many.problem
     assert "no dtype 'q7'" in strange.problem
 
 
 def test_what_is_left_as_it_was_stays_the_same_object():
     shared = torch.ones(3, 2).t().requires_grad_()
-    call = call_from_typed(("f32[2, 3]", "f32[2, 4]", "flag=True"), (Call((shared, shared), {"flag": False}),))
+    call = parse_typed_call(("f32[2, 3]", "f32[2, 4]", "flag=True"), (Call((shared, shared), {"flag": False}),))
     assert call.args[0] is shared
     assert (call.args[1].stride(), call.args[1].requires_grad) == ((1, 2), True)
     assert call.kwargs == {"flag": True}
@@ -87,8 +87,8 @@ def test_what_is_left_as_it_was_stays_the_same_object():
 
 def test_containers_and_layouts():
     own = [torch.ones(3), {"a": 1}]
-    call = call_from_typed(("[f32[4] grad, {a: 2}]", "f32[2, 3] strides[1, 2]"), (Call((own, 1)),))
+    call = parse_typed_call(("[f32[4] grad, {a: 2}]", "f32[2, 3] strides[1, 2]"), (Call((own, 1)),))
     (tensor, mapping), strided = call.args
     assert (tuple(tensor.shape), tensor.requires_grad, mapping, strided.stride()) == ((4,), True, {"a": 2}, (1, 2))
     with pytest.raises(EntryError):
-        call_from_typed(("f32[2] strides[1, 2]",), ())
+        parse_typed_call(("f32[2] strides[1, 2]",), ())

@@ -10,8 +10,7 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.regions.call_arguments import Remembered
-from tcexplore.capture.regions.call_state import CallState
+from tcexplore.capture.regions.remembered_calls import CallState, RememberedCall
 
 
 class Cache:
@@ -22,13 +21,13 @@ def test_a_tensor_that_is_gone_comes_back_as_one_like_it_and_one_that_is_there_a
     there, gone = torch.ones(2), torch.ones(3, 2).t().requires_grad_()
     torch._dynamo.mark_dynamic(gone, 1)
     watched = weakref.ref(gone)
-    remembered = Remembered(Call((there, [gone, gone]), {"k": 0.5}))
+    remembered = RememberedCall(Call((there, [gone, gone]), {"k": 0.5}))
     assert remembered.texts == ("f32[2]", "[f32[2, 3], f32[2, 3]]", "k=0.5")
-    assert remembered.call().args[1][0] is gone
+    assert remembered.recreate().args[1][0] is gone
     del gone
     gc.collect()
     assert watched() is None
-    call = remembered.call()
+    call = remembered.recreate()
     assert call.args[0] is there
     one, same = call.args[1]
     assert one is same
@@ -37,21 +36,21 @@ def test_a_tensor_that_is_gone_comes_back_as_one_like_it_and_one_that_is_there_a
 
 
 def test_anything_else_that_is_gone_is_said():
-    remembered = Remembered(Call((Cache(),)))
-    with pytest.raises(EntryError, match="a Cache, is not there any more"):
-        remembered.call()
+    remembered = RememberedCall(Call((Cache(),)))
+    with pytest.raises(EntryError, match=r"\(Cache\) no longer exists"):
+        remembered.recreate()
 
 
 def test_the_modes_of_a_call_are_entered_again():
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        state = CallState.now()
+        state = CallState.current()
     with torch.inference_mode():
-        inference = CallState.now()
-    now = CallState.now()
-    with state.again():
-        assert CallState.now() == state
-    with inference.again():
-        assert CallState.now() == inference
-        with state.again():
-            assert CallState.now() == state
-    assert CallState.now() == now
+        inference = CallState.current()
+    now = CallState.current()
+    with state.restore():
+        assert CallState.current() == state
+    with inference.restore():
+        assert CallState.current() == inference
+        with state.restore():
+            assert CallState.current() == state
+    assert CallState.current() == now

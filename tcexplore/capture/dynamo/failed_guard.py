@@ -8,7 +8,7 @@ import torch
 
 from tcexplore.capture.dynamo.recompile_kinds import kind_of_values, origin_of
 from tcexplore.capture.dynamo.recompile_text import Cause, cause_of_text, cause_of_values
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.guards.guard_locations import place_of
 from tcexplore.capture.guards.guard_text import split_check
 from tcexplore.capture.guards.guard_values import compared

@@ -1,1 +1,1 @@
-"""Finding what of the user's file to compile, and with which inputs."""
+"""The entry of the user's file: what to compile, and with which inputs."""

@@ -1,18 +1,24 @@
-"""What of the user's file is compiled, and with which inputs."""
+"""The entry of the user's file and its calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tcexplore.events import Location
 
 
 class EntryError(Exception):
-    """The file, or an argument, does not say what to compile. `stage` is `file` or `arguments`."""
+    """The file or the arguments do not define what to compile."""
 
-    def __init__(self, message: str, hint: str = "", stage: str = "file", location: Location | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        stage: Literal["file", "arguments"] = "file",
+        location: Location | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -30,19 +36,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What to call, how often and with what.
-
-    `target` runs eagerly; `compiled` is the user's own compiled form of it where the file made one, else None.
-    `rule` says in words which rule of the file contract hit. `unpadded` are the calls before they were padded, where
-    they were.
-    """
+    """What to compile, and the calls to make."""
 
     name: str
-    kind: str
+    kind: Literal["module", "function"]
     rule: str
+    """The rule of the file contract that found the entry, in words."""
     target: Callable[..., Any]
+    """Runs eagerly."""
     calls: tuple[Call, ...]
     compiled: Callable[..., Any] | None = None
+    """The target as the file compiled it, or None if the file does not compile it."""
     location: Location | None = None
     notes: tuple[str, ...] = ()
     unpadded: tuple[Call, ...] = ()
+    """The calls before they were padded, or nothing if they are not padded."""

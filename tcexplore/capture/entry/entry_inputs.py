@@ -1,4 +1,4 @@
-"""The file's `inputs` as calls: their kinds, their description, their device."""
+"""The calls that the file's `inputs` define, their descriptions and their device."""
 
 from __future__ import annotations
 
@@ -17,86 +17,98 @@ _KINDS = """\
   a dict of keyword arguments          inputs = {"x": torch.randn(8, 64)}
   a list of such calls, run in turn    inputs = [(x, True), (x, False)]
   a function that returns one of these"""
-_LONGEST = 40
+_MAX_LENGTH = 40
 
 
-def calls_from(inputs: Any) -> tuple[Call, ...]:
-    """The calls that a file's `inputs` stand for. Raises `EntryError`; what the user's function raises passes."""
+def read_calls(inputs: Any) -> tuple[Call, ...]:
+    """Return the calls that a file's `inputs` define. Raises `EntryError`, and what the user's function raises."""
     if callable(inputs) and not isinstance(inputs, torch.nn.Module | torch.Tensor):
         inputs = inputs()
     if isinstance(inputs, list):
         if not inputs:
             raise EntryError("`inputs` is an empty list: there is no call to make.", _KINDS)
-        return tuple(_call(one, f"inputs[{index}]") for index, one in enumerate(inputs))
-    return (_call(inputs, "inputs"),)
+        return tuple(_read_call(value, f"inputs[{index}]") for index, value in enumerate(inputs))
+    return (_read_call(inputs, "inputs"),)
 
 
-def _call(value: Any, where: str) -> Call:
+def _read_call(value: Any, name: str) -> Call:
     if isinstance(value, tuple):
         return Call(args=tuple(value))
     if isinstance(value, Mapping):
-        strange = next((key for key in value if not isinstance(key, str)), None)
-        if strange is not None:
-            raise EntryError(f"`{where}` is a dict with the key {strange!r}: keyword arguments have names.", _KINDS)
+        bad_key = next((key for key in value if not isinstance(key, str)), None)
+        if bad_key is not None:
+            raise EntryError(f"`{name}` is a dict with the key {bad_key!r}: keyword arguments have names.", _KINDS)
         return Call(kwargs=dict(value))
-    raise EntryError(f"`{where}` is {_article(type(value).__name__)}, not a tuple or dict of arguments.", _KINDS)
+    type_name = type(value).__name__
+    article = "an" if type_name[:1].lower() in "aeiou" else "a"
+    raise EntryError(f"`{name}` is {article} {type_name}, not a tuple or dict of arguments.", _KINDS)
 
 
-def _article(name: str) -> str:
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-
-
-def tensors_of(calls: tuple[Call, ...]) -> list[torch.Tensor]:
-    """Every tensor in the arguments, each once."""
+def collect_tensors(calls: tuple[Call, ...]) -> list[torch.Tensor]:
+    """Return every tensor in the arguments, without duplicates."""
     leaves = pytree.tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
     return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}.values())
 
 
-def moved(calls: tuple[Call, ...], device: torch.device) -> tuple[Call, ...]:
-    """The calls with every tensor on `device`; marks that Dynamo reads (`mark_dynamic`) go along."""
-    known: dict[int, torch.Tensor] = {}
+def map_tensors(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    """Return the call with each tensor changed. A tensor that occurs several times is changed once."""
+    changed: dict[int, torch.Tensor] = {}
 
-    def move(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.device == device:
+    def map_leaf(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
             return leaf
-        if id(leaf) not in known:
-            known[id(leaf)] = _on(leaf, device)
-        return known[id(leaf)]
+        if id(leaf) not in changed:
+            changed[id(leaf)] = change(leaf)
+        return changed[id(leaf)]
 
-    return tuple(Call(pytree.tree_map(move, call.args), pytree.tree_map(move, dict(call.kwargs))) for call in calls)
+    return Call(pytree.tree_map(map_leaf, call.args), pytree.tree_map(map_leaf, dict(call.kwargs)))
 
 
-def _on(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    there = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+def move_calls(calls: tuple[Call, ...], device: torch.device) -> tuple[Call, ...]:
+    """Return the calls with every tensor on a device, with the marks that Dynamo reads (`mark_dynamic`)."""
+    moved: dict[int, torch.Tensor] = {}
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device == device:
+            return tensor
+        if id(tensor) not in moved:
+            moved[id(tensor)] = _move_tensor(tensor, device)
+        return moved[id(tensor)]
+
+    return tuple(map_tensors(call, move) for call in calls)
+
+
+def _move_tensor(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
     for name, mark in vars(tensor).items():
         if name.startswith("_dynamo_"):
-            setattr(there, name, mark)
-    return there
+            setattr(moved, name, mark)
+    return moved
 
 
-def describe(call: Call) -> tuple[str, ...]:
-    """One text per argument: `f32[64, 512]`, `mask=b8[64]`, `flag=True`."""
+def describe_call(call: Call) -> tuple[str, ...]:
+    """Return one text per argument: `f32[64, 512]`, `mask=b8[64]`, `flag=True`."""
     return (
-        *(described(value) for value in call.args),
-        *(f"{name}={described(value)}" for name, value in call.kwargs.items()),
+        *(describe_value(value) for value in call.args),
+        *(f"{name}={describe_value(value)}" for name, value in call.kwargs.items()),
     )
 
 
-def described(value: Any) -> str:
-    """One argument in a few words."""
+def describe_value(value: Any) -> str:
+    """Return a short description of an argument."""
     facts = tensor_facts(value)
     if facts is not None:
         device = "" if facts.device == "cpu" else f" {facts.device}"
         return f"{facts.dtype}[{', '.join(facts.shape)}]{device}"
-    brackets = _BRACKETS.get(type(value))
-    if brackets is not None:
-        return brackets(value)
+    describe_container = _CONTAINERS.get(type(value))
+    if describe_container is not None:
+        return describe_container(value)
     text = repr(value) if isinstance(value, bool | int | float | complex | str | None) else type(value).__name__
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"
 
 
-_BRACKETS: dict[type, Callable[[Any], str]] = {
-    list: lambda value: f"[{', '.join(map(described, value))}]",
-    tuple: lambda value: f"({', '.join(map(described, value))})",
-    dict: lambda value: "{" + ", ".join(f"{key}: {described(item)}" for key, item in value.items()) + "}",
+_CONTAINERS: dict[type, Callable[[Any], str]] = {
+    list: lambda value: f"[{', '.join(map(describe_value, value))}]",
+    tuple: lambda value: f"({', '.join(map(describe_value, value))})",
+    dict: lambda value: "{" + ", ".join(f"{key}: {describe_value(item)}" for key, item in value.items()) + "}",
 }

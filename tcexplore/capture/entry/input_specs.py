@@ -14,43 +14,43 @@ from tcexplore.capture.fx.tensor_descriptions import dtype_text
 
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)", re.DOTALL)
 _TENSOR = re.compile(r"\s*([a-z]\w*)\s*\[([\d\s,]*)\]\s*(?:<\s*(\d+)\s*)?")
-_HINT = "Write for instance --input 'f32[64,512]', 'mask=bool[64]', 'i64[2,8]<100' or 'flag=True'."
+_HINT = "Examples: --input 'f32[64,512]', 'mask=bool[64]', 'i64[2,8]<100', 'flag=True'."
 
 DEFAULT_BOUND = 2
-"""Integers are drawn from 0 up to, but not including, this where the specification gives no bound."""
+"""The exclusive upper bound of random integers, if the specification gives none."""
 
 
-def call_from(specs: Sequence[str], device: torch.device | None = None) -> Call:
-    """One call with the specified arguments, tensors on `device`. Raises `EntryError`."""
+def parse_call(specs: Sequence[str], device: torch.device | None = None) -> Call:
+    """Return a call with the specified arguments, with tensors on `device`. Raises `EntryError`."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for spec in specs:
-        name, text = named_argument(spec)
+        name, text = split_name(spec)
         if name is None:
-            args.append(value_from(text, spec, device))
+            args.append(parse_value(text, spec, device))
         else:
-            kwargs[name] = value_from(text, spec, device)
+            kwargs[name] = parse_value(text, spec, device)
     return Call(tuple(args), kwargs)
 
 
-def named_argument(spec: str) -> tuple[str | None, str]:
-    """`mask=bool[64]` as name and value; without a name, None."""
+def split_name(spec: str) -> tuple[str | None, str]:
+    """Split `mask=bool[64]` into name and value. The name is None for a positional argument."""
     named = _NAMED.fullmatch(spec)
     return (None, spec) if named is None else (named[1], named[2])
 
 
-def value_from(text: str, spec: str, device: torch.device | None) -> Any:
-    """The value that `text` stands for; `spec` is what the user typed as a whole. Raises `EntryError`."""
+def parse_value(text: str, spec: str, device: torch.device | None) -> Any:
+    """Return the value of `text`, which is part of the specification `spec`. Raises `EntryError`."""
     tensor = _TENSOR.fullmatch(text)
     if tensor is not None:
-        return _tensor(tensor, spec, device)
+        return _make_tensor(tensor, spec, device)
     try:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise EntryError(f"--input {spec!r} is neither a tensor nor a Python value.", _HINT, "arguments") from None
 
 
-def _tensor(match: re.Match[str], spec: str, device: torch.device | None) -> torch.Tensor:
+def _make_tensor(match: re.Match[str], spec: str, device: torch.device | None) -> torch.Tensor:
     name, sizes, bound = match.groups()
     dtype = _dtypes().get(name)
     if dtype is None:
@@ -59,13 +59,13 @@ def _tensor(match: re.Match[str], spec: str, device: torch.device | None) -> tor
     try:
         shape = tuple(int(size) for size in sizes.split(",")) if sizes.strip() else ()
     except ValueError:
-        raise EntryError(f"--input {spec!r}: {sizes!r} is no shape.", _HINT, "arguments") from None
+        raise EntryError(f"--input {spec!r}: {sizes!r} is not a shape.", _HINT, "arguments") from None
     if device is not None and device.type == "meta":
         return torch.empty(shape, dtype=dtype, device=device)
-    return _drawn(dtype, shape, int(bound) if bound else DEFAULT_BOUND).to(device)
+    return _random_tensor(dtype, shape, int(bound) if bound else DEFAULT_BOUND).to(device)
 
 
-def _drawn(dtype: torch.dtype, shape: tuple[int, ...], bound: int) -> torch.Tensor:
+def _random_tensor(dtype: torch.dtype, shape: tuple[int, ...], bound: int) -> torch.Tensor:
     if dtype.is_floating_point or dtype.is_complex:
         wide = torch.complex64 if dtype.is_complex else torch.float32
         return torch.randn(shape, dtype=wide).to(dtype)
@@ -73,6 +73,6 @@ def _drawn(dtype: torch.dtype, shape: tuple[int, ...], bound: int) -> torch.Tens
 
 
 def _dtypes() -> dict[str, torch.dtype]:
-    """Every dtype by torch's name, by its abbreviation, and `bool` also as the word."""
+    """Return every dtype by torch's name and by its abbreviation."""
     dtypes = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
     return dtypes | {dtype_text(value): value for value in dtypes.values()}

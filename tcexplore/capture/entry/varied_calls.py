@@ -1,4 +1,4 @@
-"""The file's calls with arguments varied, and treated against recompiling."""
+"""The file's calls with other sizes and values, padded inputs, dynamic marks and tensors instead of numbers."""
 
 from __future__ import annotations
 
@@ -9,44 +9,65 @@ from itertools import product
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
-from tcexplore.capture.entry.resized_calls import sized
+from tcexplore.capture.entry.entry_inputs import collect_tensors, map_tensors
 from tcexplore.events import Config
 from tcexplore.events.vary_spec import Value, Vary, VaryError, parse, parse_all
 
-_HINT = "An argument goes by its name or by its position from 0 on: --vary 'x.0=1..64', --vary '0.0=1..64'."
+_HINT = "Give an argument by name or by position, counted from 0: --vary 'x.0=1..64', --vary '0.0=1..64'."
 
 
-def varied(entry: Entry, config: Config) -> Entry:
-    """The entry with each of its calls made for every combination of `config.vary`, the last one changing fastest, and
-    with what `config` says of marks, tensors and buckets done to them. Raises `EntryError`.
+def resize_calls(entry: Entry, dim: int, sizes: Sequence[int]) -> Entry:
+    """Return the entry with each call made once per size. Without sizes, return the entry unchanged.
+
+    The first tensor with dimension `dim` selects the size to change: every tensor of equal size there is resized.
+    Raises `EntryError` if no input has that dimension, or if it is empty.
+    """
+    if not sizes:
+        return entry
+    return replace(entry, calls=tuple(_resize_call(call, dim, size) for call in entry.calls for size in sizes))
+
+
+def _resize_call(call: Call, dim: int, size: int) -> Call:
+    current = next((tensor.shape[dim] for tensor in collect_tensors((call,)) if tensor.dim() > dim), 0)
+    if not current:
+        raise EntryError(
+            f"No input has a non-empty dimension {dim}.", "--dim counts from 0, as torch does.", "arguments"
+        )
+    return _map_dim(call, dim, current, lambda tensor: _resize_tensor(tensor, dim, size))
+
+
+def vary_calls(entry: Entry, config: Config) -> Entry:
+    """Return the entry with each call made for every combination of `config.vary`, the last argument changing fastest.
+
+    Then the calls are padded to buckets, numbers become tensors, and dimensions are marked, as `config` says.
+    Raises `EntryError`.
     """
     try:
         vary = parse_all(config.vary)
         buckets = [parse(text if "=" in text else f"{text}=") for text in config.buckets]
-        marks, tensors = [parse(f"{text}=") for text in config.mark_dynamic], config.as_tensors
+        marks = [parse(f"{text}=") for text in config.mark_dynamic]
     except VaryError as error:
         raise EntryError(f"--vary {error}.", _HINT, "arguments") from None
     arguments = _Arguments(entry)
     calls: Sequence[Call] = entry.calls
     if vary:
-        combined = list(product(*(one.values for one in vary)))
-        calls = [arguments.changed(call, vary, values) for call in calls for values in combined]
+        combinations = list(product(*(argument.values for argument in vary)))
+        calls = [arguments.vary(call, vary, values) for call in calls for values in combinations]
     unpadded = tuple(calls) if buckets else ()
     for bucket in buckets:
-        calls = [arguments.padded(call, bucket) for call in calls]
-    for name in tensors:
-        calls = [arguments.replaced(call, name, torch.tensor) for call in calls]
+        calls = [arguments.pad(call, bucket) for call in calls]
+    for name in config.as_tensors:
+        calls = [arguments.change(call, name, torch.tensor) for call in calls]
     for mark in marks:
         for call in calls:
-            _mark(arguments.of(call, mark.argument), mark.dim or 0)
+            _mark_dynamic(arguments.value(call, mark.argument), mark.dim or 0)
     return replace(entry, calls=tuple(calls), unpadded=unpadded)
 
 
 class _Arguments:
-    """Finds the arguments of an entry's calls by name or position."""
+    """Looks up the arguments of an entry's calls by name or position."""
 
     def __init__(self, entry: Entry) -> None:
         self._name = entry.name
@@ -57,87 +78,87 @@ class _Arguments:
         except (ValueError, TypeError):
             self._names = ()
 
-    def of(self, call: Call, argument: str) -> Any:
+    def value(self, call: Call, argument: str) -> Any:
         key = self._key(call, argument)
         return call.args[key] if isinstance(key, int) else call.kwargs[key]
 
-    def replaced(self, call: Call, argument: str, change: Callable[[Any], Any]) -> Call:
-        """The call with one argument changed."""
-        key = self._key(call, argument, missing=True)
+    def change(self, call: Call, argument: str, change: Callable[[Any], Any]) -> Call:
+        """Return the call with one argument changed."""
+        key = self._key(call, argument, allow_default=True)
         if isinstance(key, int):
             return replace(call, args=(*call.args[:key], change(call.args[key]), *call.args[key + 1 :]))
         return replace(call, kwargs={**call.kwargs, key: change(call.kwargs.get(key))})
 
-    def changed(self, call: Call, vary: Sequence[Vary], values: Sequence[Value]) -> Call:
-        """The call with a value, or a size, for each argument that is varied."""
-        for one, value in zip(vary, values, strict=True):
-            if one.dim is None:
-                call = self.replaced(call, one.argument, lambda _, value=value: value)  # type: ignore[misc]
+    def vary(self, call: Call, vary: Sequence[Vary], values: Sequence[Value]) -> Call:
+        """Return the call with a value or a size for each varied argument."""
+        for varied, value in zip(vary, values, strict=True):
+            if varied.dim is None:
+                call = self.change(call, varied.argument, lambda _, value=value: value)  # type: ignore[misc]
             else:
-                call = self._sized(call, one.argument, one.dim, int(value or 0))
+                call = self._resize(call, varied.argument, varied.dim, int(value or 0))
         return call
 
-    def padded(self, call: Call, bucket: Vary) -> Call:
-        """The call with a tensor, and those as large along with it, padded with zeros to the next of the sizes; to the
-        next power of two where there are none."""
-        tensor, dim = self._tensor(call, bucket.argument, bucket.dim or 0), bucket.dim or 0
-        size = tensor.shape[dim]
-        sizes = [int(value or 0) for value in bucket.values] or [1 << max(size - 1, 0).bit_length()]
-        wanted = min((found for found in sizes if found >= size), default=size)
-        return _each(call, dim, size, lambda found: _padded(found, dim, wanted))
+    def pad(self, call: Call, bucket: Vary) -> Call:
+        """Return the call with a tensor, and all tensors of equal size, padded with zeros to the next bucket size.
 
-    def _sized(self, call: Call, argument: str, dim: int, size: int) -> Call:
-        tensor = self._tensor(call, argument, dim)
-        if not tensor.shape[dim]:
-            raise EntryError(f"--vary {argument}.{dim}: the tensor is empty there.", _HINT, "arguments")
-        return _each(call, dim, tensor.shape[dim], lambda found: sized(found, dim, size))
+        Without bucket sizes, pad to the next power of two.
+        """
+        dim = bucket.dim or 0
+        size = self._tensor(call, bucket.argument, dim).shape[dim]
+        buckets = [int(value or 0) for value in bucket.values] or [1 << max(size - 1, 0).bit_length()]
+        padded = min((bucket_size for bucket_size in buckets if bucket_size >= size), default=size)
+        return _map_dim(call, dim, size, lambda tensor: _pad_tensor(tensor, dim, padded))
+
+    def _resize(self, call: Call, argument: str, dim: int, size: int) -> Call:
+        current = self._tensor(call, argument, dim).shape[dim]
+        if not current:
+            raise EntryError(f"--vary {argument}.{dim}: the tensor is empty in this dimension.", _HINT, "arguments")
+        return _map_dim(call, dim, current, lambda tensor: _resize_tensor(tensor, dim, size))
 
     def _tensor(self, call: Call, argument: str, dim: int) -> torch.Tensor:
-        value = self.of(call, argument)
+        value = self.value(call, argument)
         if not isinstance(value, torch.Tensor) or value.dim() <= dim:
-            kind = f"has {value.dim()} dimensions" if isinstance(value, torch.Tensor) else "is no tensor"
-            raise EntryError(f"--vary {argument}.{dim}: that argument {kind}.", _HINT, "arguments")
+            problem = f"has {value.dim()} dimensions" if isinstance(value, torch.Tensor) else "is not a tensor"
+            raise EntryError(f"--vary {argument}.{dim}: that argument {problem}.", _HINT, "arguments")
         return value
 
-    def _key(self, call: Call, argument: str, *, missing: bool = False) -> int | str:
-        """Where a call has the argument: a position or a name. Raises `EntryError` where it has none."""
+    def _key(self, call: Call, argument: str, *, allow_default: bool = False) -> int | str:
+        """Return the position or the name of an argument in a call. Raises `EntryError` if the call lacks it."""
         if argument.isdecimal() and int(argument) < len(call.args):
             return int(argument)
         if argument in call.kwargs:
             return argument
         if argument in self._names and self._names.index(argument) < len(call.args):
             return self._names.index(argument)
-        if missing and argument in self._names:
+        if allow_default and argument in self._names:
             return argument
-        names = self._names if missing else self._names[: len(call.args)]
+        names = self._names if allow_default else self._names[: len(call.args)]
         known = ", ".join(dict.fromkeys((*names, *call.kwargs))) or f"{len(call.args)} without names"
         raise EntryError(f"`{self._name}` is called without an argument {argument!r}: it has {known}.", _HINT,
                          "arguments")  # fmt: skip
 
 
-def _each(call: Call, dim: int, size: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
-    """The call with every tensor that is `size` long in `dim` changed: inputs of one batch grow together."""
-    known: dict[int, torch.Tensor] = {}
-
-    def one(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.dim() <= dim or leaf.shape[dim] != size:
-            return leaf
-        if id(leaf) not in known:
-            known[id(leaf)] = change(leaf)
-        return known[id(leaf)]
-
-    return Call(pytree.tree_map(one, call.args), pytree.tree_map(one, dict(call.kwargs)))
+def _map_dim(call: Call, dim: int, size: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    """Return the call with every tensor of this size in `dim` changed: the inputs of a batch change together."""
+    return map_tensors(call, lambda t: change(t) if t.dim() > dim and t.shape[dim] == size else t)
 
 
-def _padded(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
-    missing = list(tensor.shape)
-    missing[dim] = size - tensor.shape[dim]
+def _resize_tensor(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+    """Return the tensor with another size in a non-empty dimension, its values repeated or cut off."""
     with torch.no_grad():
-        rest = tensor.new_zeros(missing)
-        return torch.cat((tensor.detach(), rest), dim).requires_grad_(tensor.requires_grad)
+        index = torch.arange(size, device=tensor.device) % tensor.shape[dim]
+        return tensor.detach().index_select(dim, index).requires_grad_(tensor.requires_grad)
 
 
-def _mark(tensor: Any, dim: int) -> None:
-    """Sizes 0 and 1 always get a graph of their own: torch takes no mark there."""
-    if isinstance(tensor, torch.Tensor) and tensor.dim() > dim and tensor.shape[dim] > 1:
-        torch._dynamo.mark_dynamic(tensor, dim)
+def _pad_tensor(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
+    padding_shape = list(tensor.shape)
+    padding_shape[dim] = size - tensor.shape[dim]
+    with torch.no_grad():
+        padding = tensor.new_zeros(padding_shape)
+        return torch.cat((tensor.detach(), padding), dim).requires_grad_(tensor.requires_grad)
+
+
+def _mark_dynamic(value: Any, dim: int) -> None:
+    """Mark a dimension, except of size 0 or 1: torch always specializes these, and refuses the mark."""
+    if isinstance(value, torch.Tensor) and value.dim() > dim and value.shape[dim] > 1:
+        torch._dynamo.mark_dynamic(value, dim)

@@ -1,1 +1,1 @@
-"""FX nodes, tensors and sources as records and text; serves every kind of graph."""
+"""FX graphs, nodes and tensors as records and text."""

@@ -1,4 +1,4 @@
-"""One FX node, of any graph from Dynamo's to Inductor's, as the record that the panes show."""
+"""An FX node of any graph, from Dynamo's to Inductor's, as a record."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from typing import Any
 
 from torch.fx.node import Node
 
-from tcexplore.capture.fx.fx_args import args_text, target_text
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import args_text, readable_source, target_text
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
 from tcexplore.capture.node_stacks import person_frames
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode
 
 _NOT_COMPUTED = ("placeholder", "output")
-"""Their metadata is that of the node which used them first."""
+"""The metadata of these nodes is that of the first node that uses them."""
 
 
-def fx_node(node: Node, project: UserFiles) -> FxNode:
-    """The record of `node`: Dynamo keeps its value in `meta["example_value"]`, AOTAutograd and Inductor in `val`."""
+def fx_node(node: Node, user_files: UserFiles) -> FxNode:
+    """Return the record of a node.
+
+    Dynamo keeps a node's value in `meta["example_value"]`, AOTAutograd and Inductor in `meta["val"]`.
+    """
     meta = node.meta
     facts = tensor_facts(meta.get("example_value", meta.get("val")))
-    computes = node.op not in _NOT_COMPUTED
-    stack = person_frames(node.stack_trace, project) if computes else ()
+    computed = node.op not in _NOT_COMPUTED
+    stack = person_frames(node.stack_trace, user_files) if computed else ()
     return FxNode(
         name=node.name,
         op=node.op,
@@ -36,33 +38,33 @@ def fx_node(node: Node, project: UserFiles) -> FxNode:
         device=facts.device if facts else None,
         location=stack[-1] if stack else None,
         stack=stack,
-        module=_module(meta) if computes else None,
+        module=_module_path(meta) if computed else None,
         origins=root_names(meta),
     )
 
 
 def _input_name(node: Node) -> str:
-    """What the user calls the input (`x`, `self.fc1.weight`); FX's own name where Dynamo did not note a source."""
+    """Return the user's name of an input (`x`, `self.fc1.weight`), or FX's name if Dynamo recorded no source."""
     source = getattr(node.meta.get("grapharg"), "source", None)
     if source is None:
         return str(node.target)
     return readable_source(source.name if isinstance(source.name, str) else source.name())
 
 
-def _module(meta: dict[str, Any]) -> str | None:
-    """The innermost module's path; a backward node belongs to the module of its forward node."""
+def _module_path(meta: dict[str, Any]) -> str | None:
+    """Return the path of the innermost module. A backward node belongs to the module of its forward node."""
     modules = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
     return readable_source(next(reversed(modules.values()))[0]) if modules else None
 
 
 def root_names(meta: dict[str, Any]) -> tuple[str, ...]:
-    """Names of the nodes of the first graph that this one descends from, each once."""
+    """Return the names of the nodes of the first graph that a node descends from, without duplicates."""
     roots, pending = [], list(meta.get("from_node") or ())
     while pending:
         source = pending.pop(0)
-        earlier = getattr(source, "from_node", None)
-        if earlier:
-            pending = [*earlier, *pending]
+        parents = getattr(source, "from_node", None)
+        if parents:
+            pending = [*parents, *pending]
         else:
             roots.append(source.name)
     return tuple(dict.fromkeys(roots))

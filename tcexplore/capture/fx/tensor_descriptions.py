@@ -1,4 +1,4 @@
-"""What a pane says of a tensor: dtype, shape, stride, device; read without adding a guard."""
+"""Dtype, shape, stride and device of a tensor, read without adding a guard."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ except ImportError:
 
 
 class TensorFacts(NamedTuple):
-    """`shape` and `stride` have one text per dimension; `stride` is None where the layout has none."""
+    """A tensor's properties as text."""
 
     dtype: str
     shape: tuple[str, ...]
+    """One text per dimension, a symbol where the size is dynamic."""
     stride: tuple[str, ...] | None
+    """None for a layout without strides."""
     contiguous: bool
     device: str
 
 
 def dtype_text(dtype: torch.dtype) -> str:
-    """torch's own abbreviation (`f32`, `bf16`, `i64`), its name where this torch has no table of them."""
+    """Return torch's abbreviation (`f32`, `bf16`, `i64`), or the full name if this torch has no abbreviations."""
     return str(dtype_abbrs.get(dtype, str(dtype).removeprefix("torch.")))
 
 
 def tensor_facts(value: Any) -> TensorFacts | None:
-    """The facts of a tensor, fake ones with symbolic sizes included; None for anything else."""
+    """Return the facts of a tensor, also of a fake one with symbolic sizes, and None for any other object."""
     if not isinstance(value, torch.Tensor):
         return None
     stride = tuple(value.stride()) if value.layout is torch.strided else None
@@ -43,9 +45,9 @@ def tensor_facts(value: Any) -> TensorFacts | None:
 
 
 def is_contiguous(shape: Iterable[Any], stride: Iterable[Any]) -> bool:
-    """Whether strides are those of a dense row-major tensor.
+    """Return whether the strides are those of a dense row-major tensor.
 
-    Compares the expressions behind symbolic sizes: asking the tensor itself would specialize them.
+    Compares the expressions of symbolic sizes: `tensor.is_contiguous()` would specialize them.
     """
     sides = [(_expression(size), _expression(step)) for size, step in zip(shape, stride, strict=True)]
     if any(size == 0 for size, _ in sides):

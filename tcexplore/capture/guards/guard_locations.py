@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.events import Guard, Location
 
 _PLACES: WeakKeyDictionary[Any, dict[str, Location]] = WeakKeyDictionary()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts
 from tcexplore.capture.guards.guard_tree import LeafGuard
 

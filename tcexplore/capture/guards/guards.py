@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
 from tcexplore.capture.guards.guard_locations import remember
 from tcexplore.capture.guards.guard_text import Check, split_check, summary

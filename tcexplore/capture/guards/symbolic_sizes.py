@@ -11,7 +11,7 @@ import sympy
 from torch._guards import TracingContext
 
 from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.fx.source_names import readable_source
+from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.guards.guard_text import Check
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace

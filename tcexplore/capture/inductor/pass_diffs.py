@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tcexplore.capture.fx.graph_text import GraphText
+from tcexplore.capture.fx.fx_text import GraphText
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.inductor.pass_hunks import hunks

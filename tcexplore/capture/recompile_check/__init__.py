@@ -1,1 +1,1 @@
-"""Would these inputs recompile? Answered from torch's own guards, without running the model."""
+"""The recompile check: whether a call would recompile, from torch's own guards, without running the model."""

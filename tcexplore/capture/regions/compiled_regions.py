@@ -1,97 +1,105 @@
-"""Every use of `torch.compile` in a process, and the calls of what it made."""
+"""Every use of `torch.compile` in a process, and the calls of each compiled region."""
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.regions import graph_entries
-from tcexplore.capture.regions.naming import asked_at, named
 from tcexplore.capture.regions.region_calls import Region
 from tcexplore.capture.regions.region_queries import RegionQueries
-from tcexplore.capture.regions.untraced import untraced
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
-from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import GraphOfRegion, RegionCompiled, RegionCreated
+from tcexplore.capture.user_files import UserFiles, is_resumed
+from tcexplore.events import GraphOfRegion, Location, RegionCompiled, RegionCreated
 
-FACT = "compiled regions"
-SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
+REGIONS_FACT = "compiled regions"
+COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
 
-EVERY_S = 0.2
-"""Seconds between two tellings of the calls, at least."""
+GRAPHS_FACT = "how often a compiled graph is run"
+INSTALL_SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
+
+EMIT_EVERY_S = 0.2
+"""The minimum time between two `RegionCalls` of a region."""
+
+_GRAPH_PREFIX = "__compiled_fn"
+_BACKWARD = re.compile(r"CompiledAutograd(\d+)")
+"""Class names of the modules that compiled autograd compiles, numbered by torch."""
+
+_IN_PLACE_CALLS = ("_call_impl", "_wrapped_call_impl")
+"""Methods of a module that `module.compile()` compiles."""
 
 
 class Regions:
-    """Emits `RegionCreated`, `GraphOfRegion`, `RegionCompiled` at once, and `RegionCalls` a few times a second.
-
-    `now` gives the seconds since the job arrived. `queries` gets what it takes to answer questions about them;
-    `between` is called now and then by the main thread, between two calls.
-    """
+    """Emits `RegionCreated`, `GraphOfRegion` and `RegionCompiled` at once, and `RegionCalls` a few times a second."""
 
     def __init__(
         self,
         hooks: Hooks,
-        project: UserFiles,
+        user_files: UserFiles,
         now: Callable[[], float],
         queries: RegionQueries | None = None,
-        between: Callable[[], None] = lambda: None,
+        between_calls: Callable[[], None] = lambda: None,
     ) -> None:
+        """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` now and then."""
         self._hooks = hooks
-        self._project = project
+        self._user_files = user_files
         self._now = now
         self._queries = queries
-        self._between = between
+        self._between_calls = between_calls
         self._regions: list[Region] = []
-        self._told = 0.0
-        self._thread = _Thread()
+        self._emitted_at = 0.0
+        self._thread = _ThreadState()
 
     def install(self, trace: StructuredTrace) -> None:
-        """Watch `torch.compile` from here on."""
-        self._counts_graphs = graph_entries.install(self._hooks, self._entered)
-        self._hooks.wrap(FACT, SYMBOL, self._observe)
-        trace.subscribe("graphs of a region", "dynamo_start", self._began)
-        trace.subscribe("graphs of a region", "compilation_metrics", self._compiled)
+        """Start to watch `torch.compile`."""
+        self._counts_graphs = self._hooks.watch(GRAPHS_FACT, INSTALL_SYMBOL, after=self._graph_installed)
+        self._hooks.wrap(REGIONS_FACT, COMPILE_SYMBOL, self._wrap_compile)
+        trace.subscribe("graphs of a region", "dynamo_start", self._compile_started)
+        trace.subscribe("graphs of a region", "compilation_metrics", self._compile_finished)
 
-    def tell(self) -> None:
-        """Emit the calls of the regions that were called since the last time."""
-        self._told = self._now()
-        for region in [region for region in self._regions if region.dirty]:
-            self._hooks.emit(region.seen())
+    def emit_calls(self) -> None:
+        """Emit the calls of each region that was called since the last time."""
+        self._emitted_at = self._now()
+        for region in [region for region in self._regions if region.changed]:
+            self._hooks.emit(region.to_event())
 
     # ---- regions
 
-    def _observe(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
-        def compiling(context: Any, given: Any) -> Any:
+        def compile_target(context: Any, target: Any) -> Any:
             module = self._thread.module
-            self._thread.module = module if module is not None else _module_or_none(given)
+            self._thread.module = module if module is not None else _module_or_none(target)
             try:
-                result = original(context, given)
+                result = original(context, target)
             finally:
                 self._thread.module = module
             if _is_function(result):
-                return self._watched(self._made(given if module is None else module, result, context), result)
+                return self._wrap_region(
+                    self._add_region(target if module is None else module, result, context), result
+                )
             return result
 
-        return untraced(compiling)
+        return skip_in_dynamo(compile_target)
 
-    def _made(self, given: Any, compiled: Callable[..., Any], context: Any) -> Region:
+    def _add_region(self, target: Any, compiled: Callable[..., Any], context: Any) -> Region:
         region = Region(len(self._regions), counts_graphs=self._counts_graphs)
         self._regions.append(region)
-        name, kind = named(given)
-        made = RegionCreated(region=region.number, name=name, kind=kind, location=asked_at(self._project))
+        name, kind = region_name(target)
+        created = RegionCreated(region=region.number, name=name, kind=kind, location=_user_line(self._user_files))
         if self._queries is not None:
-            self._queries.made(made, compiled, context)
-        self._hooks.emit(made)
+            self._queries.add_region(created, compiled, context)
+        self._hooks.emit(created)
         return region
 
-    def _watched(self, region: Region, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_region(self, region: Region, compiled: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = self._begin, self._end
 
         @wraps(compiled)
@@ -105,9 +113,9 @@ class Regions:
             end(call, args, kwargs, raised=False)
             return result
 
-        # torch follows a compiled function to what it was made of only where this is its own id.
+        # torch unwraps a compiled function to the original only if this attribute is the wrapper's own id.
         region_call._torchdynamo_wrapper_id = id(region_call)  # type: ignore[attr-defined]
-        return untraced(region_call)
+        return skip_in_dynamo(region_call)
 
     # ---- calls
 
@@ -119,43 +127,57 @@ class Regions:
     def _end(self, call: _Call, args: tuple[Any, ...], kwargs: dict[str, Any], *, raised: bool) -> None:
         seconds = time.perf_counter() - call.started
         self._thread.calls.remove(call)
-        region = call.region
-        region.called(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
+        call.region.count_call(call.at, seconds, warm=not call.graphs, entered=call.entered, raised=raised)
         if call.graphs:
-            self._say_compiled(call, seconds, args, kwargs)
-        if call.graphs or self._now() - self._told > EVERY_S:
-            self.tell()
+            self._emit_compiled(call, seconds, args, kwargs)
+        if call.graphs or self._now() - self._emitted_at > EMIT_EVERY_S:
+            self.emit_calls()
             if not self._thread.calls and threading.current_thread() is threading.main_thread():
-                self._between()
+                self._between_calls()
 
-    def _say_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _emit_compiled(self, call: _Call, seconds: float, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         number, graphs = call.region.number, tuple(call.graphs)
+        inputs: tuple[str, ...] = ()
         if self._queries is not None:
-            self._queries.compiled(number, graphs, args, kwargs)
-        inputs = self._queries.inputs(number) if self._queries is not None else ()
+            self._queries.add_compile(number, graphs, args, kwargs)
+            inputs = self._queries.last_inputs(number)
         self._hooks.emit(
             RegionCompiled(
                 region=number, call=call.region.calls, at=call.at, seconds=seconds, graphs=graphs, inputs=inputs
             )
         )
 
-    def _entered(self, resumed: bool) -> None:
+    def _graph_installed(self, _result: Any, output_graph: Any, name: str, graph: Any) -> None:
+        """Count the entries of a new graph, which Dynamo's bytecode calls through a global of the user's module."""
+        if not name.startswith(_GRAPH_PREFIX):
+            return
+        code = getattr(getattr(output_graph, "root_tx", None), "f_code", None)
+        resumed = code is not None and is_resumed(code.co_name)
+        count_entry = self._count_entry
+
+        def graph_entry(*args: Any) -> Any:
+            count_entry(resumed)
+            return graph(*args)
+
+        output_graph.global_scope[name] = skip_in_dynamo(graph_entry)
+
+    def _count_entry(self, resumed: bool) -> None:
         if calls := self._thread.calls:
             calls[-1].entered += 1
             calls[-1].region.entered += 1
             calls[-1].region.resumed += resumed
 
-    def _began(self, event: TraceEvent) -> None:
+    def _compile_started(self, event: TraceEvent) -> None:
         if event.graph and (calls := self._thread.calls):
             self._hooks.emit(GraphOfRegion(region=calls[-1].region.number, graph=event.graph))
 
-    def _compiled(self, event: TraceEvent) -> None:
+    def _compile_finished(self, event: TraceEvent) -> None:
         if event.graph and event.meta.get("has_guarded_code") and (calls := self._thread.calls):
             calls[-1].graphs.append(event.graph)
 
 
 class _Call:
-    """A call that is under way, with what it compiled and the graphs that it entered so far."""
+    """A call in progress, with the graphs that it compiled and the number of graphs that it entered."""
 
     __slots__ = ("at", "entered", "graphs", "region", "started")
 
@@ -165,18 +187,65 @@ class _Call:
         self.entered = 0
 
 
-class _Thread(threading.local):
-    """The calls under way in this thread, the innermost last; and the module that torch is wrapping, if any."""
-
+class _ThreadState(threading.local):
     def __init__(self) -> None:
         self.calls: list[_Call] = []
+        """The calls in progress in this thread, the innermost last."""
         self.module: Any = None
+        """The module that torch is compiling in this thread, if any."""
 
 
-def _is_function(made: Any) -> bool:
-    """A module is called through the function that torch makes for it: that one is watched."""
-    return not isinstance(made, torch.nn.Module | type) and callable(made)
+class RegionName(NamedTuple):
+    """The name and the kind of a `RegionCreated`."""
+
+    name: str
+    kind: str
 
 
-def _module_or_none(given: Any) -> Any:
-    return given if isinstance(given, torch.nn.Module) else None
+def region_name(target: Any) -> RegionName:
+    """Return what the user knows a compiled object by."""
+    if isinstance(target, torch.nn.Module):
+        name = type(target).__name__
+        backward = _BACKWARD.fullmatch(name)
+        return RegionName(f"backward {backward[1]}", "compiled autograd") if backward else RegionName(name, "module")
+    owner, name = getattr(target, "__self__", None), getattr(target, "__name__", type(target).__name__)
+    if isinstance(owner, torch.nn.Module) and name in _IN_PLACE_CALLS:
+        return RegionName(type(owner).__name__, "module in place")
+    if isinstance(owner, torch.optim.Optimizer):
+        return RegionName(f"{type(owner).__name__}.{name}", "optimizer")
+    if owner is not None and not isinstance(owner, type):
+        return RegionName(f"{type(owner).__name__}.{name}", "method")
+    return RegionName(name, "function")
+
+
+def skip_in_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make Dynamo skip the frames of a function, and of the functions that it calls; return the function.
+
+    If a traced function calls it, Dynamo follows the function's own marks (`_torchdynamo_inline`).
+    """
+    from torch._dynamo import eval_frame
+
+    code = function.__code__
+    try:
+        skip = eval_frame.FrameExecStrategy(eval_frame.FrameAction.SKIP, eval_frame.FrameAction.SKIP)
+        eval_frame.set_code_exec_strategy(code, skip)
+    except AttributeError:
+        eval_frame.skip_code(code)
+    return function
+
+
+def _user_line(user_files: UserFiles) -> Location | None:
+    """Return the innermost line of the user's files on the stack of this thread."""
+    frame = sys._getframe(1)
+    while frame is not None and not user_files.owns(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return user_files.location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame else None
+
+
+def _is_function(compiled: Any) -> bool:
+    """Return whether this is a function. A module is called through a function that torch makes for it."""
+    return not isinstance(compiled, torch.nn.Module | type) and callable(compiled)
+
+
+def _module_or_none(target: Any) -> Any:
+    return target if isinstance(target, torch.nn.Module) else None

@@ -1,37 +1,62 @@
-"""One compiled region: its calls, added up."""
+"""The calls of one compiled region, counted in constant space."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from tcexplore.capture.regions.activity import Activity
 from tcexplore.events import RegionCalls
 
-SAMPLES = 512
-"""Warm calls whose times are kept for the median."""
+MAX_SAMPLES = 512
+"""The number of warm calls whose times are kept for the quantiles."""
+
+MAX_BINS = 256
+FINEST_BIN_S = 0.02
+
+
+class Activity:
+    """Counts calls over time, in at most `MAX_BINS` bins of `bin_s` seconds. Bins widen when the time outgrows them."""
+
+    def __init__(self) -> None:
+        self.bin_s = FINEST_BIN_S
+        self.counts: list[int] = []
+
+    def add(self, at: float) -> None:
+        """Count one call at a time in seconds."""
+        while (index := int(at / self.bin_s)) >= MAX_BINS:
+            self._widen()
+        self.counts += [0] * (index + 1 - len(self.counts))
+        self.counts[index] += 1
+
+    def _widen(self) -> None:
+        counts = [*self.counts, 0] if len(self.counts) % 2 else self.counts
+        self.counts = [a + b for a, b in zip(counts[::2], counts[1::2], strict=True)]
+        self.bin_s *= 2
 
 
 class Region:
-    """What is known of a region; `seen` is all of it as an event. `counts_graphs` tells whether entries are counted."""
+    """The counters of one region. `counts_graphs` tells whether this torch reports graph entries."""
 
     def __init__(self, number: int, *, counts_graphs: bool) -> None:
         self.number = number
         self.calls = 0
         self.entered = 0
+        """How often the calls entered a compiled graph."""
         self.resumed = 0
-        self.dirty = False
+        """How many of these graphs belong to a resume function after a graph break."""
+        self.changed = False
+        """Whether there were calls since the last `to_event`."""
         self._counts_graphs = counts_graphs
         self._warm = 0
         self._seconds = 0.0
         self._uncompiled = 0
         self._raised = 0
-        self._samples: deque[float] = deque(maxlen=SAMPLES)
+        self._samples: deque[float] = deque(maxlen=MAX_SAMPLES)
         self._activity = Activity()
 
-    def called(self, at: float, seconds: float, *, warm: bool, entered: int, raised: bool) -> None:
-        """A call that is over: when it began, how long it took, how many graphs it ran."""
+    def count_call(self, at: float, seconds: float, *, warm: bool, entered: int, raised: bool) -> None:
+        """Count a finished call that began `at` and entered this many graphs."""
         self.calls += 1
-        self.dirty = True
+        self.changed = True
         self._seconds += seconds
         self._raised += raised
         self._uncompiled += self._counts_graphs and not entered and not raised
@@ -40,11 +65,11 @@ class Region:
             self._warm += 1
             self._samples.append(seconds)
 
-    def seen(self) -> RegionCalls:
-        """The calls so far."""
-        self.dirty = False
+    def to_event(self) -> RegionCalls:
+        """Return the calls so far."""
+        self.changed = False
         times = sorted(self._samples)
-        low, median, high = (_quantile(times, q) for q in (0.1, 0.5, 0.9))
+        low, median, high = (_quantile_us(times, q) for q in (0.1, 0.5, 0.9))
         return RegionCalls(
             region=self.number, calls=self.calls, warm=self._warm, seconds=self._seconds, sampled=len(times),
             median_us=median, low_us=low, high_us=high,
@@ -55,6 +80,6 @@ class Region:
         )  # fmt: skip
 
 
-def _quantile(times: list[float], q: float) -> float | None:
-    """The nearest time of sorted ones in seconds, in microseconds."""
+def _quantile_us(times: list[float], q: float) -> float | None:
+    """Return the nearest-rank quantile of sorted times, in microseconds."""
     return times[round(q * (len(times) - 1))] * 1e6 if times else None

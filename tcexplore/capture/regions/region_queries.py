@@ -1,119 +1,117 @@
-"""Recompile checks on the regions of a script, which are kept for as long as they are current."""
+"""Recompile checks on the regions of a script."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tcexplore.capture.entry.entry import Call, EntryError
-from tcexplore.capture.regions.call_arguments import Remembered
-from tcexplore.capture.regions.call_state import CallState
+from tcexplore.capture.regions.remembered_calls import CallState, RememberedCall
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import RecompileAnswer, RegionCreated
 from tcexplore.events.commands import RecompileQuery
 
-MOST = 16
-"""Regions that are kept, the newest: what they compiled stays alive with them."""
+MAX_REGIONS = 16
+"""The number of regions that are kept, newest first: each one keeps its compiled code alive."""
 
-NOTHING = "Nothing that could be asked is compiled yet."
-OTHER = "What {name} depends on is its own state, and not the inputs of a call."
-GONE = "{name} was made anew in the same place, or {most} others were made since: what it compiled is let go."
-ASK_ONE = "There is more than one region: say which, with its name in front. {names}"
+NOT_COMPILED = "No region is compiled yet."
+NO_INPUTS = "{name} is guarded by its own state, not by the inputs of a call."
+REPLACED = "{name} is no longer kept: it was compiled again, or {limit} other regions were compiled since."
+AMBIGUOUS = "There are several regions. Put the name of one in front: {names}"
 
-_INPUTS = ("function", "method", "module", "module in place")
+_KINDS_WITH_INPUTS = ("function", "method", "module", "module in place")
 
 
 @dataclass(slots=True)
-class _Known:
-    made: RegionCreated
+class _KeptRegion:
+    created: RegionCreated
     compiled: Callable[..., Any]
     dynamic: bool | None
     raises: bool
     graphs: tuple[str, ...] = ()
-    last: Remembered | None = None
+    last_call: RememberedCall | None = None
     state: CallState | None = None
 
 
 class RegionQueries:
-    """Holds on to the newest region that was made on each of the user's lines, and to no input of theirs."""
+    """Keeps the newest region of each line of the user's files, and none of its inputs."""
 
-    def __init__(self, project: UserFiles) -> None:
-        self._project = project
-        self._regions: dict[int, _Known] = {}
-        self._names: dict[int, RegionCreated] = {}
+    def __init__(self, user_files: UserFiles) -> None:
+        self._user_files = user_files
+        self._kept: dict[int, _KeptRegion] = {}
+        self._created: dict[int, RegionCreated] = {}
 
-    def made(self, made: RegionCreated, compiled: Callable[..., Any], context: Any) -> None:
-        """A region came to be; it takes the place of one that was made there before."""
-        self._names[made.region] = made
-        if made.kind not in _INPUTS:
+    def add_region(self, created: RegionCreated, compiled: Callable[..., Any], context: Any) -> None:
+        """Keep a new region. It replaces an earlier one of the same name and line."""
+        self._created[created.region] = created
+        if created.kind not in _KINDS_WITH_INPUTS:
             return
-        for number, known in list(self._regions.items()):
-            if (known.made.name, known.made.location) == (made.name, made.location):
-                del self._regions[number]
+        for number, region in list(self._kept.items()):
+            if (region.created.name, region.created.location) == (created.name, created.location):
+                del self._kept[number]
         dynamic, raises = getattr(context, "_dynamic", None), bool(getattr(context, "fullgraph", False))
-        self._regions[made.region] = _Known(made, compiled, dynamic, raises)
-        if len(self._regions) > MOST:
-            del self._regions[next(iter(self._regions))]
+        self._kept[created.region] = _KeptRegion(created, compiled, dynamic, raises)
+        if len(self._kept) > MAX_REGIONS:
+            del self._kept[next(iter(self._kept))]
 
-    def compiled(self, region: int, graphs: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A call compiled these graphs."""
-        known = self._regions.get(region)
-        if known is not None:
-            known.graphs = (*known.graphs, *graphs)
-            known.last, known.state = Remembered(Call(args, kwargs)), CallState.now()
+    def add_compile(self, number: int, graphs: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Remember a call that compiled these graphs."""
+        region = self._kept.get(number)
+        if region is not None:
+            region.graphs = (*region.graphs, *graphs)
+            region.last_call, region.state = RememberedCall(Call(args, kwargs)), CallState.current()
 
-    def inputs(self, region: int) -> tuple[str, ...]:
-        """The inputs of the call that compiled last, as texts."""
-        known = self._regions.get(region)
-        return known.last.texts if known is not None and known.last is not None else ()
+    def last_inputs(self, number: int) -> tuple[str, ...]:
+        """Return descriptions of the inputs of the last call that compiled."""
+        region = self._kept.get(number)
+        return region.last_call.texts if region is not None and region.last_call is not None else ()
 
-    def answer(self, question: RecompileQuery) -> RecompileAnswer:
-        """The answer of the region that is asked, else of the only one."""
-        number, problem = question.region, ""
+    def answer(self, query: RecompileQuery) -> RecompileAnswer:
+        """Check the region that the query names, or the only one."""
+        number, problem = query.region, ""
         if number is None:
-            question = self._by_name(question)
-            number, problem = self._only() if question.region is None else (question.region, "")
-        known = self._regions.get(number) if number is not None else None
-        if known is None or known.last is None or known.state is None:
-            said = problem or self._why_not(number)
-            return RecompileAnswer(number=question.number, inputs=question.inputs, region=number, problem=said)
-        return self._asked(known, known.last, known.state, question)
+            query = self._resolve_name(query)
+            number, problem = self._only_region() if query.region is None else (query.region, "")
+        region = self._kept.get(number) if number is not None else None
+        if region is None or region.last_call is None or region.state is None:
+            problem = problem or self._missing_reason(number)
+            return RecompileAnswer(number=query.number, inputs=query.inputs, region=number, problem=problem)
+        return self._check(region, region.last_call, region.state, query)
 
-    def _asked(self, known: _Known, last: Remembered, state: CallState, question: RecompileQuery) -> RecompileAnswer:
+    def _check(
+        self, region: _KeptRegion, last_call: RememberedCall, state: CallState, query: RecompileQuery
+    ) -> RecompileAnswer:
         from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
+        number = region.created.region
         try:
-            call = last.call()
+            call = last_call.recreate()
         except EntryError as error:
-            return RecompileAnswer(
-                number=question.number, inputs=question.inputs, region=known.made.region, problem=error.message
-            )
-        would = RecompileCheck(
-            known.compiled, (call,), self._project, known.graphs,
-            around=state.again, dynamic=known.dynamic, raises=known.raises,
+            return RecompileAnswer(number=query.number, inputs=query.inputs, region=number, problem=error.message)
+        check = RecompileCheck(
+            region.compiled, (call,), self._user_files, region.graphs,
+            modes=state.restore, dynamic=region.dynamic, raises=region.raises,
         )  # fmt: skip
-        return replace(would.answer(question), region=known.made.region)
+        return replace(check.answer(query), region=number)
 
-    def _by_name(self, question: RecompileQuery) -> RecompileQuery:
-        """A question whose inputs begin with a region's name: `Net: f32[4]`."""
-        name, colon, rest = question.inputs[0].partition(":") if question.inputs else ("", "", "")
-        found = [number for number, known in self._regions.items() if known.made.name == name.strip()]
-        inputs = (*filter(None, (rest.strip(),)), *question.inputs[1:])
-        return replace(question, region=found[-1], inputs=inputs) if colon and found else question
+    def _resolve_name(self, query: RecompileQuery) -> RecompileQuery:
+        """Replace a region's name in front of the inputs (`Net: f32[4]`) by the region's number."""
+        name, colon, rest = query.inputs[0].partition(":") if query.inputs else ("", "", "")
+        numbers = [number for number, region in self._kept.items() if region.created.name == name.strip()]
+        inputs = (*filter(None, (rest.strip(),)), *query.inputs[1:])
+        return replace(query, region=numbers[-1], inputs=inputs) if colon and numbers else query
 
-    def _only(self) -> tuple[int | None, str]:
-        asked = [known.made for known in self._regions.values() if known.last is not None]
-        if len(asked) == 1:
-            return asked[0].region, ""
-        return None, ASK_ONE.format(names=", ".join(self._listed(asked))) if asked else NOTHING
+    def _only_region(self) -> tuple[int | None, str]:
+        regions = [region.created for region in self._kept.values() if region.last_call is not None]
+        if len(regions) == 1:
+            return regions[0].region, ""
+        names = (f"{r.name} (line {r.location.line})" if r.location else r.name for r in regions)
+        return None, AMBIGUOUS.format(names=", ".join(names)) if regions else NOT_COMPILED
 
-    def _listed(self, made: Sequence[RegionCreated]) -> Iterator[str]:
-        for one in made:
-            yield f"{one.name} (line {one.location.line})" if one.location else one.name
-
-    def _why_not(self, number: int | None) -> str:
-        made = self._names.get(-1 if number is None else number)
-        if made is None or number in self._regions:
-            return NOTHING
-        return (OTHER if made.kind not in _INPUTS else GONE).format(name=made.name, most=MOST)
+    def _missing_reason(self, number: int | None) -> str:
+        created = self._created.get(-1 if number is None else number)
+        if created is None or number in self._kept:
+            return NOT_COMPILED
+        template = REPLACED if created.kind in _KINDS_WITH_INPUTS else NO_INPUTS
+        return template.format(name=created.name, limit=MAX_REGIONS)

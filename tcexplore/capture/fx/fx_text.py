@@ -1,0 +1,148 @@
+"""FX nodes, FX graphs and Dynamo's source expressions as short, readable text."""
+
+from __future__ import annotations
+
+import enum
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx.node import Node, _get_qualified_name
+
+MAX_VALUE_LENGTH = 60
+MAX_ITEMS = 16
+
+_PUBLIC = ((torch.nn.functional, "torch.nn.functional"), (torch, "torch"))
+
+_ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
+_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
+_CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
+_DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
+
+
+def readable_source(source: str) -> str:
+    """Return a Dynamo source as the user would write it: `L['self']._modules['fc1']` becomes `self.fc1`."""
+    source = _CLASS_ITEM.sub(r"type(\1).\2", source)
+    source = _DICT_ITEM.sub(r"\1['\2']", source)
+    return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
+
+
+class GraphText:
+    """Writes a graph as lines of text, again and again while passes change it. Unchanged nodes are written once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Any, _NodeLine] = {}
+
+    def lines(self, graph: Any) -> list[str]:
+        """Return one line per node: `name = target(args)`."""
+        return [self._line(node) for node in graph.nodes]
+
+    def _line(self, node: Any) -> str:
+        known = self._lines.get(node)
+        if (
+            known is None
+            or known.args is not node.args
+            or known.kwargs is not node.kwargs
+            or known.target is not node.target
+            or known.name != node.name
+        ):
+            known = _NodeLine(node.name, node.target, node.args, node.kwargs, node_line(node))
+            self._lines[node] = known
+        return known.line
+
+
+class _NodeLine(NamedTuple):
+    """A node's line and what it was written from. A pass that changes a node gives it new objects."""
+
+    name: str
+    target: Any
+    args: Any
+    kwargs: Any
+    line: str
+
+
+def node_line(node: Any) -> str:
+    """Return a node as `name = target(args)`."""
+    if node.op == "placeholder":
+        return f"{node.name} = {node.op}"
+    if node.op == "output":
+        return f"{node.op}({args_text(node)})"
+    if node.op == "get_attr":
+        return f"{node.name} = {node.target}"
+    return f"{node.name} = {target_text(node)}({args_text(node)})"
+
+
+def target_text(node: Node) -> str:
+    """Return torch's public name for what a node calls, or the bare name of an operator or method."""
+    target: Any = node.target
+    if isinstance(target, str | torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return str(target)
+    name: str = getattr(target, "__name__", "")
+    if getattr(operator, name, None) is target:
+        return name
+    for module, public in _PUBLIC:
+        if getattr(module, name, None) is target:
+            return f"{public}.{name}"
+    try:
+        return str(_get_qualified_name(target)).replace("torch.ops.", "")
+    except Exception:  # torch raises various errors for objects without a module, such as a callable instance
+        return str(name or f"<{type(target).__name__}>")
+
+
+def args_text(node: Node) -> str:
+    """Return all arguments, kwargs last: `x, [y, z], dim=0`."""
+    parts = [arg_text(arg) for arg in node.args]
+    parts += [f"{key}={arg_text(value)}" for key, value in node.kwargs.items()]
+    return ", ".join(parts)
+
+
+def arg_text(value: Any) -> str:
+    """Return one argument: the name of a node, the Python literal of a constant, the type of an object."""
+    if isinstance(value, Node):
+        return str(value.name)
+    formatter = next((formatter for kinds, formatter in _FORMATTERS if isinstance(value, kinds)), None)
+    return formatter(value) if formatter else f"<{type(value).__name__}>"
+
+
+def _constant(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_VALUE_LENGTH else text[: MAX_VALUE_LENGTH - 1] + "…"
+
+
+def _items(values: Iterable[Any], total: int) -> str:
+    items = [arg_text(value) for _, value in zip(range(MAX_ITEMS), values, strict=False)]
+    return ", ".join([*items, f"… {total} in all"] if total > MAX_ITEMS else items)
+
+
+def _tuple(value: tuple[Any, ...]) -> str:
+    return f"({_items(value, len(value))}{',' if len(value) == 1 else ''})"
+
+
+def _list(value: list[Any]) -> str:
+    return f"[{_items(value, len(value))}]"
+
+
+def _dict(value: dict[Any, Any]) -> str:
+    return "{" + ", ".join(f"{arg_text(key)}: {arg_text(item)}" for key, item in value.items()) + "}"
+
+
+def _slice(value: slice) -> str:
+    start, stop = ("" if end is None else arg_text(end) for end in (value.start, value.stop))
+    return f"{start}:{stop}" + ("" if value.step is None else f":{arg_text(value.step)}")
+
+
+_TORCH_CONSTANTS = (torch.dtype, torch.memory_format, torch.layout, torch.device, enum.Enum)
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+_FORMATTERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
+    ((bool, int, float, complex, str, bytes, type(None)), _constant),
+    (type(Ellipsis), lambda _: "..."),
+    (tuple, _tuple),
+    (list, _list),
+    (dict, _dict),
+    (slice, _slice),
+    (_TORCH_CONSTANTS, str),
+    (_SYMBOLS, str),
+)

@@ -66,10 +66,10 @@ def target(text: str) -> str:
     """A name of the device table as it is, a file by its whole path: the worker stands in another folder."""
     if text == NATIVE:
         return text
-    from tcexplore.targets.device_table import TargetError, find
+    from tcexplore.targets.device_table import TargetError, find_target
 
     try:
-        return find(os.path.abspath(text) if text.endswith(".toml") else text).named
+        return find_target(os.path.abspath(text) if text.endswith(".toml") else text).reference
     except TargetError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

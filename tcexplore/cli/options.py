@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from tcexplore.cli import argument_types as kinds
 from tcexplore.cli.request import TIMEOUT
 from tcexplore.events.job import FOLLOW_S, Config
-from tcexplore.targets.target_names import NATIVE, names
+from tcexplore.targets.target_names import NATIVE, target_names
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,8 +64,8 @@ def target_options(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("code for a GPU")
     options.add_argument(
         "--target", type=kinds.target, default=NATIVE, metavar="NAME",
-        help=f"a GPU that this machine need not have, to show the code for: {', '.join(names())}, or a TARGET.toml "
-        f"of one's own (default: {NATIVE}, the device in the machine)",
+        help=f"generate code for this GPU (need not be present): {', '.join(target_names())}, or a TARGET.toml file "
+        f"(default: {NATIVE}, the device in the machine)",
     )  # fmt: skip
     options.add_argument(
         "--assembly", action="store_true", help="bring C++ kernels to assembly too: some seconds for each"

@@ -1,1 +1,1 @@
-"""A GPU's generated code on a machine that has none: the device table, lowering, assembling, resources, roofline."""
+"""Generated code for a GPU that may be absent: device table, lowering, assembling, resources and roofline."""

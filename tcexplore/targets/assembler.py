@@ -1,101 +1,179 @@
-"""The process that assembles kernels: requests and answers are JSON, a line each, over its standard streams.
-
-A request is `{"source", "name", "target", "first"}`, `target` a name of the device table or the path of a file, `first`
-how many autotuning configurations are wanted; the answer
-`{"configs": [{"config", "metadata", "asm", "cubin"}]}`, the cubin in hex, or `{"error"}`.
-"""
+"""Compilation of Triton kernels to machine code in a separate process, so that a crash there does no harm."""
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any
-from unittest import mock
+from typing import IO, Any, Protocol
 
-import torch._inductor.config as inductor_config
-from torch._inductor.runtime import triton_helpers
+import platformdirs
 
-from tcexplore.targets.device_answers import answering
-from tcexplore.targets.device_table import Target, find
-from tcexplore.targets.inline_asm import kept_to_its_line
+from tcexplore.events import Event, Kernel
+from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
+from tcexplore.targets.assembly_stages import machine_code
+from tcexplore.targets.device_table import Target
 
-_METADATA = ("shared", "num_warps", "num_stages", "num_ctas")
-_STATIC = ("use_static_cuda_launcher", "use_static_triton_launcher")
+_FILE = "kernel.py"
+_ROOT = str(Path(__file__).resolve().parents[2])
 
 
-def main() -> None:
-    """Serve over the standard streams. What compilers print goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    serve(sys.stdin, answers)
+class AssemblerProcess(Protocol):
+    """An assembler process; `subprocess.Popen` conforms to it."""
+
+    @property
+    def stdin(self) -> IO[str] | None: ...
+    @property
+    def stdout(self) -> IO[str] | None: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def terminate(self) -> None: ...
+    def wait(self) -> int: ...
 
 
-def serve(requests: Iterable[str], answers: IO[str]) -> None:
-    """Answer requests until the other side closes."""
-    _keep_lines()
-    for line in requests:
-        try:
-            answer = _assemble(**json.loads(line))
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {str(error).strip()[:2000]}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
-def _keep_lines() -> None:
-    """Let the line information of SASS follow inline assembly as a whole; the instructions are the same."""
-    try:
-        from triton.backends.nvidia.compiler import CUDABackend
-
-        original = CUDABackend.make_cubin
-    except (ImportError, AttributeError):
-        return
-    CUDABackend.make_cubin = lambda self, src, *args: original(self, kept_to_its_line(src), *args)
-
-
-def _assemble(source: str, name: str, target: str, first: int) -> dict[str, Any]:
-    device = find(target)
-    static = {option: False for option in _STATIC if hasattr(inductor_config, option)}
-    with (
-        answering(device),
-        inductor_config.patch(static),
-        mock.patch.object(triton_helpers, "set_driver_to_gpu"),
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        tuner = getattr(_loaded(Path(folder) / "kernel.py", source), name)
-        return {"configs": [_compiled(tuner, config, device) for config in tuner.configs[:first]]}
-
-
-def _loaded(file: Path, source: str) -> ModuleType:
-    file.write_text(source)
-    spec = importlib.util.spec_from_file_location("kernel", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _compiled(tuner: Any, config: Any, target: Target) -> dict[str, Any]:
-    tuner.device_props = tuner.device_props._replace(
-        type=target.backend, cc=target.arch, warp_size=target.properties.warp_size
+def spawn_assembler(log: IO[str]) -> AssemblerProcess:
+    """Start a new Python, which has to import torch first; its stderr goes to `log`."""
+    path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "tcexplore.targets.assembler_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        env={**os.environ, **assembler_env(), "PYTHONPATH": path},
     )
-    kernel = tuner._precompile_config(config).kernel
-    binary = kernel.asm.get("cubin", b"")
-    options = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
-    return {
-        "config": ", ".join(f"{key}={value}" for key, value in options.items()),
-        "metadata": {key: getattr(kernel.metadata, key) for key in _METADATA if hasattr(kernel.metadata, key)},
-        "asm": {key: text for key, text in kernel.asm.items() if isinstance(text, str)},
-        "cubin": binary.hex() if isinstance(binary, bytes) else "",
-    }
 
 
-if __name__ == "__main__":
-    main()
+def assembler_env() -> dict[str, str]:
+    """Return the environment of an assembler process: a separate Triton cache, since its line information differs."""
+    return {"TRITON_CACHE_DIR": str(Path(platformdirs.user_cache_dir("tcexplore")) / "triton")}
+
+
+class Assembler:
+    """One assembler process, started on first use and restarted after it died. Threads may share it.
+
+    `start` creates the first process; later ones are new Pythons.
+    """
+
+    def __init__(self, start: Callable[[IO[str]], AssemblerProcess] = spawn_assembler) -> None:
+        self._process: AssemblerProcess | None = None
+        self._start = start
+        self._lock = threading.Lock()
+        self._log: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with this object
+
+    def start(self) -> None:
+        """Start the process ahead of the first kernel."""
+        self._running_process()
+
+    def assemble(self, kernel: Kernel, target: Target, name: str = "", first: int = 100) -> Iterator[Event]:
+        """Yield a `KernelAssembled` for each of the `first` configurations, or one `KernelNotAssembled`.
+
+        `name` is the kernel's name in its source if it differs from `kernel.name`. `find_target` must accept
+        `target.reference`.
+        """
+        source, added_lines = _as_module(kernel.source)
+        answer = self._request(
+            {"source": source, "name": name or _function_name(kernel), "target": target.reference, "first": first}
+        )
+        key: dict[str, Any] = {
+            "graph": kernel.graph,
+            "phase": kernel.phase,
+            "kernel": kernel.name,
+            "target": target.key,
+        }
+        if "error" in answer:
+            yield KernelNotAssembled(reason=answer["error"], **key)
+            return
+        for compiled in answer["configs"]:
+            stages, resources = machine_code(compiled, target, _FILE, added_lines)
+            yield KernelAssembled(config=compiled["config"], stages=stages, resources=resources, **key)
+
+    def close(self) -> None:
+        """End the process after its current answer."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):  # unread input is left in the pipe
+                        stream.close()
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and return the answer. Try twice: the first process may have been killed from outside."""
+        code = 0
+        for _ in range(2):
+            with self._lock:
+                process = self._running_process()
+                if line := _exchange(process, json.dumps(request)):
+                    answer: dict[str, Any] = json.loads(line)
+                    return answer
+                self._end()
+                code = process.returncode or 0
+        return {"error": f"{_describe_exit(code)}, twice, on this kernel; {self._last_log_line()}"}
+
+    def _running_process(self) -> AssemblerProcess:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = self._start(self._log)
+            self._start = spawn_assembler
+        return self._process
+
+    def _last_log_line(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().strip().splitlines()
+        return f"last output: {lines[-1]}" if lines else "no output"
+
+
+def _exchange(process: AssemblerProcess, request: str) -> str:
+    """Return the process's answer, or an empty string if it ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(request + "\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    except OSError:
+        return ""
+
+
+def _describe_exit(code: int) -> str:
+    """Describe an exit status; a negative one is a signal."""
+    if code >= 0:
+        return f"the Triton compiler process exited with status {code}"
+    number = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    cause = " (probably out of memory)" if number == "SIGKILL" else ""
+    return f"the Triton compiler process was killed by {number}{cause}"
+
+
+def _as_module(source: str) -> tuple[str, int]:
+    """Return a kernel's source as a module, and the number of lines added at its top."""
+    if "import triton" in source:
+        return source, 0
+    return _imports() + source, _imports().count("\n")
+
+
+@cache
+def _imports() -> str:
+    """Return the imports at the top of Inductor's kernel modules; the displayed source omits them."""
+    from torch._inductor.codegen.triton import TritonKernel
+
+    imports: str = TritonKernel.gen_common_triton_imports()
+    return imports.rstrip("\n") + "\n"
+
+
+def _function_name(kernel: Kernel) -> str:
+    return kernel.name.partition(":")[0]

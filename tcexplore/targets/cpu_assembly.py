@@ -1,4 +1,4 @@
-"""The machine code of an Inductor C++ kernel: each instruction with its source line, and whether it is vectorized."""
+"""Assembly of an Inductor C++ kernel: source lines of its instructions, and whether it is vectorized."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _ARM = re.compile(r"\bv\d+\.(?:4s|2d|8h)|\bz\d+\.[shd]")
 
 
 class NotCompiledError(RuntimeError):
-    """The C++ compiler could not be run on the kernel; the message says why."""
+    """The C++ compiler failed on the kernel; the message gives the reason."""
 
 
 class CpuAssembly(NamedTuple):
-    """`stage` is the assembly with its source lines, `vectors` what is vectorized in it."""
+    """The assembly of a kernel with its source lines, and its vectorization."""
 
     stage: Stage
     vectors: Vectors
 
 
-def assemble(source: str) -> CpuAssembly:
-    """Assembly of a C++ kernel as torch would compile it on this machine. Raises `NotCompiledError`."""
+def compile_to_assembly(source: str) -> CpuAssembly:
+    """Compile a C++ kernel as torch does on this machine, to assembly. Raises `NotCompiledError`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kernel.cpp"
         file.write_text(source)
-        return describe(_compile(file), file.name)
+        return parse_assembly(_compile(file), file.name)
 
 
 def _compile(file: Path) -> str:
-    """torch's own compiler command for this kernel, asked for assembly with lines instead of a library."""
+    """Run torch's compiler command for this kernel, with assembly and line information as its output."""
     from torch._inductor import cpu_vec_isa
     from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
 
@@ -66,11 +66,11 @@ def _without_output(words: list[str]) -> list[str]:
     return [w for n, w in enumerate(words) if w != "-o" and (n == 0 or words[n - 1] != "-o")]
 
 
-def describe(assembly: str, file: str) -> CpuAssembly:
-    """What an assembler listing says of the kernel functions in it; `file` is the source that they come from."""
+def parse_assembly(assembly: str, file: str) -> CpuAssembly:
+    """Return code and vectorization of the kernel functions in an assembly listing of the source `file`."""
     lines = list(_code(assembly, file))
     parsed = [_INSTRUCTION.match(text) for text, _ in lines]
-    instructions = [(found.group(1), found.group(2) or "") for found in parsed if found]
+    instructions = [(match.group(1), match.group(2) or "") for match in parsed if match]
     counts = Counter(_kind(*instruction) for instruction in instructions)
     packed, scalar = counts["packed"], counts["scalar"]
     calls = (operands.strip().partition("@")[0] for opcode, operands in instructions if opcode in ("call", "bl"))
@@ -91,7 +91,7 @@ def describe(assembly: str, file: str) -> CpuAssembly:
 
 
 def _code(assembly: str, file: str) -> Iterator[tuple[str, int]]:
-    """Labels and instructions of the kernel functions, each with its line of `file`, 0 where there is none."""
+    """Yield labels and instructions of the kernel functions, each with its line in `file` or 0."""
     ours = {number for number, _, name in _FILE.findall(assembly) if name.rpartition("/")[2] == file}
     inside, current = False, 0
     for line in assembly.splitlines():

@@ -1,4 +1,4 @@
-"""Where the program asks for the kind of its device: there, code for a target can differ from the target's own."""
+"""Lines where the program checks the kind of its device; code generated for a target ignores such a branch."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 from tcexplore.events.target_events import DeviceAsked
 
-_FACT = "questions for the device"
+_FACT = "device checks"
 _VARIABLES = "torch._dynamo.variables"
 
 
 def install(hooks: Hooks, project: UserFiles) -> None:
-    """Emit a `DeviceAsked` for each line, once, that looks at `device.type`, `is_cuda` or `is_cpu` while traced."""
+    """Emit one `DeviceAsked` per traced line that reads `device.type`, `is_cuda` or `is_cpu`."""
     seen: set[tuple[str, Location | None]] = set()
 
-    def asked(tx: Any, attribute: str) -> None:
+    def record(tx: Any, attribute: str) -> None:
         location = _location(tx, project)
         if (attribute, location) not in seen:
             seen.add((attribute, location))
             hooks.emit(DeviceAsked(graph=current_compile_id() or "", attribute=attribute, location=location))
 
-    def of_constant(variable: Any, tx: Any, name: str, *_: Any) -> None:
+    def on_constant(variable: Any, tx: Any, name: str, *_: Any) -> None:
         if name == "type" and isinstance(getattr(variable, "value", None), torch.device):
-            asked(tx, "device.type")
+            record(tx, "device.type")
 
     for name in ("is_cuda", "is_cpu"):
         attribute = name
         if hasattr(torch._dynamo.variables.TensorVariable, f"method_attr_{name}"):
             hooks.watch(_FACT, f"{_VARIABLES}.tensor:TensorVariable.method_attr_{name}",
-                        before=lambda _, tx, *__, a=attribute: asked(tx, a))  # fmt: skip
-    # Later torch reads every attribute in one place.
-    everywhere = hasattr(base.VariableTracker, "tp_getattro_impl")
-    place = "base:VariableTracker.tp_getattro_impl" if everywhere else "constant:ConstantVariable.const_getattr"
-    hooks.watch(_FACT, f"{_VARIABLES}.{place}", before=of_constant)
+                        before=lambda _, tx, *__, a=attribute: record(tx, a))  # fmt: skip
+    # Newer torch reads every attribute in one function.
+    unified = hasattr(base.VariableTracker, "tp_getattro_impl")
+    place = "base:VariableTracker.tp_getattro_impl" if unified else "constant:ConstantVariable.const_getattr"
+    hooks.watch(_FACT, f"{_VARIABLES}.{place}", before=on_constant)
 
 
 def _location(tx: Any, project: UserFiles) -> Location | None:
-    """The innermost traced line that is the user's own, else the innermost."""
+    """Return the innermost traced line in the user's files, else the innermost of all."""
     frames: list[Location] = []
     while tx is not None:
         code = getattr(tx, "f_code", None)

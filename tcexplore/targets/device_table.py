@@ -1,8 +1,8 @@
-"""The device table: what torch and Triton ask a GPU about itself, for GPUs that are not in this machine.
+"""The device table: properties, peaks and occupancy limits of GPUs that may be absent from this machine.
 
-A file of `devices` holds one: `read_from_hardware` says that torch printed the properties on that device, for this
-table. Peaks are never read off a device; they are its vendor's figures without sparsity. A register unit of 256 per
-warp is the CUDA Occupancy Calculator's for every architecture here.
+Each file in `devices` describes one. `read_from_hardware` means that torch printed the properties on that device. Peaks
+are always the vendor's figures without sparsity. The register unit of 256 per warp is the CUDA Occupancy Calculator's
+for every architecture here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcexplore.targets.target_names import DEVICES, NATIVE, names
+from tcexplore.targets.target_names import DEVICES, NATIVE, target_names
 
 
 class TargetError(ValueError):
-    """A target is unknown, or its file is not what the table needs; the message is for the user."""
+    """A target is unknown or its file is invalid; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """What `torch.cuda.get_device_properties` returns: names and units are torch's (bytes, kHz, bits)."""
+    """The result of `torch.cuda.get_device_properties`, with torch's names and units (bytes, kHz, bits)."""
 
     name: str
     major: int
@@ -47,7 +47,7 @@ class Properties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """The most the device can do: bytes/s from its memory, FLOP/s by precision, dense. None where it has no such unit.
+    """Peak memory bandwidth in bytes/s and dense FLOP/s by precision; None if the device has no such unit.
 
     `fp32`, `fp64` are the vector units; `tf32`, `bf16`, `fp8` the matrix units.
     """
@@ -61,62 +61,63 @@ class Peaks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occupancy:
-    """Limits of one multiprocessor that no device query gives: the vendor's table for the architecture.
-
-    `max_blocks` blocks and `max_warps` warps resident; registers are handed out per warp in `register_unit`s, shared
-    memory per block in `shared_unit` bytes plus `shared_reserved`; `max_registers` per thread.
-    """
+class OccupancyLimits:
+    """Limits of one multiprocessor that no device query returns, from the vendor's table for the architecture."""
 
     max_blocks: int
     max_warps: int
     register_unit: int
+    """Registers are allocated to a warp in multiples of this."""
     shared_unit: int
+    """Shared memory is allocated to a block in multiples of this many bytes."""
     shared_reserved: int
+    """Bytes of shared memory per block that the system reserves."""
     max_registers: int
+    """Per thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A device to generate code for. `read_from_hardware` tells what a real device said from what documents say."""
+    """A device to generate code for."""
 
     key: str
     backend: str
-    """Triton's: `cuda` or `hip`."""
+    """Triton's name: `cuda` or `hip`."""
     arch: int | str
-    """Triton's: `90`, `gfx942`."""
+    """Triton's name: `90`, `gfx942`."""
     read_from_hardware: bool
+    """Whether the properties come from a real device rather than from documents."""
     sources: tuple[str, ...]
     cudnn: int
-    """The cuDNN or MIOpen that torch's own wheels bring for it, 0 for none: it decides which kernels torch picks."""
+    """Version of cuDNN or MIOpen in torch's wheels for it, 0 for none; it decides which kernels torch picks."""
     properties: Properties
     peaks: Peaks
-    occupancy: Occupancy
-    named: str = ""
-    """What `find` knows it by: its key, or the path of its own file."""
+    occupancy: OccupancyLimits
+    reference: str = ""
+    """The argument of `find_target`: the key, or the path of the target's file."""
 
     @property
     def capability(self) -> tuple[int, int]:
-        """What `torch.cuda.get_device_capability` returns."""
+        """The result of `torch.cuda.get_device_capability`."""
         return self.properties.major, self.properties.minor
 
 
-def targets() -> dict[str, Target]:
-    """Every target that ships, by the name that `--target` takes."""
-    return {name: find(name) for name in names()}
+def all_targets() -> dict[str, Target]:
+    """Return every bundled target by the name that `--target` accepts."""
+    return {name: find_target(name) for name in target_names()}
 
 
-def find(name: str) -> Target:
-    """The target called `name`, or the one that a TOML file of that path describes. Raises `TargetError`."""
-    if name in names():
-        return _shipped(name)
+def find_target(name: str) -> Target:
+    """Return the bundled target `name`, or the one in the TOML file at that path. Raises `TargetError`."""
+    if name in target_names():
+        return _bundled(name)
     if name.endswith(".toml"):
         return _read(Path(name))
-    raise TargetError(f"no target called {name!r}: use one of {', '.join(names())}, or the path of a .toml file")
+    raise TargetError(f"no target called {name!r}: use one of {', '.join(target_names())}, or the path of a .toml file")
 
 
 @cache
-def _shipped(name: str) -> Target:
+def _bundled(name: str) -> Target:
     file = DEVICES / f"{name}.toml"
     return _target(name, tomllib.loads(file.read_text(encoding="utf-8")), file.name)
 
@@ -128,15 +129,15 @@ def _read(path: Path) -> Target:
         raise TargetError(f"cannot read the target {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TargetError(f"{path} is not TOML: {error}") from error
-    based = data.pop("like", None)
-    if based is not None:
-        data = _merged(_plain(find(based)), data)
+    base = data.pop("like", None)
+    if base is not None:
+        data = _merged(_as_dict(find_target(base)), data)
     if path.stem == NATIVE:
         raise TargetError(f"{path}: {NATIVE!r} is the device in the machine; give the file another name")
-    return _target(path.stem, {**data, "named": str(path)}, str(path))
+    return _target(path.stem, {**data, "reference": str(path)}, str(path))
 
 
-def _plain(target: Target) -> dict[str, Any]:
+def _as_dict(target: Target) -> dict[str, Any]:
     def record(value: Any) -> dict[str, Any]:
         return {f.name: v for f in fields(value) if (v := getattr(value, f.name)) is not None}
 
@@ -151,30 +152,30 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-_PARTS: dict[str, type] = {"properties": Properties, "peaks": Peaks, "occupancy": Occupancy}
+_PARTS: dict[str, type] = {"properties": Properties, "peaks": Peaks, "occupancy": OccupancyLimits}
 
 
 def _target(key: str, entry: dict[str, Any], file: str) -> Target:
-    entry = {"named": key, **{k: v for k, v in entry.items() if k != "key"}}
+    entry = {"reference": key, **{k: v for k, v in entry.items() if k != "key"}}
     parts = {name: _record(cls, entry.pop(name, {}), f"{file}: [{name}]") for name, cls in _PARTS.items()}
     sources = entry.pop("sources", [])
     if not isinstance(sources, list) or not all(isinstance(s, str) for s in sources):
-        raise TargetError(f"{file}: sources is a list of texts")
+        raise TargetError(f"{file}: sources must be a list of strings")
     target: Target = _record(Target, {**entry, **parts, "key": key, "sources": tuple(sources)}, file)
     if target.backend not in ("cuda", "hip"):
-        raise TargetError(f"{file}: backend is {target.backend!r}; it is either 'cuda' or 'hip'")
+        raise TargetError(f"{file}: backend is {target.backend!r}; it must be 'cuda' or 'hip'")
     return target
 
 
 def _record(cls: type, values: Any, where: str) -> Any:
     if not isinstance(values, dict):
-        raise TargetError(f"{where} is a table of values")
+        raise TargetError(f"{where} must be a table")
     known = {f.name: str(f.type) for f in fields(cls)}
     if unknown := sorted(values.keys() - known.keys()):
-        raise TargetError(f"{where} does not know {', '.join(unknown)}")
+        raise TargetError(f"{where} has unknown keys: {', '.join(unknown)}")
     for name, value in values.items():
         if ("int" in known[name] or "float" in known[name]) and "str" not in known[name]:
-            _number(name, value, known[name], where)
+            _check_number(name, value, known[name], where)
     try:
         return cls(**values)
     except TypeError as error:
@@ -182,7 +183,7 @@ def _record(cls: type, values: Any, where: str) -> Any:
         raise TargetError(f"{where} lacks {missing}") from error
 
 
-def _number(name: str, value: Any, kind: str, where: str) -> None:
-    wanted = (int, float) if "float" in kind else (int,)
-    if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
-        raise TargetError(f"{where} {name} is {value!r}; it is a {'number' if float in wanted else 'whole number'}")
+def _check_number(name: str, value: Any, kind: str, where: str) -> None:
+    allowed = (int, float) if "float" in kind else (int,)
+    if value is not None and (not isinstance(value, allowed) or isinstance(value, bool)):
+        raise TargetError(f"{where} {name} is {value!r}; it must be {'a number' if float in allowed else 'an integer'}")

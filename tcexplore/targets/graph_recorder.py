@@ -1,72 +1,108 @@
-"""Keeps every graph that Dynamo captures, to lower it for a target once the run's own code is there, and for others."""
+"""Recording of the graphs that Dynamo captures, and their lowering for targets after the run's own compilation."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._inductor.config as inductor_config
 from torch._guards import CompileContext, compile_context
+from torch._inductor.graph import GraphLowering
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.events import Event
+from tcexplore.events import Event, KernelRunnable
+from tcexplore.targets.device_emulation import patch_attribute
 from tcexplore.targets.device_table import Target
-from tcexplore.targets.lowering import lower
-from tcexplore.targets.retarget import copied
+from tcexplore.targets.lowering import lower_graph
+from tcexplore.targets.retarget import copy_graph
+from tcexplore.targets.target_tag import suppress_events
 
 CALL_BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
-    """A Dynamo graph as it was before the backend changed it, with the compile that it belongs to, and whether its
-    caller asked for gradients."""
+class RecordedGraph:
+    """A Dynamo graph before the backend changed it, with its compile context."""
 
     graph: torch.fx.GraphModule
     inputs: tuple[Any, ...]
     compile: CompileContext | None
     grad: bool = True
+    """Whether gradients were enabled."""
 
 
-class Companion:
-    """The graphs of all that is compiled between `install` and `close`; `emit` is what the hooks emit with, tagged.
+class GraphRecorder:
+    """The graphs compiled between `install` and `close`; `emit` is the hooks' emit function, with target tags.
 
-    They are lowered after the run's own compile, whose time is measured, and need no new trace of the user's program.
+    Lowering happens after the run's own compilation, whose time is measured, and does not trace the program again.
     """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self.emit = emit
-        self.captured: list[Captured] = []
-        self._before: list[Captured] = []
+        self.graphs: list[RecordedGraph] = []
+        self._compiling: list[RecordedGraph] = []
         self._open = True
 
     def install(self, hooks: Hooks) -> bool:
-        """Keep each graph that its own backend compiled; False where this torch has no place for it."""
-        return hooks.watch("code for a target", CALL_BACKEND, before=self._arrived, after=self._done, failed=self._lost)
+        """Record each graph that the backend compiles; return False if this torch lacks the function to hook."""
+        return hooks.watch(
+            "code for a target", CALL_BACKEND, before=self._start, after=self._finish, failed=self._discard
+        )
 
     def close(self) -> None:
-        """What is compiled from here on is no part of the user's program."""
+        """Stop recording: later graphs are not the user's."""
         self._open = False
 
     def lower(self, target: Target) -> None:
-        """Generate the code of every graph for `target`; to be called again for another one."""
+        """Generate the code of every graph for `target`."""
         self.close()
-        for captured in self.captured:
-            current = compile_context(captured.compile) if captured.compile else contextlib.nullcontext()
-            with current, torch.set_grad_enabled(captured.grad):
-                lower(captured.graph, captured.inputs, target, self.emit)
+        for recorded in self.graphs:
+            context = compile_context(recorded.compile) if recorded.compile else contextlib.nullcontext()
+            with context, torch.set_grad_enabled(recorded.grad):
+                lower_graph(recorded.graph, recorded.inputs, target, self.emit)
 
-    def _arrived(self, _: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> None:
-        self._before.append(
-            Captured(copied(gm), tuple(example_inputs), CompileContext.try_get(), torch.is_grad_enabled())
-        )
+    def _start(self, _: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> None:
+        context = CompileContext.try_get()
+        self._compiling.append(RecordedGraph(copy_graph(gm), tuple(example_inputs), context, torch.is_grad_enabled()))
 
-    def _done(self, *_: Any, **__: Any) -> None:
-        captured = self._before.pop()
+    def _finish(self, *_: Any, **__: Any) -> None:
+        recorded = self._compiling.pop()
         if self._open:
-            self.captured.append(captured)
+            self.graphs.append(recorded)
 
-    def _lost(self, *_: Any, **__: Any) -> None:
-        self._before.pop()
+    def _discard(self, *_: Any, **__: Any) -> None:
+        self._compiling.pop()
+
+
+def runnable_kernels(recorded: RecordedGraph, target: Target) -> Iterator[KernelRunnable]:
+    """Yield each Triton kernel of a graph and its backward as a benchmark file, in torch's own runnable form.
+
+    The files are for a machine with the target. This lowering emits no other events.
+    """
+    codes: list[str] = []
+    with (
+        suppress_events(),
+        inductor_config.patch(benchmark_kernel=True),
+        patch_attribute(GraphLowering, "save_output_code", staticmethod(codes.append)),
+        contextlib.redirect_stderr(io.StringIO()),
+        torch.set_grad_enabled(recorded.grad),
+    ):
+        lower_graph(recorded.graph, recorded.inputs, target, lambda _: None)
+    compile_id = recorded.compile.compile_id if recorded.compile else None
+    graph = "" if compile_id is None else str(compile_id)
+    for name, source in dict.fromkeys(kernel for code in codes for kernel in _triton_sources(code)):
+        yield KernelRunnable(graph=graph, kernel=name, target=target.key, source=source)
+
+
+def _triton_sources(module: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, source) of each `async_compile.triton(name, source, ...)` in a wrapper module."""
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "triton":
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            if len(texts) >= 2:
+                yield texts[0], texts[1].strip() + "\n"

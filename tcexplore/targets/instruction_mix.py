@@ -1,4 +1,4 @@
-"""What a kernel's machine instructions are for: counted by kind, and what a kernel engineer would say to it."""
+"""Counts of a kernel's machine instructions by kind, and warnings about its resources."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ _AMD = (
 )
 
 
-def mix(stage: str, text: str) -> tuple[tuple[str, int], ...]:
-    """How many instructions of each kind `sass` or `amdgcn` has, the most frequent first; the rest are `other`."""
-    find, kinds = (_SASS, _NVIDIA) if stage == "sass" else (_AMDGCN, _AMD)
+def instruction_mix(stage: str, text: str) -> tuple[tuple[str, int], ...]:
+    """Count the instructions of `sass` or `amdgcn` by kind, most frequent first; unknown ones are `other`."""
+    opcodes, kinds = (_SASS, _NVIDIA) if stage == "sass" else (_AMDGCN, _AMD)
     counts: Counter[str] = Counter()
-    for opcode in find.findall(text):
+    for opcode in opcodes.findall(text):
         counts[next((kind for kind, pattern in kinds if pattern.search(opcode)), "other")] += 1
     return tuple(counts.most_common())
 
 
-def warnings(resources: Resources) -> tuple[str, ...]:
-    """What stands out in a kernel's resources, most costly first."""
+def resource_warnings(resources: Resources) -> tuple[str, ...]:
+    """Return warnings about a kernel's resources, most costly first."""
     counts = dict(resources.mix)
-    said = (
-        (resources.spills > 0, f"registers spill to memory: {resources.spills} bytes a thread"),
-        (resources.blocks == 0, f"does not fit on a multiprocessor of this device: {_too_much(resources)}"),
+    checks = (
+        (resources.spills > 0, f"register spills: {resources.spills} bytes per thread"),
+        (resources.blocks == 0, f"does not fit on a multiprocessor of this device: {_excess(resources)}"),
         (
             0 < resources.occupancy < 0.25,
             f"low occupancy: {resources.occupancy:.0%} of the warps, limited by {resources.limited_by}",
@@ -78,18 +78,18 @@ def warnings(resources: Resources) -> tuple[str, ...]:
         _narrow(counts, "load"),
         _narrow(counts, "store"),
     )
-    return tuple(sentence for holds, sentence in said if holds)
+    return tuple(sentence for applies, sentence in checks if applies)
 
 
-def _too_much(resources: Resources) -> str:
+def _excess(resources: Resources) -> str:
     if resources.limited_by == "shared memory":
         shared = resources.shared_static + resources.shared_dynamic
-        return f"{shared:,} bytes of shared memory are more than a block may have"
-    return f"{resources.registers} registers a thread, {resources.threads} threads"
+        return f"{shared:,} bytes of shared memory exceed the limit of a block"
+    return f"{resources.registers} registers per thread, {resources.threads} threads"
 
 
-def _narrow(counts: Mapping[str, int], what: str) -> tuple[bool, str]:
-    """Whether a kernel moves much of its data in pieces of 4 bytes or less, and none in larger ones."""
-    wide = counts.get(f"{what} 128-bit", 0) + counts.get(f"{what} 64-bit", 0)
-    narrow = sum(counts.get(f"{what} {width}-bit", 0) for width in (8, 16, 32))
-    return narrow > 4 and wide == 0, f"all {narrow} {what}s are 4 bytes or less: none is vectorized"
+def _narrow(counts: Mapping[str, int], access: str) -> tuple[bool, str]:
+    """Check whether a kernel's loads or stores are all 4 bytes or less; a few are not worth a warning."""
+    wide = counts.get(f"{access} 128-bit", 0) + counts.get(f"{access} 64-bit", 0)
+    narrow = sum(counts.get(f"{access} {width}-bit", 0) for width in (8, 16, 32))
+    return narrow > 4 and wide == 0, f"all {narrow} {access}s are 4 bytes or less; none is vectorized"

@@ -1,79 +1,108 @@
-"""What Triton made of the kernels of the run itself, on the device in the machine: found where torch loaded it from."""
+"""Machine code of the run's own Triton kernels on the GPU in this machine, read from Triton's cache."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch._inductor.codecache import PyCodeCache
 from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
 from torch._inductor.runtime.runtime_utils import triton_hash_to_path_key
 
 from tcexplore.events import Event, Kernel, KernelAssembled, KernelNotAssembled
-from tcexplore.targets.assemble import ORDER, machine_code
-from tcexplore.targets.device_table import Target
+from tcexplore.targets.assembly_stages import STAGE_ORDER, machine_code
+from tcexplore.targets.device_table import Properties, Target, all_targets
+from tcexplore.targets.target_names import NATIVE
 
-_OWN_PLACE = re.compile(r'^#loc = loc\("([^"]+)":', re.M)
+_KERNEL_FILE = re.compile(r'^#loc = loc\("([^"]+)":', re.M)
 _DECORATOR = "@triton_heuristics."
 
 
-def loaded(kernel: Kernel, path: str, device: Target) -> Iterator[Event]:
-    """A `KernelAssembled` for each configuration of a Triton kernel that can still be launched: after its first call
-    that is the one that runs. `path` is its wrapper's."""
+def local_gpu() -> tuple[Target, bool] | None:
+    """Return the GPU in use as a target, and whether the device table has its peaks.
+
+    Occupancy rules hold for an architecture, peaks only for one device. Return None without a GPU of an architecture
+    in the table.
+    """
+    if not torch.cuda.is_available():
+        return None
+    real = torch.cuda.get_device_properties()
+    gcn_arch = str(getattr(real, "gcnArchName", "")).partition(":")[0]
+    arch = gcn_arch if torch.version.hip else real.major * 10 + real.minor
+    same_arch = [target for target in all_targets().values() if target.arch == arch]
+    if not same_arch:
+        return None
+    same_device = next((target for target in same_arch if target.properties.name == real.name), None)
+    base = same_device or same_arch[0]
+    properties = {f.name: getattr(real, f.name, getattr(base.properties, f.name)) for f in fields(Properties)}
+    target = replace(
+        base, key=NATIVE, reference="", read_from_hardware=True, properties=Properties(**properties)
+    )  # fmt: skip
+    return target, same_device is not None
+
+
+def loaded_kernel(kernel: Kernel, path: str, device: Target) -> Iterator[Event]:
+    """Yield a `KernelAssembled` for each configuration of a Triton kernel that can still be launched.
+
+    After the first call that is only the one that runs. `path` is the wrapper's file.
+    """
     tuner = _tuner(kernel.name, path)
-    results = _launched(tuner)
-    of: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name, "target": kernel.target}
+    results = _launchable(tuner)
+    key: dict[str, Any] = {"graph": kernel.graph, "phase": kernel.phase, "kernel": kernel.name, "target": kernel.target}
     if not results:
-        yield KernelNotAssembled(reason="this torch does not tell where the kernel was loaded from", **of)
+        yield KernelNotAssembled(reason="this torch does not record where the kernel was loaded from", **key)
         return
     for result in results:
-        made = _made(result.kernel.hash, _index(tuner))
-        stages, taken = machine_code(made, device, *_source(made["asm"].get("ttir", ""), kernel))
-        yield KernelAssembled(config=_config(result.config), stages=stages, resources=taken, **of)
+        compiled = _cached_files(result.kernel.hash, _device_index(tuner))
+        file, added_lines = _source_file(compiled["asm"].get("ttir", ""), kernel)
+        stages, resources = machine_code(compiled, device, file, added_lines)
+        yield KernelAssembled(config=_describe_config(result.config), stages=stages, resources=resources, **key)
 
 
 def _tuner(name: str, path: str) -> Any:
     modules = (module for module in PyCodeCache.modules if getattr(module, "__file__", None) == path)
-    return next((found for module in modules if (found := getattr(module, name, None)) is not None), None)
+    return next((tuner for module in modules if (tuner := getattr(module, name, None)) is not None), None)
 
 
-def _launched(tuner: Any) -> list[Any]:
+def _launchable(tuner: Any) -> list[Any]:
     results = list(getattr(tuner, "compile_results", None) or ())
     configs = [getattr(launcher, "config", None) for launcher in getattr(tuner, "launchers", None) or ()]
     return [result for result in results if result.config in configs] or results
 
 
-def _index(tuner: Any) -> int:
+def _device_index(tuner: Any) -> int:
     return int(getattr(tuner.device_props, "index", 0) or 0)
 
 
-def _source(ttir: str, kernel: Kernel) -> tuple[str, int]:
-    """The name of the file that was compiled, and how many lines stand in it ahead of the kernel's as it is shown.
+def _source_file(ttir: str, kernel: Kernel) -> tuple[str, int]:
+    """Return the name of the compiled file, and how many of its lines precede the kernel's displayed source.
 
-    torch forgets both where it compiled in another process; Triton writes the function's own place first.
+    torch forgets both if it compiled in another process; the first location in Triton's IR has the path.
     """
-    own = _OWN_PLACE.search(ttir)
-    if own is None:
+    match = _KERNEL_FILE.search(ttir)
+    if match is None:
         return "", 0
-    path = Path(own.group(1))
+    path = Path(match.group(1))
     before = path.read_text(encoding="utf-8").partition(_DECORATOR)[0].count("\n")
     return path.name, before - kernel.source.partition(_DECORATOR)[0].count("\n")
 
 
-def _made(key: str, index: int) -> dict[str, Any]:
-    """The files that Triton's cache has of a kernel."""
+def _cached_files(key: str, index: int) -> dict[str, Any]:
+    """Return the contents of a kernel's files in Triton's cache."""
     folder = Path(triton_cache_dir(index)) / triton_hash_to_path_key(key)
-    found = {file.suffix[1:]: file for file in folder.iterdir() if not file.name.startswith("__grp__")}
+    files = {file.suffix[1:]: file for file in folder.iterdir() if not file.name.startswith("__grp__")}
     return {
-        "asm": {name: found[name].read_text(encoding="utf-8") for name in ORDER if name in found},
-        "cubin": found["cubin"].read_bytes().hex() if "cubin" in found else "",
-        "metadata": json.loads(found["json"].read_text(encoding="utf-8")) if "json" in found else {},
+        "asm": {name: files[name].read_text(encoding="utf-8") for name in STAGE_ORDER if name in files},
+        "cubin": files["cubin"].read_bytes().hex() if "cubin" in files else "",
+        "metadata": json.loads(files["json"].read_text(encoding="utf-8")) if "json" in files else {},
     }
 
 
-def _config(config: Any) -> str:
+def _describe_config(config: Any) -> str:
     options = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
     return ", ".join(f"{key}={value}" for key, value in options.items())

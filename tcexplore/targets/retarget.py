@@ -1,4 +1,4 @@
-"""A graph that Dynamo traced on the CPU, as it would stand on the target: its devices, its inputs."""
+"""Conversion of a graph that Dynamo traced on the CPU: its devices and inputs move to the target."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
 DEVICE = torch.device("cuda", 0)
-"""torch calls NVIDIA's and AMD's devices both so."""
+"""torch uses this name for NVIDIA and AMD devices."""
 
 _AUTOCAST = frozenset({"_enter_autocast", "is_autocast_enabled", "set_autocast_enabled"})
 
 
-def on_target(gm: GraphModule, replace: dict[Any, Any]) -> GraphModule:
-    """A copy of a Dynamo graph with its devices moved to the target and call targets exchanged by `replace`.
+def move_to_target(gm: GraphModule, replace: dict[Any, Any]) -> GraphModule:
+    """Return a copy of a Dynamo graph on the target, with called functions replaced according to `replace`.
 
-    A device that the graph holds as `torch.device("cpu")` came from a tensor (`x.device`) and moves; a device that the
-    user wrote as text (`"cpu"`) stays, but for autocast, which is asked for by device type.
+    A `torch.device("cpu")` in the graph came from a tensor (`x.device`) and moves. A string `"cpu"` was written by the
+    user and stays, except for autocast, which takes a device type.
     """
-    moved = copied(gm)
+    moved = copy_graph(gm)
     _move(moved, replace)
     return moved
 
 
-def copied(gm: GraphModule) -> GraphModule:
-    """A copy of a Dynamo graph with the marks that `copy.deepcopy` loses.
+def copy_graph(gm: GraphModule) -> GraphModule:
+    """Return a copy of a Dynamo graph with the attributes that `copy.deepcopy` loses.
 
-    They tell which inputs are parameters, and so which need not be saved for the backward.
+    They mark the inputs that are parameters, which the backward need not save.
     """
     copy_of = copy.deepcopy(gm)
     for name in gm.__dict__.keys() - copy_of.__dict__.keys():
@@ -63,8 +63,8 @@ def _autocast(value: Any) -> Any:
     return DEVICE.type if value == "cpu" else _device(value)
 
 
-def inputs_on_target(gm: GraphModule, example_inputs: Sequence[Any], mode: FakeTensorMode) -> list[Any]:
-    """Fake inputs on the target: sizes and strides with their symbols as Dynamo traced them."""
+def make_target_inputs(gm: GraphModule, example_inputs: Sequence[Any], mode: FakeTensorMode) -> list[Any]:
+    """Return fake inputs on the target, with the symbolic sizes and strides that Dynamo traced."""
     traced = [_traced(node) for node in gm.graph.find_nodes(op="placeholder")]
     if len(traced) != len(example_inputs):
         traced = list(example_inputs)
@@ -82,5 +82,5 @@ def _input(value: Any, example: Any, mode: FakeTensorMode) -> Any:
     if type(value) not in (torch.Tensor, torch.nn.Parameter, FakeTensor):
         raise NotImplementedError(f"an input of the tensor subclass {type(value).__name__}")
     with mode, torch.no_grad():
-        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_device(value.device))
-    return made.requires_grad_(isinstance(example, torch.Tensor) and example.requires_grad)
+        fake = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_device(value.device))
+    return fake.requires_grad_(isinstance(example, torch.Tensor) and example.requires_grad)

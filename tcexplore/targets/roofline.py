@@ -1,4 +1,4 @@
-"""The least time that a kernel can take on a target, from what it moves and computes: an estimate, not measured."""
+"""Roofline estimate: the minimum time of a kernel on a target from its bytes and FLOPs. Nothing is measured."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _TENSOR_CORE = re.compile(r"\btl\.dot\(")
 _MATRIX_OPS = frozenset({"aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution", "aten._scaled_mm"})
 
 
-def point(kernel: Kernel, target: Target, *, tf32: bool = False) -> RooflinePoint | None:
-    """Where `kernel` stands under the roof of `target`; None where torch does not say what it moves.
+def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> RooflinePoint | None:
+    """Return the roofline point of `kernel` on `target`, or None if torch does not report its bytes.
 
-    Bytes are the scheduler's, each buffer counted once. Pointwise and reduction kernels have no FLOP count in torch;
-    they stand under the memory roof.
+    Bytes are the scheduler's, with each buffer counted once. torch has no FLOP count for pointwise and reduction
+    kernels; they count as memory-bound.
     """
     if kernel.bytes_read is None and kernel.bytes_written is None:
         return None
@@ -41,18 +41,18 @@ def point(kernel: Kernel, target: Target, *, tf32: bool = False) -> RooflinePoin
     )
 
 
-def ridge(target: Target, precision: str) -> float:
-    """The intensity, in FLOP per byte, from which on `precision` and not memory is the bound."""
+def ridge_point(target: Target, precision: str) -> float:
+    """Return the intensity (FLOP per byte) above which kernels of `precision` are compute-bound."""
     return (getattr(target.peaks, precision) or target.peaks.fp32) / target.peaks.memory
 
 
 def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float]:
-    """The rate that its arithmetic could reach: the matrix units' where it uses them, else the vector units'."""
+    """Return precision and peak rate of the units that the kernel uses: matrix units or vector units."""
     matrix = bool(_TENSOR_CORE.search(kernel.source)) or bool(_MATRIX_OPS.intersection(kernel.ops))
-    kinds = set(_POINTER.findall(kernel.source))
-    half = bool(kinds & {"bf16", "fp16"}) or "float16" in kernel.source
+    element_types = set(_POINTER.findall(kernel.source))
+    half = bool(element_types & {"bf16", "fp16"}) or "float16" in kernel.source
     half = half or not {"bfloat16", "float16"}.isdisjoint(kernel.dtypes)
-    wanted = "bf16" if matrix and half else "tf32" if matrix and tf32 else "fp32"
-    wanted = "fp64" if "float64" in kernel.dtypes else wanted
-    found: float | None = getattr(peaks, wanted)
-    return (wanted, found) if found else ("fp32", peaks.fp32)
+    precision = "bf16" if matrix and half else "tf32" if matrix and tf32 else "fp32"
+    precision = "fp64" if "float64" in kernel.dtypes else precision
+    peak: float | None = getattr(peaks, precision)
+    return (precision, peak) if peak else ("fp32", peaks.fp32)

@@ -1,4 +1,4 @@
-"""What `--target` takes, told without reading any device: the command line says it at every start."""
+"""Names that `--target` accepts, listed without reading the device files: the command line needs them at startup."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 
 NATIVE = "native"
-"""The device that is in the machine; never a target of the table."""
+"""The device in this machine; no target of the table has this name."""
 
 DEVICES = Path(__file__).parent / "devices"
-"""A file for each device that ships."""
+"""One file per device."""
 
 
 @cache
-def names() -> tuple[str, ...]:
-    """The devices that ship, in the order of the alphabet."""
+def target_names() -> tuple[str, ...]:
+    """Return the names of all bundled targets, sorted."""
     return tuple(sorted(file.stem for file in DEVICES.glob("*.toml")))

@@ -1,4 +1,4 @@
-"""Which events belong to a lowering for a target: the same hooks see both, and this tells them apart."""
+"""Tags on the events of a lowering for a target, which come from the same hooks as the run's own events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAGGED = (AtenGraph, FusionDecision, Kernel, Partitioned, PassRun, ScheduleMade
 class _Lowering:
     target: str
     kernels: int = 0
-    seen: bool = True
+    emits: bool = True
 
 
 _current: ContextVar[_Lowering | None] = ContextVar("tcexplore_lowering", default=None)
@@ -34,9 +34,9 @@ _current: ContextVar[_Lowering | None] = ContextVar("tcexplore_lowering", defaul
 
 @contextlib.contextmanager
 def lowering_for(target: str) -> Iterator[Callable[[], int]]:
-    """While inside, Inductor works for `target`. Gives a function that counts the Triton kernels seen."""
+    """Tag events with `target` while the context is active; yield a function that returns its Triton kernel count."""
     outer = _current.get()
-    lowering = _Lowering(target, seen=outer is None or outer.seen)
+    lowering = _Lowering(target, emits=outer is None or outer.emits)
     token = _current.set(lowering)
     try:
         yield lambda: lowering.kernels
@@ -45,24 +45,26 @@ def lowering_for(target: str) -> Iterator[Callable[[], int]]:
 
 
 @contextlib.contextmanager
-def unseen() -> Iterator[None]:
-    """While inside, nothing that the hooks see is emitted."""
-    token = _current.set(_Lowering("", seen=False))
+def suppress_events() -> Iterator[None]:
+    """Drop all events of the hooks while the context is active."""
+    token = _current.set(_Lowering("", emits=False))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def tagged(emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """`emit` for all hooks: sets the target on what a lowering generates, and drops what says how the run goes on
-    (phases, caches, compile times), since that lowering is no part of the run."""
+def tag_events(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return an `emit` for all hooks that sets the target on events of generated code during a lowering.
+
+    Other events of a lowering (phases, caches, compile times) are dropped: they do not describe the run.
+    """
 
     def emit_tagged(event: Event) -> None:
         lowering = _current.get()
         if lowering is None:
             emit(event)
-        elif not lowering.seen:
+        elif not lowering.emits:
             return
         elif isinstance(event, _TAGGED):
             lowering.kernels += isinstance(event, Kernel) and event.language == "triton"

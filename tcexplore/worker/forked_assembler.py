@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from typing import IO
 
-from tcexplore.targets.assemble import own_cache
+from tcexplore.targets.assembler import assembler_env
 from tcexplore.worker import process_setup as process
 
 
@@ -72,8 +72,8 @@ def _assemble(parent: int, read: int, write: int, said: int) -> None:
         for source, target in ((null, 0), (said, 1), (said, 2)):
             os.dup2(source, target)
         _close_all_but({0, 1, 2, read, write})
-        os.environ.update(own_cache())
-        from tcexplore.targets.assembler import serve
+        os.environ.update(assembler_env())
+        from tcexplore.targets.assembler_process import serve
 
         with os.fdopen(read) as requests, os.fdopen(write, "w") as answers:
             serve(requests, answers)

@@ -11,9 +11,10 @@ import torch
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
-from tcexplore.targets import cpu_assembly, roofline
-from tcexplore.targets.assemble import Assembler
+from tcexplore.targets.assembler import Assembler
+from tcexplore.targets.cpu_assembly import compile_to_assembly
 from tcexplore.targets.device_table import Target
+from tcexplore.targets.roofline import roofline_point
 
 FIRST = 1
 """Autotuning configurations of a kernel that are assembled: on a device that is absent none is measured, so the first
@@ -33,7 +34,7 @@ class Assembly:
     def take(self, kernel: Kernel) -> None:
         """Say where the kernel stands under the roof; its machine code follows when there is any."""
         tf32 = torch.get_float32_matmul_precision() != "highest"
-        if point := roofline.point(kernel, self._target, tf32=tf32):
+        if point := roofline_point(kernel, self._target, tf32=tf32):
             self._emit(point)
         if kernel.language != "triton":
             return
@@ -63,21 +64,20 @@ class Assembly:
 
 def assemble_here(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], emit: Emit) -> None:
     """Say what the GPU in this machine runs of the run's own Triton kernels, and where they stand under its roof."""
-    from tcexplore.targets.loaded_kernels import loaded
-    from tcexplore.targets.local_gpu import here
+    from tcexplore.targets.loaded_kernels import loaded_kernel, local_gpu
 
-    known = here()
+    known = local_gpu()
     if known is None:
         return
     device, peaks = known
     tf32 = torch.get_float32_matmul_precision() != "highest"
     paths = {(wrapper.graph, wrapper.phase): wrapper.path for wrapper in wrappers}
     for kernel in kernels:
-        if peaks and (point := roofline.point(kernel, device, tf32=tf32)):
+        if peaks and (point := roofline_point(kernel, device, tf32=tf32)):
             emit(point)
         try:
             if kernel.language == "triton":
-                for event in loaded(kernel, paths.get((kernel.graph, kernel.phase), ""), device):
+                for event in loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device):
                     emit(event)
         except Exception as error:
             emit(not_assembled(kernel, kernel.target, error))
@@ -86,7 +86,7 @@ def assemble_here(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], emit: 
 def assemble_cpp(kernel: Kernel, emit: Emit) -> None:
     """Say the assembly of a C++ kernel of this machine, or why there is none."""
     try:
-        made = cpu_assembly.assemble(kernel.source)
+        made = compile_to_assembly(kernel.source)
     except Exception as error:
         emit(not_assembled(kernel, kernel.target, error))
         return

@@ -12,14 +12,14 @@ import torch._inductor.config as inductor_config
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, Event, Job, Kernel, TargetSkipped, Wrapper
-from tcexplore.targets.device_table import TargetError, find
+from tcexplore.targets.device_table import TargetError, find_target
 from tcexplore.targets.target_names import NATIVE
-from tcexplore.targets.target_tag import tagged
+from tcexplore.targets.target_tag import tag_events
 
 if TYPE_CHECKING:
-    from tcexplore.targets.assemble import Assembler
+    from tcexplore.targets.assembler import Assembler
     from tcexplore.targets.device_table import Target
-    from tcexplore.targets.graph_recorder import Companion
+    from tcexplore.targets.graph_recorder import GraphRecorder
     from tcexplore.worker.kernel_assembly import Assembly
 
 
@@ -30,12 +30,12 @@ class TargetCodegen:
     """
 
     def __init__(self, job: Job, emit: Emit) -> None:
-        self.emit = tagged(self._pass_on)
+        self.emit = tag_events(self._pass_on)
         self._config = job.config
         self._runnable = job.runnable
         self._switchable = job.switchable
         self._emit = emit
-        self._companion: Companion | None = None
+        self._companion: GraphRecorder | None = None
         self._assembly: Assembly | None = None
         self._assembler: Assembler | None = None
         self._lowered: set[str] = set()
@@ -52,15 +52,15 @@ class TargetCodegen:
     def install(self, hooks: Hooks, project: UserFiles) -> None:
         """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
         if self._config.target != NATIVE:
-            find(self._config.target)
+            find_target(self._config.target)
         elif not self._switchable:
             return
-        from tcexplore.targets import device_queries as asked
-        from tcexplore.targets.graph_recorder import Companion
+        from tcexplore.targets import device_queries
+        from tcexplore.targets.graph_recorder import GraphRecorder
 
-        self._companion = Companion(self.emit)
+        self._companion = GraphRecorder(self.emit)
         self._companion.install(hooks)
-        asked.install(hooks, project)
+        device_queries.install(hooks, project)
 
     def lower(self, enter: Callable[[str], None]) -> None:
         """Generate the target's code of every graph, in the phase `lowering`; its kernels are assembled meanwhile."""
@@ -87,11 +87,11 @@ class TargetCodegen:
         if self._assembly is not None:
             self._assembly.finish()
 
-    def _lower(self, companion: Companion, name: str) -> None:
-        from tcexplore.targets.assemble import Assembler
+    def _lower(self, companion: GraphRecorder, name: str) -> None:
+        from tcexplore.targets.assembler import Assembler
         from tcexplore.worker.kernel_assembly import Assembly
 
-        target = find(name)
+        target = find_target(name)
         self._lowered.add(name)
         if self._assembler is None:
             self._assembler = Assembler()
@@ -103,11 +103,11 @@ class TargetCodegen:
             if self._runnable:
                 self._make_runnable(companion, target)
 
-    def _make_runnable(self, companion: Companion, target: Target) -> None:
-        from tcexplore.targets.runnable_kernels import runnable
+    def _make_runnable(self, companion: GraphRecorder, target: Target) -> None:
+        from tcexplore.targets.graph_recorder import runnable_kernels
 
-        for captured in companion.captured:
-            for made in runnable(captured, target):
+        for captured in companion.graphs:
+            for made in runnable_kernels(captured, target):
                 self._emit(made)
 
     def finish(self, enter: Callable[[str], None]) -> None:
@@ -157,7 +157,7 @@ def _on_gpu(graph: AtenGraph) -> bool:
 
 def _ready() -> Assembler:
     """An assembling process that is there when the first kernel is: a fork of this one, unless a GPU is in use here."""
-    from tcexplore.targets.assemble import Assembler
+    from tcexplore.targets.assembler import Assembler
     from tcexplore.worker.forked_assembler import forked
 
     assembler = Assembler() if torch.cuda.is_initialized() else Assembler(forked)

@@ -9,15 +9,15 @@ import sys
 import time
 
 from tcexplore.events import Kernel
-from tcexplore.targets.assemble import Assembler
-from tcexplore.targets.device_table import Target, targets
+from tcexplore.targets.assembler import Assembler
+from tcexplore.targets.device_table import Target, all_targets
 from tests.benchmarks import targets_identity as identity
 from tests.benchmarks.targets_models import SMALL
 
 
 def main() -> int:
     names, assembler, lost = sys.argv[1:] or list(SMALL), Assembler(), 0
-    for target in targets().values():
+    for target in all_targets().values():
         began, made, failed = time.perf_counter(), 0, []
         for name in names:
             for kind in identity.KINDS:

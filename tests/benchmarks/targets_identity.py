@@ -184,10 +184,10 @@ def _device() -> dict[str, Any]:
 
 def without_device(target: Any) -> Callable[..., Any]:
     """A backend that lowers each graph for `target` and then runs it eagerly."""
-    from tcexplore.targets.lowering import lower
+    from tcexplore.targets.lowering import lower_graph
 
     def backend(gm: Any, inputs: Any) -> Any:
-        lower(gm, inputs, target, _complain)
+        lower_graph(gm, inputs, target, _complain)
         return gm.forward
 
     return backend
@@ -200,12 +200,12 @@ def _complain(event: Any) -> None:
 
 def compare(file: Path, names: list[str], target: str, diff: bool) -> int:
     """Lower every model for the recorded device without one, and count the kernels that are the same to the letter."""
-    from tcexplore.targets.device_table import find
+    from tcexplore.targets.device_table import find_target
 
     facts = read(file)
     if facts["versions"] != versions():
         print(f"recorded with {facts['versions']}, here {versions()}: sources may differ for that alone")
-    backend, known = without_device(find(target)), facts["sources"]
+    backend, known = without_device(find_target(target)), facts["sources"]
     totals = {kind: [0, 0] for kind in KINDS}
     for key, real in facts["models"].items():
         name, kind = key.split()
@@ -245,10 +245,10 @@ def _show(real: list[str], made: list[str], extern: list[str], called: list[str]
 def assembled(file: Path, count: int) -> int:
     """Assemble `count` of the recorded kernels here, and compare with what the device's driver reported of them."""
     from tcexplore.events import Kernel
-    from tcexplore.targets.assemble import Assembler
-    from tcexplore.targets.device_table import find
+    from tcexplore.targets.assembler import Assembler
+    from tcexplore.targets.device_table import find_target
 
-    facts, assembler, target = read(file), Assembler(), find("h200")
+    facts, assembler, target = read(file), Assembler(), find_target("h200")
     chosen = random.Random(1).sample(sorted(facts["resources"]), count)
     right: Counter[str] = Counter()
     for key in chosen:

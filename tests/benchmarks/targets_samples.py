@@ -22,7 +22,7 @@ from tcexplore.events.commands import Retarget
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
 from tcexplore.supervisor import Supervisor
-from tcexplore.targets.device_table import Target, targets
+from tcexplore.targets.device_table import Target, all_targets
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 PATIENCE_S = 600
@@ -47,8 +47,8 @@ class Sample:
 
     async def code(self, target: Target) -> Snapshot:
         """The run with its code for `target`, made by the run that is alive or by a new one."""
-        if self.snapshot is None or not self.supervisor.send(Retarget(target=target.named)):
-            await self._run(Config(target=target.named))
+        if self.snapshot is None or not self.supervisor.send(Retarget(target=target.reference)):
+            await self._run(Config(target=target.reference))
         await self._until(lambda s: s.status != "running" or (s.knows(target.key) and s.phase == "timing"))
         assert self.snapshot is not None
         return self.snapshot.on(target.key)
@@ -86,7 +86,7 @@ def told(snapshot: Snapshot, target: Target) -> tuple[int, int, list[str]]:
 async def main() -> int:
     files = sorted(SAMPLES.glob("*.py"))
     chosen = [file for file in files if file.stem in sys.argv[1:] or not sys.argv[1:]]
-    table, losses, all_made, all_wanted = list(targets().values()), [], 0, 0
+    table, losses, all_made, all_wanted = list(all_targets().values()), [], 0, 0
     print(f"{'sample':20}", *(f"{target.key:>9}" for target in table), "  graphs traced", flush=True)
     for file in chosen:
         sample, cells = Sample(file), []

@@ -1,4 +1,4 @@
-"""Inputs of `scaled_dot_product_attention`, to ask a real device, and our rules, which kernel they get."""
+"""Inputs of `scaled_dot_product_attention`, to compare the kernel choice of a real device with our rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MASKS = ("none", "none", "bool2", "bool4", "float4", "expanded", "learned", "col
 
 
 def cases(count: int = 3000, seed: int = 7) -> list[Case]:
-    """The same cases every time."""
+    """Return the same random cases on every call."""
     dice = random.Random(seed)
     return [_case(dice) for _ in range(count)]
 
@@ -57,7 +57,7 @@ def _case(dice: random.Random) -> Case:
 
 
 def tensors(case: Case, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Query, key, value and mask of a case."""
+    """Return query, key, value and mask of a case."""
     batch, *_, head = case.query
     shapes = (case.query, (batch, case.heads, case.length, head), (batch, case.heads, case.length, case.narrow))
     query, key, value = (_laid_out(shape, case, device) for shape in shapes)
@@ -92,7 +92,7 @@ def _mask(case: Case, device: str) -> torch.Tensor | None:
 
 
 def choice_of(case: Case, device: str) -> int:
-    """torch's own choice, as a number of `SDPBackend`; -2 where it refuses the inputs."""
+    """Return torch's choice as a number of `SDPBackend`; -2 if it rejects the inputs."""
     query, key, value, mask = tensors(case, device)
     try:
         return int(torch._fused_sdp_choice(

@@ -21,10 +21,10 @@ def listing(requests: Iterable[str], answers: IO[str]) -> None:
 
 
 def test_a_forked_process_answers_and_holds_nothing_else_open(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.targets import assembler
+    from tcexplore.targets import assembler_process
     from tcexplore.worker.forked_assembler import forked
 
-    monkeypatch.setattr(assembler, "serve", listing)
+    monkeypatch.setattr(assembler_process, "serve", listing)
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile():
         first, second = forked(said), forked(said)
         first.stdin.write("one\n")

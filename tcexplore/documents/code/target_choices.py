@@ -12,7 +12,7 @@ from tcexplore.documents.text_document import Text
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.targets.device_table import Target, TargetError, find, targets
+from tcexplore.targets.device_table import Target, TargetError, all_targets, find_target
 
 
 class TargetChoice(NamedTuple):
@@ -27,14 +27,14 @@ class TargetChoice(NamedTuple):
 
 def choices(own: Sequence[str]) -> list[TargetChoice]:
     """The device in the machine, those of the table, then the user's `own` files."""
-    known = [TargetChoice(key, key, target) for key, target in targets().items()]
+    known = [TargetChoice(key, key, target) for key, target in all_targets().items()]
     return [TargetChoice(NATIVE, NATIVE), *known, *map(_file, own)]
 
 
 def _file(path: str) -> TargetChoice:
     key = path.rpartition("/")[2].removesuffix(".toml")
     try:
-        return TargetChoice(path, key, find(path))
+        return TargetChoice(path, key, find_target(path))
     except TargetError as error:
         return TargetChoice(path, key, trouble=str(error))
 

@@ -1,4 +1,4 @@
-"""Questions for the kind of device, found while Dynamo traces."""
+"""Checks of the device kind that Dynamo traces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events.target_events import DeviceAsked
-from tcexplore.targets import device_queries as asked
+from tcexplore.targets import device_queries
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -21,10 +21,10 @@ def model(x: torch.Tensor) -> torch.Tensor:
     return x - 1 if x.is_cuda else x * torch.ones(3, device=x.device)
 
 
-def test_each_question_once_with_its_line():
+def test_each_device_check_is_emitted_once_with_its_line():
     events: list[Any] = []
     hooks = Hooks(events.append)
-    asked.install(hooks, UserFiles(__file__))
+    device_queries.install(hooks, UserFiles(__file__))
     try:
         torch._dynamo.reset()
         compiled = torch.compile(model, backend="eager")

@@ -1,4 +1,4 @@
-"""Real lowering for a GPU that is not here, with the torch that is."""
+"""Lowering for an absent GPU with the installed torch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from tcexplore.events import TargetLowered, TargetSkipped
-from tcexplore.targets.device_table import find
+from tcexplore.targets.device_table import find_target
 from tests.benchmarks.targets_models import SMALL
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
     from torch._inductor.graph import GraphLowering
 
-    from tcexplore.targets.lowering import lower
+    from tcexplore.targets.lowering import lower_graph
     from tests.benchmarks import targets_identity as identity
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -27,7 +27,7 @@ def lowered(model: Any, inputs: tuple[Any, ...], name: str, **options: Any) -> t
     events: list[Any] = []
 
     def backend(gm: Any, example_inputs: Any) -> Any:
-        lower(gm, example_inputs, find(name), events.append)
+        lower_graph(gm, example_inputs, find_target(name), events.append)
         return gm.forward
 
     torch._dynamo.reset()
@@ -42,10 +42,10 @@ def recorded() -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
-def test_every_kernel_of_an_h200_is_there_forward_and_backward(recorded: dict[str, Any]):
+def test_kernels_match_those_recorded_on_an_h200(recorded: dict[str, Any]):
     """With the torch, triton and transformers of the recording, to the letter; else every model, none lost."""
     same_versions = recorded["versions"] == identity.versions()
-    backend = identity.without_device(find("h200"))
+    backend = identity.without_device(find_target("h200"))
     for name in ("norm_gelu", "dropout_mlp", "sdpa_mask", "conv_bn", "language_model"):
         real = recorded["models"][f"{name} training"]
         codes = identity.run(name, "training", "cpu", backend)
@@ -60,7 +60,7 @@ def test_every_kernel_of_an_h200_is_there_forward_and_backward(recorded: dict[st
             assert made
 
 
-def test_each_target_gets_its_own_code():
+def test_each_target_has_different_code():
     model, inputs = SMALL["sdpa_bf16"]()
     with torch.no_grad():
         codes = {name: lowered(model.eval(), inputs, name) for name in ("h100", "l4", "b200", "mi300x")}
@@ -74,7 +74,7 @@ def test_each_target_gets_its_own_code():
     assert "_flash_attention" in text["l4"]
 
 
-def test_nothing_of_it_stays():
+def test_lowering_leaves_torch_unchanged():
     before = torch.cuda.is_available(), torch._C._get_accelerator(), GraphLowering.save_output_code
     model, inputs = SMALL["mlp"]()
     codes, _ = lowered(model, inputs, "h200")
@@ -86,12 +86,12 @@ def test_nothing_of_it_stays():
     torch.testing.assert_close(out, model(*inputs))
 
 
-def test_dynamic_sizes_keep_their_symbols_and_the_persons_guards():
+def test_dynamic_sizes_keep_their_symbols_and_add_no_guards():
     calls: list[int] = []
 
     def backend(gm: Any, example_inputs: Any) -> Any:
         calls.append(len(calls))
-        lower(gm, example_inputs, find("h200"), lambda _: None)
+        lower_graph(gm, example_inputs, find_target("h200"), lambda _: None)
         return gm.forward
 
     torch._dynamo.reset()
@@ -103,7 +103,7 @@ def test_dynamic_sizes_keep_their_symbols_and_the_persons_guards():
     assert "ks0" in codes[0]
 
 
-def test_what_cannot_be_lowered_is_named():
+def test_a_failed_lowering_names_the_op():
     @torch.library.custom_op("tcexplore_tests::no_meta", mutates_args=())
     def no_meta(x: torch.Tensor) -> torch.Tensor:
         return x.clone()

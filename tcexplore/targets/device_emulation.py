@@ -1,14 +1,13 @@
-"""What Python asks a GPU about itself while Inductor generates code: answered from the device table, for a while."""
+"""Emulation of an absent GPU in torch's and Triton's Python code, with properties from the device table."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import torch
 import torch._dynamo.device_interface as interfaces
@@ -20,8 +19,8 @@ from torch._subclasses import fake_tensor
 from tcexplore.targets.device_table import Target
 
 
-class Absent:
-    """Triton's active driver for a device that is not there."""
+class AbsentDriver:
+    """A Triton driver for an absent device."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -58,36 +57,63 @@ class Absent:
 
 
 @contextlib.contextmanager
-def answering(target: Target) -> Iterator[None]:
-    """While inside, torch's and Triton's Python believe in `target` as device 0; nothing is loaded or launched."""
-    _before()
+def emulate_device(target: Target) -> Iterator[None]:
+    """Make torch and Triton see `target` as device 0. Nothing is loaded or launched."""
+    _fill_tables()
     with contextlib.ExitStack() as stack:
         for patch in (*_patterns(), *_cuda(target), *_interfaces(target), *_loading(), *_versions(target)):
             stack.enter_context(patch)
-        stack.enter_context(_driver(Absent(target)))
-        _forget()
+        stack.enter_context(_driver(AbsentDriver(target)))
+        _clear_caches()
         try:
             yield
         finally:
-            _forget()
+            _clear_caches()
 
 
-def _before() -> None:
-    """Tables that torch fills once, on the first device that asks, are filled for the CPU first: they stay."""
+@contextlib.contextmanager
+def patch_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Set an attribute of a module or class while the context is active."""
+    missing = object()
+    original = vars(owner).get(name, missing)  # not getattr: it would unwrap static methods and find inherited ones
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if original is missing:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def _patch_items(mapping: MutableMapping[Any, Any], items: Mapping[Any, Any]) -> Iterator[None]:
+    """Set items of a mapping while the context is active, and undo all other changes to it as well."""
+    original = dict(mapping)
+    mapping.update(items)
+    try:
+        yield
+    finally:
+        mapping.clear()
+        mapping.update(original)
+
+
+def _fill_tables() -> None:
+    """Fill, for the CPU, the tables that torch fills once for the first device and then keeps."""
     interfaces.get_interface_for_device("cpu")
-    # Called as torch calls them: each remembers what it was called with, and fails when it fills its tables twice.
+    # The call must match torch's own: each function caches by its arguments, and filling its tables again fails.
     joint_graph.lazy_init(torch.device("cpu"))
     for passes in (post_grad, pre_grad):
         passes.lazy_init()
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Stands for what would be done to a device."""
+def _do_nothing(*_: Any, **__: Any) -> None:
+    """Replace an operation on the device."""
 
 
 def _patterns() -> Iterator[Any]:
     for passes in (joint_graph, post_grad, pre_grad):
-        yield mock.patch.object(passes, "lazy_init", _nothing)
+        yield patch_attribute(passes, "lazy_init", _do_nothing)
 
 
 def _cuda(target: Target) -> Iterator[Any]:
@@ -112,7 +138,7 @@ def _cuda(target: Target) -> Iterator[Any]:
     }
     for name, function in functions.items():
         if hasattr(torch.cuda, name):
-            yield mock.patch.object(torch.cuda, name, function)
+            yield patch_attribute(torch.cuda, name, function)
 
 
 def _interfaces(target: Target) -> Iterator[Any]:
@@ -132,40 +158,40 @@ def _interfaces(target: Target) -> Iterator[Any]:
         "maybe_exchange_device": lambda _: 0,
     }
     absent = type("AbsentCuda", (interfaces.CudaInterface,), {k: staticmethod(v) for k, v in answers.items()})
-    yield mock.patch.dict(interfaces.device_interfaces, {"cuda": absent, "cuda:0": absent})
-    yield mock.patch.dict(interfaces.caching_worker_device_properties, {"cuda": [target.properties]})
-    yield mock.patch.dict(interfaces.caching_worker_current_devices, {"cuda": 0})
+    yield _patch_items(interfaces.device_interfaces, {"cuda": absent, "cuda:0": absent})
+    yield _patch_items(interfaces.caching_worker_device_properties, {"cuda": [target.properties]})
+    yield _patch_items(interfaces.caching_worker_current_devices, {"cuda": 0})
 
 
-class Unloaded(SimpleNamespace):
-    """Stands where the generated module would be: it was written, and is not run on a device that is not there."""
+class UnloadedModule(SimpleNamespace):
+    """A placeholder for the generated module, which is written but not run."""
 
     @staticmethod
     def call(*_: Any) -> tuple[Any, ...]:
-        raise RuntimeError("this code was generated for a device that is not in this machine")
+        raise RuntimeError("this code was generated for a device that is absent from this machine")
 
 
 def _loading() -> Iterator[Any]:
     if hasattr(fake_tensor, "init_gpu_context"):
-        yield mock.patch.object(fake_tensor, "init_gpu_context", _nothing)
+        yield patch_attribute(fake_tensor, "init_gpu_context", _do_nothing)
 
     def unloaded(key: str, path: str, *_: Any, **__: Any) -> Any:
-        return Unloaded(__file__=path, key=key)
+        return UnloadedModule(__file__=path, key=key)
 
-    yield mock.patch.object(PyCodeCache, "load_by_key_path", staticmethod(unloaded))
+    yield patch_attribute(PyCodeCache, "load_by_key_path", staticmethod(unloaded))
 
 
 def _versions(target: Target) -> Iterator[Any]:
     hip = target.backend == "hip"
-    yield mock.patch.object(torch.version, "hip", "7.0" if hip else None)
+    yield patch_attribute(torch.version, "hip", "7.0" if hip else None)
     if torch.version.cuda is None or hip:
-        yield mock.patch.object(torch.version, "cuda", None if hip else "13.0")
+        yield patch_attribute(torch.version, "cuda", None if hip else "13.0")
     if hip and hasattr(hints, "TRITON_MAX_BLOCK"):
-        yield mock.patch.dict(hints.TRITON_MAX_BLOCK, {"X": 8192})
+        yield _patch_items(hints.TRITON_MAX_BLOCK, {"X": 8192})
 
 
 @contextlib.contextmanager
-def _driver(absent: Absent) -> Iterator[None]:
+def _driver(absent: AbsentDriver) -> Iterator[None]:
     from triton.runtime import driver
 
     before = getattr(driver, "_active", None)
@@ -176,31 +202,31 @@ def _driver(absent: Absent) -> Iterator[None]:
         driver._active = before
 
 
-_REMEMBERING = ("torch._inductor", "torch.utils._triton", "torch._dynamo.device_interface")
+_CACHING_MODULES = ("torch._inductor", "torch.utils._triton", "torch._dynamo.device_interface")
 
 
-def _forget() -> None:
-    """Empty what torch caches about "the" device: with another target, or none, the answers are others."""
-    for cached in _caches():
+def _clear_caches() -> None:
+    """Clear what torch caches about "the" device, since it differs between targets."""
+    for cached in _device_caches():
         cached.cache_clear()
     create = getattr(hints.DeviceProperties, "create", None)
     getattr(getattr(create, "__func__", create), "cache_clear", lambda: None)()
 
 
 @functools.cache
-def _caches() -> tuple[Any, ...]:
-    """Those of torch's cached functions whose answer is about the device."""
-    wanted = {
+def _device_caches() -> tuple[Any, ...]:
+    """Return torch's cached functions whose result depends on the device."""
+    functions = {
         function
         for name, module in list(sys.modules.items())
-        if name.startswith(_REMEMBERING)
+        if name.startswith(_CACHING_MODULES)
         for function in list(vars(module).values())
-        if isinstance(function, functools._lru_cache_wrapper) and function.__name__ in _ABOUT_THE_DEVICE
+        if isinstance(function, functools._lru_cache_wrapper) and function.__name__ in _DEVICE_FUNCTIONS
     }
-    return tuple(wanted)
+    return tuple(functions)
 
 
-_ABOUT_THE_DEVICE = frozenset({
+_DEVICE_FUNCTIONS = frozenset({
     "_device_supports_tma", "datasheet_tops", "get_backend_num_stages", "get_device_tflops", "get_gpu_dram_gbps",
     "get_gpu_type", "get_max_num_sms", "has_datacenter_blackwell_tma_device", "has_triton", "has_triton_stable_tma_api",
     "has_triton_experimental_host_tma", "has_triton_tensor_descriptor_host_tma", "has_triton_tma",

@@ -1,4 +1,4 @@
-"""A recorded H200 kernel to machine code for NVIDIA and AMD, and C++ to this machine's."""
+"""Machine code of a recorded H200 kernel for NVIDIA and AMD, and assembly of a C++ kernel for this machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 
 from tcexplore.events import Kernel
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
-from tcexplore.targets import cpu_assembly
-from tcexplore.targets.assemble import Assembler
-from tcexplore.targets.device_table import find
+from tcexplore.targets.assembler import Assembler
+from tcexplore.targets.cpu_assembly import compile_to_assembly
+from tcexplore.targets.device_table import find_target
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -39,9 +39,9 @@ def recorded() -> tuple[Kernel, list[dict[str, Any]]]:
     return Kernel(graph="0/0", phase="forward", name=name, language="triton", source=source), facts["resources"][key]
 
 
-def test_every_stage_down_to_sass_with_its_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
+def test_every_stage_to_sass_has_source_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
     kernel, real = recorded
-    made = list(assembler.assemble(kernel, find("h200")))
+    made = list(assembler.assemble(kernel, find_target("h200")))
     assert all(type(event) is KernelAssembled for event in made), made
     assert [stage.name for stage in made[0].stages] == ["ttir", "ttgir", "llir", "ptx", "sass"]
     source = kernel.source.split("\n")
@@ -60,17 +60,17 @@ def test_every_stage_down_to_sass_with_its_lines(assembler: Assembler, recorded:
     assert sum(count for _, count in resources.mix) > 50
 
 
-def test_a_source_without_its_imports_gives_the_same_code_and_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
+def test_a_source_without_imports_gives_the_same_code_and_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
     kernel, _ = recorded
     lines = kernel.source.split("\n")
     cut = lines.index("@triton_heuristics.persistent_reduction(")
     short = replace(kernel, source="\n".join(lines[cut:]))
-    (whole, *_), (bare, *_) = (list(assembler.assemble(k, find("h200"))) for k in (kernel, short))
+    (whole, *_), (bare, *_) = (list(assembler.assemble(k, find_target("h200"))) for k in (kernel, short))
     assert [line - cut for _, line in whole.stages[-1].lines] == [line for _, line in bare.stages[-1].lines]
 
 
-def test_amd(assembler: Assembler, recorded: tuple[Kernel, Any]):
-    made = next(iter(assembler.assemble(recorded[0], find("mi300x"))))
+def test_amd_machine_code(assembler: Assembler, recorded: tuple[Kernel, Any]):
+    made = next(iter(assembler.assemble(recorded[0], find_target("mi300x"))))
     assert type(made) is KernelAssembled, made
     assert made.stages[-1].name == "amdgcn"
     assert "gfx942" in made.stages[-1].text
@@ -79,23 +79,23 @@ def test_amd(assembler: Assembler, recorded: tuple[Kernel, Any]):
     assert made.resources.threads % 64 == 0
 
 
-def test_a_crash_is_told_and_the_next_kernel_assembled(assembler: Assembler, recorded: tuple[Kernel, Any]):
+def test_after_a_crash_the_next_kernel_is_assembled(assembler: Assembler, recorded: tuple[Kernel, Any]):
     crash = replace(recorded[0], source="import triton, os\nos._exit(7)\n")
     wrong = replace(recorded[0], source="import triton\nk = 1 / 0\n")
-    (ended,), (failed,) = (list(assembler.assemble(k, find("h200"))) for k in (crash, wrong))
+    (ended,), (failed,) = (list(assembler.assemble(k, find_target("h200"))) for k in (crash, wrong))
     assert type(ended) is KernelNotAssembled
-    assert "ended with status 7 over this kernel, twice" in ended.reason
+    assert "exited with status 7, twice, on this kernel" in ended.reason
     assert "ZeroDivisionError" in failed.reason
-    assert type(next(iter(assembler.assemble(recorded[0], find("h200"))))) is KernelAssembled
+    assert type(next(iter(assembler.assemble(recorded[0], find_target("h200"))))) is KernelAssembled
 
 
-def test_a_process_that_is_ended_from_outside_is_replaced_and_the_kernel_assembled(recorded: tuple[Kernel, Any]):
-    def ends_without_an_answer(said: IO[str]) -> subprocess.Popen[str]:
+def test_a_killed_process_is_replaced_and_the_kernel_assembled(recorded: tuple[Kernel, Any]):
+    def start_silent(log: IO[str]) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", "input()"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
 
-    made = Assembler(ends_without_an_answer)
-    assert {type(event) for event in made.assemble(recorded[0], find("h200"), first=1)} == {KernelAssembled}
+    made = Assembler(start_silent)
+    assert {type(event) for event in made.assemble(recorded[0], find_target("h200"), first=1)} == {KernelAssembled}
     made.close()
 
 
@@ -111,8 +111,8 @@ extern "C" void kernel_scalar(const float* a, float* b) {
 """
 
 
-def test_cpp_assembly_with_lines_and_vectorization():
-    made = cpu_assembly.assemble(CPP)
+def test_cpp_assembly_has_lines_and_vectorization():
+    made = compile_to_assembly(CPP)
     text, source = made.stage.text.splitlines(), CPP.splitlines()
     assert (made.vectors.width, made.vectors.packed, made.vectors.scalar, made.vectors.vectorized) == (128, 1, 1, False)
     divisions = [source[line - 1].strip() for n, line in made.stage.lines if "div" in text[n - 1]]

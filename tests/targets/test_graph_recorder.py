@@ -1,4 +1,4 @@
-"""Lowering beside a real run with the capture's own hooks, and a switch of target."""
+"""Lowering after a real run with the capture's own hooks, for two targets."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, Kernel, TargetLowered, Wrapper
-from tcexplore.targets.device_table import find
-from tcexplore.targets.target_tag import tagged
+from tcexplore.targets.device_table import find_target
+from tcexplore.targets.target_tag import tag_events
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
     from tcexplore.capture.inductor import kernels, wrapper
     from tcexplore.capture.inductor import lowering_graph as inductor
-    from tcexplore.targets.graph_recorder import Companion
-    from tcexplore.targets.runnable_kernels import runnable
+    from tcexplore.targets.graph_recorder import GraphRecorder, runnable_kernels
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
-def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
+def test_events_of_each_target_are_tagged():
     events: list[Any] = []
-    emit = tagged(events.append)
+    emit = tag_events(events.append)
     hooks = Hooks(emit)
     trace = StructuredTrace(hooks)
-    for room in (inductor, kernels, wrapper):
-        room.install(hooks, trace, UserFiles(__file__))
+    for module in (inductor, kernels, wrapper):
+        module.install(hooks, trace, UserFiles(__file__))
     trace.install()
-    companion = Companion(emit)
-    assert companion.install(hooks)
+    recorder = GraphRecorder(emit)
+    assert recorder.install(hooks)
     traced: list[int] = []
 
     def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -49,16 +48,17 @@ def test_the_captures_hooks_see_both_codes_and_tell_them_apart():
         x, w = torch.randn(32, 64), torch.randn(64, 48, requires_grad=True)
         with inductor_config.patch(fx_graph_cache=False), aot_config.patch(enable_autograd_cache=False):
             torch.compile(model, backend="inductor")(x, w).backward()
-        assert not [e for e in events if type(e) is TargetLowered], "the run's own code comes first"
+        assert not [e for e in events if type(e) is TargetLowered], "the run's own code is generated first"
         for name in ("l4", "h100"):
-            companion.lower(find(name))
+            recorder.lower(find_target(name))
         count = len(events)
-        files = {made.kernel: made.source for one in companion.captured for made in runnable(one, find("h100"))}
+        made = [kernel for graph in recorder.graphs for kernel in runnable_kernels(graph, find_target("h100"))]
+        files = {kernel.kernel: kernel.source for kernel in made}
     finally:
         trace.remove()
         hooks.remove()
-    assert len(companion.captured) == 1
-    assert len(events) == count, "the runnable form is made unseen"
+    assert len(recorder.graphs) == 1
+    assert len(events) == count, "the runnable form emits nothing"
     assert {k.name for k in events if type(k) is Kernel and (k.target, k.language) == ("h100", "triton")} == set(files)
     for name, source in files.items():
         module = ast.parse(source)

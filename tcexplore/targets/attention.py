@@ -1,14 +1,17 @@
-"""Which kernel `scaled_dot_product_attention` takes on the target, as torch 2.11 chooses.
+"""`scaled_dot_product_attention` for a target: which kernel torch 2.11 picks there, and the call of that kernel.
 
-torch chooses in C++, from the device: `select_sdp_backend` and the checks that it runs, in
-`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` and `sdp_utils_cpp.h`. The rules for dense inputs are stated
-here again for a device that is not in the machine; the tests hold them to choices recorded on a real one.
+torch picks in C++, from the device: `select_sdp_backend` and its checks in
+`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp` and `sdp_utils_cpp.h`. This module repeats those rules for dense
+inputs and an absent device; the tests compare them with choices recorded on a real one. The calls prepare their inputs
+as `aten/src/ATen/native/transformers/attention.cpp` does: boolean masks become additive, sizes are padded.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend
@@ -20,7 +23,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """The arguments that the choice depends on; `training` when a gradient will be asked for."""
+    """The arguments that decide the choice."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -39,17 +42,17 @@ class AttentionQuery:
         return self.query, self.key, self.value
 
 
-def choose(question: AttentionQuery, target: Target) -> SDPBackend:
-    """The backend that torch takes on `target`. Raises `RuntimeError` when the user allows none that fits."""
+def choose_backend(q: AttentionQuery, target: Target) -> SDPBackend:
+    """Return the backend that torch picks on `target`. Raises `RuntimeError` if no enabled one accepts the inputs."""
     for backend in _order(target):
-        if _CAN[backend](question, target):
+        if _ACCEPTS[backend](q, target):
             return backend
-    raise RuntimeError("no attention kernel that is enabled can run these inputs on the target")
+    raise RuntimeError("no enabled attention kernel can run these inputs on the target")
 
 
 def _order(target: Target) -> Iterator[SDPBackend]:
     numbers = [int(n) for n in torch._C._get_sdp_priority_order()]
-    order = [b for n in numbers for b in _CAN if b.value == n]
+    order = [b for n in numbers for b in _ACCEPTS if b.value == n]
     cudnn = SDPBackend.CUDNN_ATTENTION
     if order[0] is SDPBackend.FLASH_ATTENTION and _prefers_cudnn(target):
         order = [cudnn, *(b for b in order if b is not cudnn)]
@@ -150,7 +153,7 @@ def _math(_: AttentionQuery, __: Target) -> bool:
     return bool(torch.backends.cuda.math_sdp_enabled())
 
 
-_CAN: dict[SDPBackend, Callable[[AttentionQuery, Target], bool]] = {
+_ACCEPTS: dict[SDPBackend, Callable[[AttentionQuery, Target], bool]] = {
     SDPBackend.CUDNN_ATTENTION: _cudnn,
     SDPBackend.FLASH_ATTENTION: _flash,
     SDPBackend.EFFICIENT_ATTENTION: _efficient,
@@ -182,3 +185,89 @@ def _heads(q: AttentionQuery, *, gqa: bool, same_kv: bool) -> bool:
     if q.gqa and gqa:
         return bool((keys == values or not same_kv) and queries % keys == 0 and (same_kv or queries % values == 0))
     return bool(queries == keys == values)
+
+
+def attention_for(target: Target, on_choice: Callable[[str], None] = lambda _: None) -> Callable[..., torch.Tensor]:
+    """Return a replacement for `scaled_dot_product_attention` in a graph lowered for `target`.
+
+    It calls `on_choice` with the name of each call's backend.
+    """
+
+    def scaled_dot_product_attention(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        q = AttentionQuery(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        backend = choose_backend(q, target)
+        on_choice(backend.name)
+        output: torch.Tensor = _CALL[backend](q, scale)
+        return output
+
+    return scaled_dot_product_attention
+
+
+def _additive(q: AttentionQuery, masked: float = -math.inf) -> torch.Tensor | None:
+    """Return the mask that torch adds to the scores."""
+    if q.mask is None or q.mask.dtype != torch.bool:
+        return q.mask
+    low = torch.scalar_tensor(masked, dtype=q.query.dtype, device=q.mask.device)
+    return torch.where(q.mask, 0.0, low)
+
+
+# torch 2.11 passes this to cuDNN, which once rejected -inf; later releases pass -inf (pull request 177868).
+_CUDNN_MASKED = -65504.0 if torch.__version__ < (2, 12) else -math.inf
+
+
+def _call_cudnn(q: AttentionQuery, scale: float | None) -> Any:
+    out = torch.ops.aten._scaled_dot_product_cudnn_attention(
+        *q.qkv, _additive(q, _CUDNN_MASKED), q.training, q.dropout, q.causal, False, scale=scale
+    )
+    return out[0]
+
+
+def _call_flash(q: AttentionQuery, scale: float | None) -> Any:
+    size = q.query.size(-1)
+    query, key, value = (_padded(t, 8) for t in q.qkv)
+    scale = 1.0 / math.sqrt(size) if scale is None else scale
+    out = torch.ops.aten._scaled_dot_product_flash_attention(
+        query, key, value, q.dropout, q.causal, False, scale=scale
+    )[0]
+    return out if out.size(-1) == size else out[..., :size]
+
+
+def _call_efficient(q: AttentionQuery, scale: float | None) -> Any:
+    mask = _additive(q)
+    if mask is not None:
+        if mask.stride(-1) != 1 or any(stride % 8 for stride in mask.stride()[:-1]):
+            size = mask.size(-1)
+            mask = torch.nn.functional.pad(mask, (0, 8 - size % 8))[..., :size]
+        mask = mask.expand(q.query.size(0), q.query.size(1), q.query.size(2), q.key.size(2))
+    out = torch.ops.aten._scaled_dot_product_efficient_attention(
+        *q.qkv, mask, q.training, q.dropout, q.causal, scale=scale
+    )
+    return out[0]
+
+
+def _call_math(q: AttentionQuery, scale: float | None) -> Any:
+    return torch.ops.aten._scaled_dot_product_attention_math(
+        *q.qkv, _additive(q), q.dropout, q.causal, None, scale=scale, enable_gqa=q.gqa
+    )[0]
+
+
+def _padded(tensor: torch.Tensor, multiple: int) -> torch.Tensor:
+    rest = tensor.size(-1) % multiple
+    return tensor if rest == 0 else torch.nn.functional.pad(tensor, (0, multiple - rest))
+
+
+_CALL: dict[SDPBackend, Callable[[AttentionQuery, float | None], Any]] = {
+    SDPBackend.CUDNN_ATTENTION: _call_cudnn,
+    SDPBackend.FLASH_ATTENTION: _call_flash,
+    SDPBackend.EFFICIENT_ATTENTION: _call_efficient,
+    SDPBackend.MATH: _call_math,
+}

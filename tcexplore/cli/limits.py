@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.cli.request import Limits, Request
-from tcexplore.documents.accuracy_text import GOOD, sentence
+from tcexplore.documents.accuracy_text import GOOD, describe_accuracy
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
@@ -76,5 +76,5 @@ def _costs(limits: Limits, run: Snapshot) -> Iterator[str]:
 
 def _right(limits: Limits, run: Snapshot) -> Iterator[str]:
     if limits.accuracy and (run.accuracy is None or run.accuracy.verdict not in GOOD):
-        said = sentence(run.accuracy) if run.accuracy else "the results were not compared"
+        said = describe_accuracy(run.accuracy) if run.accuracy else "the results were not compared"
         yield f"{said} (--accuracy)"

@@ -9,7 +9,7 @@ from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.limits import blamed
 from tcexplore.cli.request import Request
 from tcexplore.cli.study_command import refuse, study, write_json
-from tcexplore.documents.configuration_text import said
+from tcexplore.documents.configuration_text import describe_configuration
 from tcexplore.session.run_figures import Cell
 from tcexplore.studies.modes.modes_plan import UNKNOWN, cells, plan
 from tcexplore.studies.modes.modes_text import result
@@ -48,7 +48,9 @@ def compare(request: Request) -> int:
 
 
 def _at(number: int, jobs: tuple[ev.Job, ...]) -> str:
-    return f"{number + 1} of {len(jobs)}: {said(jobs[number].config)}" if number < len(jobs) else "done"
+    return (
+        f"{number + 1} of {len(jobs)}: {describe_configuration(jobs[number].config)}" if number < len(jobs) else "done"
+    )
 
 
 def _status(found: list[Cell]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.events import Accuracy
 
-SENTENCES = {
+ACCURACY_SENTENCES = {
     "not judged": "the results were not compared",
     "identical": "compiled gives what eager gives, to the last bit",
     "as accurate as eager": "compiled is as accurate as eager",
@@ -18,9 +18,9 @@ GOOD = ("identical", "as accurate as eager", "close to eager")
 """Verdicts that leave nothing to look into."""
 
 
-def sentence(found: Accuracy) -> str:
+def describe_accuracy(found: Accuracy) -> str:
     """The verdict and why, without figures."""
-    said = SENTENCES.get(found.verdict, found.verdict)
+    said = ACCURACY_SENTENCES.get(found.verdict, found.verdict)
     if found.verdict == "not judged":
         return f"{said}: {found.reason}" if found.reason else said
     if found.verdict in GOOD or not found.worst:
@@ -28,19 +28,19 @@ def sentence(found: Accuracy) -> str:
     return f"{said}, most of all in {found.worst}"
 
 
-def figures(found: Accuracy) -> str:
+def format_errors(found: Accuracy) -> str:
     """The errors; empty where there are none."""
     said = []
     if found.eager_vs_fp64 is not None and found.compiled_vs_fp64 is not None:
         said.append(
-            f"error against float64: eager {error(found.eager_vs_fp64)}, compiled {error(found.compiled_vs_fp64)}"
+            f"error against float64: eager {format_error(found.eager_vs_fp64)}, compiled {format_error(found.compiled_vs_fp64)}"
         )
     if found.max_abs is not None and found.verdict != "identical":
-        said.append(f"largest difference to eager {error(found.max_abs)}")
+        said.append(f"largest difference to eager {format_error(found.max_abs)}")
     return "; ".join(said)
 
 
-def conditions(found: Accuracy) -> str:
+def describe_comparison(found: Accuracy) -> str:
     """What was compared, and how; empty where nothing was."""
     if not found.calls:
         return ""
@@ -55,6 +55,6 @@ def conditions(found: Accuracy) -> str:
     return " · ".join(said)
 
 
-def error(value: float) -> str:
+def format_error(value: float) -> str:
     """`0`, `2.7e-07`."""
     return f"{value:.2g}"

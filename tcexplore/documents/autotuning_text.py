@@ -6,14 +6,14 @@ from tcexplore import events as ev
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 
-WHAT = {
+TUNING_KINDS = {
     "configurations": "configurations of a Triton kernel, measured at its first launch",
     "coordinate descent": "coordinate descent, step by step from the best configuration",
     "algorithms": "algorithms: templates against library calls, measured while compiling",
 }
 
 
-def subject(tuned: ev.Tuned) -> str:
+def name_subject(tuned: ev.Tuned) -> str:
     """What was tuned: the kernel, or the op with the sizes of its inputs."""
     if tuned.kernel:
         return tuned.kernel
@@ -21,7 +21,7 @@ def subject(tuned: ev.Tuned) -> str:
     return f"{tuned.op}{sizes}"
 
 
-def outcome(tuned: ev.Tuned) -> str:
+def summarize_choices(tuned: ev.Tuned) -> str:
     """`4 measured of 5, the fastest 3.10 µs, 1.25× faster than the next`."""
     measured = [choice.us for choice in tuned.choices if choice.us is not None]
     left = len(tuned.choices) - len(measured)
@@ -37,7 +37,7 @@ def outcome(tuned: ev.Tuned) -> str:
     return ", ".join(said)
 
 
-def runs_as(snapshot: Snapshot, tuned: ev.Tuned) -> ev.Kernel | None:
+def find_tuned_kernel(snapshot: Snapshot, tuned: ev.Tuned) -> ev.Kernel | None:
     """The kernel that was made of what was tuned; None where none is known by its name or its node."""
     mine = (
         k for k in snapshot.code.kernels if k.target == "native" and k.graph == tuned.graph and k.phase == tuned.phase

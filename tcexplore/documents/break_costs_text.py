@@ -7,21 +7,21 @@ from tcexplore.session.ranked_breaks import Costed
 from tcexplore.session.snapshot import Snapshot
 
 
-def cost(costed: Costed, snapshot: Snapshot) -> str:
+def format_cost(costed: Costed, snapshot: Snapshot) -> str:
     """`164 µs a call, 40 % of it`; empty where it is not known."""
     if costed.us is None or costed.share is None:
         return ""
     return f"{duration(costed.us / 1e6)} {_unit(snapshot)}, {_percent(costed.share)} of it"
 
 
-def short(costed: Costed) -> str:
+def format_cost_briefly(costed: Costed) -> str:
     """`164 µs 40 %`; empty where it is not known."""
     if costed.us is None or costed.share is None:
         return ""
     return f"{duration(costed.us / 1e6)} {_percent(costed.share)}"
 
 
-def why(costed: Costed) -> str:
+def explain_cost(costed: Costed) -> str:
     """What that time is; empty where it is not known."""
     if costed.us is None:
         return ""
@@ -33,7 +33,7 @@ def why(costed: Costed) -> str:
     return f"from where its graph ends to where the next one begins, {times}{meanwhile}"
 
 
-def together(snapshot: Snapshot) -> str:
+def format_shared_cost(snapshot: Snapshot) -> str:
     """What the breaks cost together beside what each of them does; empty where there is nothing."""
     costs = snapshot.break_costs
     if costs is None or not costs.elsewhere_us or not costs.costs:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tcexplore.documents.break_costs_text import cost, short, together, why
+from tcexplore.documents.break_costs_text import explain_cost, format_cost, format_cost_briefly, format_shared_cost
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing, nothing_compiled
+from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.location_text import places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import GraphBreak
@@ -22,10 +22,10 @@ TEACHES = (
 )
 
 
-def breaks(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     if not snapshot.compiled and not snapshot.breaks:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts = [fixed(_verdict(snapshot, width))]
     parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in ranked(snapshot)]
     parts += [
@@ -43,7 +43,7 @@ def _title(snapshot: Snapshot) -> str:
 def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Loud when there is no break, louder when nothing was compiled at all."""
     if snapshot.complete and not snapshot.compiled:
-        yield from nothing_compiled(snapshot, width)
+        yield from nothing_compiled_rows(snapshot, width)
         yield BLANK
     elif snapshot.complete and not snapshot.breaks:
         graphs = len(snapshot.graphs)
@@ -62,8 +62,8 @@ def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: i
     name = f"break {link.where} {link.name}"
     opened = name not in toggled
     times = f"  ×{found.count}" if found.count > 1 else ""
-    lost = short(costed)
-    yield fold(name, opened, ("✖ ", "break"), (where.words(at) or "no line known", "break"),
+    lost = format_cost_briefly(costed)
+    yield fold(name, opened, ("✖ ", "break"), (where.describe(at) or "no line known", "break"),
                (f"  {lost}" if lost else "", "number"), (f"  {found.code}", ""),
                (f"  {found.id or ''}", "muted"), (times, "muted"),
                links=links, location=at, indent=0)  # fmt: skip
@@ -80,8 +80,8 @@ def _details(snapshot: Snapshot, costed: Costed, width: int) -> Iterator[Row]:
         yield from wrapped(found.explanation, width, indent=3)
     for hint in found.hints:
         yield from wrapped(hint, width, "ok", indent=3, lead="try ")
-    if lost := cost(costed, snapshot):
-        yield from wrapped(f"{lost}: {why(costed)}", width, "muted", indent=3, lead="lost to it ")
+    if lost := format_cost(costed, snapshot):
+        yield from wrapped(f"{lost}: {explain_cost(costed)}", width, "muted", indent=3, lead="lost to it ")
 
 
 def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
@@ -99,7 +99,7 @@ def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width:
         return
     for frame in found.stack:
         function = f" in {frame.function}" if frame.function else ""
-        yield row((f"     {where.words(frame)}", "location"), (function, "muted"), links=links, location=frame)
+        yield row((f"     {where.describe(frame)}", "location"), (function, "muted"), links=links, location=frame)
     for text in adds:
         yield from wrapped(text, width, indent=5, lead="registry: ", links=links)
     if found.context:
@@ -110,7 +110,7 @@ def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width:
 
 def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What is to be said of all breaks, and what to do about one."""
-    if said := together(snapshot):
+    if said := format_shared_cost(snapshot):
         yield from wrapped(said, width, "muted")
     if snapshot.breaks and snapshot.complete:
         yield from wrapped("Press h for a tested fix.", width, "muted", keys_only=True)
@@ -154,5 +154,5 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterabl
     for skipped in snapshot.skipped if opened else ():
         links = (line_link(skipped.frame),)
         function = f"{skipped.frame.function}, " if skipped.frame.function else ""
-        yield row(f"   {function}{where.words(skipped.frame)}", links=links, location=skipped.frame)
+        yield row(f"   {function}{where.describe(skipped.frame)}", links=links, location=skipped.frame)
         yield from wrapped(skipped.reason, width, "muted", indent=5, links=links, location=skipped.frame)

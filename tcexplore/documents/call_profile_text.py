@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tcexplore.events import CallPart, CallProfiled
 from tcexplore.quantities import count, duration
 
-SAID = {
+PART_NAMES = {
     "python": "Python outside the compiled regions",
     "guards": "guards",
     "dispatch": "dispatch and bytecode",
@@ -28,7 +28,7 @@ Line = tuple[str, str, str]
 """Time, share of the call, and what it is."""
 
 
-def headline(found: CallProfiled) -> str:
+def summarize_profile(found: CallProfiled) -> str:
     """`one call under the profiler: 412 µs, 61 % of it in kernels`; of a device how long it works."""
     total = f"one call under the profiler: {duration(found.total_us / 1e6)}"
     if found.busy_us is not None:
@@ -37,7 +37,7 @@ def headline(found: CallProfiled) -> str:
     return total + (f", {_share(kernels, found.total_us)} of it in kernels" if kernels and found.total_us else "")
 
 
-def lines(found: CallProfiled) -> Iterator[Line]:
+def profile_lines(found: CallProfiled) -> Iterator[Line]:
     """Time, share and name of each part of the host's time, the longest first; then what the device works."""
     yield from _longest([part for part in found.parts if part.kind != "device"], found)
     device = [part for part in found.parts if part.kind == "device"]
@@ -69,12 +69,16 @@ def _longest(parts: Sequence[CallPart], found: CallProfiled) -> Iterator[Line]:
 def _line(part: CallPart, whole: float) -> Line:
     times = f" ×{part.count}" if part.count > 1 else ""
     on_device = part.kind == "device"
-    name = f"  {function(part.name)}" if on_device else f"{SAID.get(part.kind, part.kind)} {part.name}".strip()
+    name = (
+        f"  {shorten_device_function(part.name)}"
+        if on_device
+        else f"{PART_NAMES.get(part.kind, part.kind)} {part.name}".strip()
+    )
     graph = f"  {part.graph.strip()}" if part.graph.strip() else ""
     return duration(part.us / 1e6), _share(part.us, whole), f"{name}{times}{graph}"
 
 
-def function(name: str) -> str:
+def shorten_device_function(name: str) -> str:
     """A device function without its return type, template arguments and parameters: `at::native::reduce_kernel`."""
     short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
     while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:

@@ -13,7 +13,7 @@ MOST = 8
 """So many calls are told one by one."""
 
 
-def calls(snapshot: Snapshot) -> Iterator[str]:
+def call_lines(snapshot: Snapshot) -> Iterator[str]:
     """`call 1: compile, 1.93 s`; the warm ones at the end as one, with the time that was measured for them."""
     made = strip(snapshot)
     last = max((call.number for call in made if call.what != WARM), default=0)
@@ -34,11 +34,11 @@ def _first_warm(made: tuple[Made, ...]) -> str:
 
 
 def _said(call: Made) -> str:
-    reason = "; ".join(why(again) for again in call.why)
+    reason = "; ".join(describe_failed_guard(again) for again in call.why)
     return f"call {call.number}: {call.what}{f' ({reason})' if reason else ''}, {duration(call.seconds)}"
 
 
-def why(again: Recompiled) -> str:
+def describe_failed_guard(again: Recompiled) -> str:
     """`64 → 24: ` and the guard that failed."""
     changed = f"{again.old} → {again.new}: " if again.old and again.new else ""
     return f"{changed}{again.failed_guard or again.reason}"

@@ -8,25 +8,25 @@ from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shortened
 
-BESIDE = "in the calls that compiled, with the share of their time:"
+OTHER_TIME = "in the calls that compiled, with the share of their time:"
 
 SLOWEST = 5
 """So many kernels are named."""
 
 
-def headline(found: CompileTime) -> str:
+def summarize_compile_time(found: CompileTime) -> str:
     """`compiling took 7.20 s, 98 % of the calls that compiled`."""
     share = "" if found.share is None else f", {100 * found.share:.0f} % of the calls that compiled"
     return f"compiling took {duration(found.seconds)}{share}"
 
 
-def lines(found: CompileTime) -> Iterator[tuple[int, str, str, str]]:
+def span_lines(found: CompileTime) -> Iterator[tuple[int, str, str, str]]:
     """Depth, name, time and share of each span that matters."""
     for root in found.roots:
         yield from _lines(shortened(root, found.seconds), found.seconds, 0)
 
 
-def beside(found: CompileTime) -> Iterator[tuple[str, str, str]]:
+def other_time_lines(found: CompileTime) -> Iterator[tuple[str, str, str]]:
     """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
     was not measured."""
     parts = (
@@ -48,7 +48,7 @@ def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, s
         yield from _lines(inner, whole, depth + 1)
 
 
-def kernels(snapshot: Snapshot) -> Iterator[str]:
+def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:
     """The slowest kernels to compile: Triton's by name, the C++ compiler's files by time, for torch names none."""
     named = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)[:SLOWEST]
     if named:

@@ -7,13 +7,13 @@ from tcexplore.events import Config
 DYNAMIC = {True: "true", False: "false", None: "auto"}
 
 
-def said(config: Config) -> str:
+def describe_configuration(config: Config) -> str:
     """`inductor, max-autotune, dynamic false`."""
     fusion = "" if config.fuse else ", no fusion"
     return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}"
 
 
-def as_call(config: Config) -> str:
+def format_compile_call(config: Config) -> str:
     """`torch.compile(…, mode="max-autotune", dynamic=False)`: what one writes to get it."""
     given = [
         f'backend="{config.backend}"' if config.backend != "inductor" else "",

@@ -12,7 +12,7 @@ from tcexplore.session import Snapshot
 _LOGGED = "skipping cudagraphs due to "
 
 
-def headline(snapshot: Snapshot) -> str:
+def summarize_cuda_graphs(snapshot: Snapshot) -> str:
     """How much of a call is replayed; empty where torch neither recorded nor skipped anything."""
     if not snapshot.cuda_graphs and not snapshot.cuda_graphs_skipped:
         return ""
@@ -27,7 +27,7 @@ def headline(snapshot: Snapshot) -> str:
     return f"{said}: a call replays {call.replayed} kernels and copies with {launches}, {saved} saved{rest}"
 
 
-def recorded(one: ev.CudaGraphRecorded) -> str:
+def describe_recorded(one: ev.CudaGraphRecorded) -> str:
     """`0/0 forward partition_0: 2 inputs copied before each replay (128 KiB), 1.5 MiB in use while recorded`."""
     said = [f"{one.graph} {one.phase}".strip() + (f" {one.part}" if one.part else "")]
     copies = f"{count(one.copied, 'input')} copied before each replay ({size(one.copied_bytes)})"
@@ -37,7 +37,7 @@ def recorded(one: ev.CudaGraphRecorded) -> str:
     return f"{said[0]}: {', '.join(said[1:])}"
 
 
-def skipped(snapshot: Snapshot) -> Iterator[tuple[tuple[ev.Kernel, ...], str]]:
+def skipped_reasons(snapshot: Snapshot) -> Iterator[tuple[tuple[ev.Kernel, ...], str]]:
     """Each reason once, with the kernels that it keeps out of the CUDA graphs, in torch's words."""
     nodes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for one in snapshot.cuda_graphs_skipped:

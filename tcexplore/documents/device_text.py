@@ -9,7 +9,7 @@ from tcexplore.quantities import duration, size
 from tcexplore.session.achieved_rates import Achieved
 
 
-def rate(per_second: float, unit: str) -> str:
+def format_rate(per_second: float, unit: str) -> str:
     """`1.62 TB/s`, `840 GFLOP/s`: decimal units, as vendors give peaks."""
     amount, prefix = per_second, ""
     for prefix in ("", "k", "M", "G", "T", "P"):
@@ -20,14 +20,14 @@ def rate(per_second: float, unit: str) -> str:
     return f"{amount:.{decimals}f} {prefix}{unit}"
 
 
-def launch_bound(estimate: ev.TimingEstimate) -> bool | None:
+def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
     """Whether a compiled call waits for launches more than for the device; None where there is no device."""
     if estimate.device_compiled_us is None:
         return None
     return any(note.startswith("launch-bound") for note in estimate.notes)
 
 
-def apart(estimate: ev.TimingEstimate) -> str:
+def describe_device_share(estimate: ev.TimingEstimate) -> str:
     """`the device itself works 12.3 µs of it eager (9 %), 8.10 µs compiled (40 %)`; empty without a device."""
     sides = (
         ("eager", estimate.device_eager_us, estimate.eager_us),
@@ -41,7 +41,7 @@ def apart(estimate: ev.TimingEstimate) -> str:
     return f"the device itself works {', '.join(said)} of a call's time" if said else ""
 
 
-def facts(found: ev.DeviceFacts) -> Iterator[str]:
+def describe_device(found: ev.DeviceFacts) -> Iterator[str]:
     """What the device is, its clocks, its memory: a sentence each, what is not known left out."""
     driver = f", driver {found.driver}" if found.driver else ""
     yield f"{found.name}, compute capability {found.capability}{driver}"
@@ -65,7 +65,7 @@ def facts(found: ev.DeviceFacts) -> Iterator[str]:
         yield f"memory {size(found.memory_free)} free of {size(found.memory_total)}{used}{held}"
 
 
-def measured(found: Achieved) -> str:
+def format_measured(found: Achieved) -> str:
     """`measured 3.10 µs ×2 · 1.62 TB/s, 34 % of the peak`; on a CPU there is no peak to compare with."""
     timed = found.timed
     times = f" in {timed.count} launches" if timed.count > 1 else ""
@@ -76,5 +76,5 @@ def measured(found: Achieved) -> str:
         (found.compute, found.compute_share, "FLOP/s"),
     ):
         if per_second:
-            said.append(rate(per_second, unit) + (f", {share:.0%} of the peak" if share is not None else ""))
+            said.append(format_rate(per_second, unit) + (f", {share:.0%} of the peak" if share is not None else ""))
     return " · ".join(said)

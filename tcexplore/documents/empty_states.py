@@ -13,13 +13,13 @@ from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
 
 
-def phase(snapshot: Snapshot) -> str:
+def describe_phase(snapshot: Snapshot) -> str:
     """The phase that a run is in, with the graph that it works on."""
     words = PHASES.get(snapshot.phase, snapshot.phase)
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 
 
-def nothing(snapshot: Snapshot, width: int, teaches: str) -> Part:
+def empty_part(snapshot: Snapshot, width: int, teaches: str) -> Part:
     """The rows of a pane whose run has nothing for it; `teaches` says what the pane is for."""
     return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
 
@@ -29,29 +29,29 @@ def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
         yield row((f" ✖ {snapshot.failed.type}", "error"), ("  the run ended before this was known", "muted"))
         yield from wrapped("7 shows the error, with its traceback.", width, "muted", indent=3)
     elif snapshot.status == "running" and not snapshot.complete:
-        yield row((f" … {phase(snapshot)}", "running"))
+        yield row((f" … {describe_phase(snapshot)}", "running"))
     elif snapshot.status == "superseded":
         yield row((" superseded", "strong"), ("  a newer run began before that", "muted"))
     elif snapshot.phase == "switching" and snapshot.compiled:
-        yield row((f" … {phase(snapshot)}: {snapshot.target}", "running"))
+        yield row((f" … {describe_phase(snapshot)}: {snapshot.target}", "running"))
     elif not snapshot.compiled:
-        yield from nothing_compiled(snapshot, width)
+        yield from nothing_compiled_rows(snapshot, width)
     else:
         yield row((" none in this run", "muted"))
 
 
-def nothing_compiled(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Loud: the program ran, and torch.compile made no graph of it; with torch's reasons."""
     yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
     yield from wrapped("The program ran, but torch.compile captured no graph: all of it ran eagerly.", width)
-    words = places(snapshot.file).words
+    words = places(snapshot.file).describe
     for skipped in snapshot.skipped:
         where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
         yield from wrapped(f"{where}{skipped.reason}", width, lead="· ", location=skipped.frame,
                            links=(line_link(skipped.frame),))  # fmt: skip
 
 
-def missing(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
+def missing_rows(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
     """What this torch does not give of what a view is made of, with the reason."""
     wanted = tuple(facts)
     for fact in snapshot.missing:

@@ -6,7 +6,7 @@ from tcexplore.events import Location
 from tcexplore.events.compile_ids import backward_number
 
 
-def name(compile_id: str, frame: Location | None) -> str:
+def name_frame(compile_id: str, frame: Location | None) -> str:
     """The function's name, `backward 0 of compiled autograd` for what has no function, empty where torch names none."""
     if frame is not None:
         return frame.function or "frame"
@@ -14,6 +14,6 @@ def name(compile_id: str, frame: Location | None) -> str:
     return f"backward {backward} of compiled autograd" if backward else ""
 
 
-def described(compile_id: str, frame: Location | None, where: str) -> str:
+def describe_frame(compile_id: str, frame: Location | None, where: str) -> str:
     """The same with its place: `train, line 19`."""
-    return ", ".join(filter(None, (name(compile_id, frame), where if frame else "")))
+    return ", ".join(filter(None, (name_frame(compile_id, frame), where if frame else "")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.events import Location
 
 
@@ -16,7 +16,7 @@ class Places:
         self._file = file
         self._known: dict[str, str] = {}
 
-    def short(self, location: Location | None) -> str:
+    def abbreviate(self, location: Location | None) -> str:
         """`17` in the user's file, `blocks.py:17` in another, empty where unknown."""
         if location is None:
             return ""
@@ -24,7 +24,7 @@ class Places:
             str(location.line) if location.file == self._file else f"{os.path.basename(location.file)}:{location.line}"
         )
 
-    def words(self, location: Location | None) -> str:
+    def describe(self, location: Location | None) -> str:
         """`line 17` in the user's file, `models/blocks.py:17` in another, empty where unknown."""
         if location is None:
             return ""
@@ -33,7 +33,7 @@ class Places:
     def path(self, file: str) -> str:
         """The path from the working directory where the file is inside it, else the whole."""
         if file not in self._known:
-            self._known[file] = shown(file)
+            self._known[file] = display_path(file)
         return self._known[file]
 
 

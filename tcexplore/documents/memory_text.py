@@ -8,7 +8,7 @@ from tcexplore.events import Memory
 from tcexplore.quantities import size
 
 
-def figures(found: Memory, kept_compiled: int | None) -> Iterator[tuple[str, str]]:
+def memory_figures(found: Memory, kept_compiled: int | None) -> Iterator[tuple[str, str]]:
     """Each figure with what it is; `kept_compiled` is what compiled keeps for the backward, None where unknown."""
     if found.eager_peak is not None:
         yield "eager", f"{size(found.eager_peak)} at the peak of a call"

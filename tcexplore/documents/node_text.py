@@ -6,7 +6,7 @@ from tcexplore.documents.labels import op_name
 from tcexplore.events import FxNode
 
 
-def tensor(node: FxNode) -> str:
+def format_tensor(node: FxNode) -> str:
     """`f32[64, 512]`; empty for what is no tensor."""
     if node.shape is None:
         return ""
@@ -14,12 +14,12 @@ def tensor(node: FxNode) -> str:
     return f"{dtype}[{', '.join(node.shape)}]"
 
 
-def stride(node: FxNode) -> str:
+def format_stride(node: FxNode) -> str:
     """`stride [1, 64]` where a tensor is not contiguous, empty where it is."""
     return "" if node.contiguous or node.stride is None else f"stride [{', '.join(node.stride)}]"
 
 
-def call(node: FxNode, args: str | None = None) -> str:
+def format_call(node: FxNode, args: str | None = None) -> str:
     """What the node calls and with what: `torch.nn.functional.gelu(layer_norm)`; `args` stands for its own."""
     args = node.args if args is None else args
     if node.op == "output":
@@ -27,6 +27,6 @@ def call(node: FxNode, args: str | None = None) -> str:
     return f"{node.target}({args})" if node.op.startswith("call_") else node.target
 
 
-def op(node: FxNode) -> str:
+def name_node(node: FxNode) -> str:
     """The op by its last name (`gelu`), what the user calls an input, `output`."""
     return op_name(node.target) if node.op.startswith("call_") else node.target

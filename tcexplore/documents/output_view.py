@@ -7,7 +7,7 @@ from functools import partial
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import phase
+from tcexplore.documents.empty_states import describe_phase
 from tcexplore.documents.location_text import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
@@ -26,7 +26,7 @@ STDERR = "▎"
 """Stands before each line of stderr."""
 
 
-def output(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def output_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     parts = [fixed(failure(snapshot, snapshot.failed, width))] if snapshot.failed else []
     if snapshot.output_dropped:
@@ -58,7 +58,7 @@ def failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
     """What happened, where in their file, what to try; then the traceback."""
     at = failed.location
     links = (line_link(at),) if at else ()
-    where = places(snapshot.file).words(at) or failed.stage
+    where = places(snapshot.file).describe(at) or failed.stage
     yield row((f"✖ {failed.type}", "error"), (f"  {where}", "location" if at else "muted"),
               (f"  {BLAME.get(failed.blame, failed.blame)}", "muted"), location=at, links=links)  # fmt: skip
     yield from wrapped(failed.message, width, "strong", indent=2, location=at, links=links)
@@ -91,7 +91,7 @@ def _line(lines: list[str], stderr: bool, index: int) -> Row:
 
 def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.status == "running" and not snapshot.complete:
-        yield row((f" … {phase(snapshot)}", "running"))
+        yield row((f" … {describe_phase(snapshot)}", "running"))
     yield row((" nothing printed", "muted"))
     yield BLANK
     yield from wrapped(TEACHES, width, "muted")

@@ -10,7 +10,7 @@ from tcexplore.events import Location
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
-def shown(path: str, start: str | None = None) -> str:
+def display_path(path: str, start: str | None = None) -> str:
     """A path relative to `start` (default: the working directory) when it lies inside, an installed library's from
     the library's name on, else as it is."""
     start = os.path.abspath(start or os.curdir)
@@ -26,4 +26,4 @@ def at(location: Location | None, file: str) -> str:
     if location is None:
         return ""
     same = os.path.abspath(location.file) == os.path.abspath(file)
-    return f"line {location.line}" if same else f"{shown(location.file)}:{location.line}"
+    return f"line {location.line}" if same else f"{display_path(location.file)}:{location.line}"

@@ -15,17 +15,17 @@ TELLING = 1.2
 WRONG = "Leave it eager until its result is right: L finds the layer, and so does `tcexplore blame`."
 
 
-def advice(snapshot: Snapshot, calls: int | None = None) -> str:
+def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
     """The recommendation for a run; empty where it has no verdict, or compiled nothing."""
     costs = economics(snapshot)
     if snapshot.timing is None or costs.cost_s is None:
         return ""
     if wrong_result(snapshot):
         return WRONG
-    return recommendation(snapshot.timing, costs.cost_s, calls, anew=costs.compiling_calls - 1)
+    return format_recommendation(snapshot.timing, costs.cost_s, calls, anew=costs.compiling_calls - 1)
 
 
-def reservation(snapshot: Snapshot) -> str:
+def format_reservation(snapshot: Snapshot) -> str:
     """Why the cost of the compile may be another one the next time; empty where nothing is known against it."""
     costs = economics(snapshot)
     if costs.cost_s is None or not costs.kernels_found:
@@ -33,7 +33,9 @@ def reservation(snapshot: Snapshot) -> str:
     return "Its C++ kernels were found on disk, left there by an earlier run: compiling them too takes longer."
 
 
-def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None = None, *, anew: int = 0) -> str:
+def format_recommendation(
+    estimate: TimingEstimate, compile_s: float, calls: int | None = None, *, anew: int = 0
+) -> str:
     """One sentence: compile or not, and why; for a number of `calls` where one is asked for. The cost is that of the
     first compile and of `anew` calls that compiled again.
 
@@ -46,13 +48,13 @@ def recommendation(estimate: TimingEstimate, compile_s: float, calls: int | None
     if estimate.verdict == "no difference":
         return f"Leave it eager: compiling costs {duration(compile_s)} and saves nothing that can be measured here."
     if estimate.verdict == "undecided":
-        return f"Cannot tell whether compiling pays: the measurement is too noisy for a verdict. {quieter(estimate)}"
+        return f"Cannot tell whether compiling pays: the measurement is too noisy for a verdict. {suggest_less_noise(estimate)}"
     if estimate.verdict != "faster":
         return ""
     return _at_any_number(found, estimate.calls, anew) if calls is None else _at(found, calls)
 
 
-def quieter(estimate: TimingEstimate) -> str:
+def suggest_less_noise(estimate: TimingEstimate) -> str:
     """What helps where the noise is too large."""
     fewer = ", and --threads 1, where no thread waits for another" if _threaded(estimate) else ""
     return f"A quiet machine helps{fewer}."

@@ -17,12 +17,12 @@ _VERDICTS = {
 }
 
 
-def verdict(frame: FrameAnswer) -> str:
+def describe_verdict(frame: FrameAnswer) -> str:
     """`0/1 would be used again`, `would recompile`."""
     return f"{frame.graph} would be used again" if frame.verdict == "matches" else _VERDICTS[frame.verdict]
 
 
-def dynamic(frame: FrameAnswer) -> str:
+def describe_dynamic_sizes(frame: FrameAnswer) -> str:
     """What would be a symbol in the new graph, empty where nothing would be compiled."""
     if frame.verdict != "recompiles":
         return ""
@@ -32,7 +32,7 @@ def dynamic(frame: FrameAnswer) -> str:
     return f"It would be compiled as dynamic in {names}: further changes of it then need no new graph."
 
 
-def moved_on(frame: FrameAnswer) -> str:
+def describe_moved_state(frame: FrameAnswer) -> str:
     """That the program is not as the file's last call left it, where a number that it keeps itself decides."""
     kept = {
         e.failed.what for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"
@@ -45,6 +45,6 @@ def moved_on(frame: FrameAnswer) -> str:
     )
 
 
-def asked(inputs: tuple[str, ...]) -> str:
+def format_inputs(inputs: tuple[str, ...]) -> str:
     """The inputs as one call."""
     return f"({', '.join(inputs)})"

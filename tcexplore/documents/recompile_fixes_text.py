@@ -8,7 +8,7 @@ from tcexplore.documents.paths import at
 from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, RecompileFix
 
 
-def said(cure: RecompileFix, file: str) -> str:
+def describe_fix(cure: RecompileFix, file: str) -> str:
     """What to write, and what it does."""
     return _SAID[cure.name](cure, file)
 

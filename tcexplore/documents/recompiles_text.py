@@ -14,7 +14,7 @@ _SOURCES = {
 }
 
 
-def looked_at(found: Recompiled) -> str:
+def name_guarded(found: Recompiled) -> str:
     """`x.size(0)`, `self.steps`; the guard itself where torch does not say what it looked at."""
     if found.kind == "grad mode":
         return found.kind
@@ -28,38 +28,38 @@ def looked_at(found: Recompiled) -> str:
     return f"{found.what} {found.kind}" if tensor else found.what or found.failed_guard
 
 
-def change(found: Recompiled) -> str:
+def format_change(found: Recompiled) -> str:
     """`4 → 5`, of a condition `not for 1`; empty where torch does not tell the values."""
     if found.kind == "condition" and found.new:
         return f"not for {found.new}"
     return f"{found.old or '?'} → {found.new or '?'}" if found.old or found.new else ""
 
 
-def origin(found: Recompiled) -> str:
+def describe_origin(found: Recompiled) -> str:
     """`a global`; empty where it is not known."""
     return _SOURCES.get(found.origin, "")
 
 
-def seconds(entry: CacheEntry) -> str:
+def format_compile_seconds(entry: CacheEntry) -> str:
     """`0.64 s`, `0.64 s + backward 0.20 s`, empty where torch gave no span."""
     forward = "" if entry.seconds is None else duration(entry.seconds)
     backward = "" if entry.backward is None else f"backward {duration(entry.backward)}"
     return " + ".join(filter(None, (forward, backward)))
 
 
-def caused_by(entry: CacheEntry) -> str:
+def name_call(entry: CacheEntry) -> str:
     """`call 3`, empty where it is not known."""
     return "" if entry.call is None else f"call {entry.call}"
 
 
-def entries_of(number: int) -> str:
+def count_entries(number: int) -> str:
     """`1 entry`, `8 entries`."""
     return "1 entry" if number == 1 else f"{number} entries"
 
 
-def spent(frame: FrameEntries) -> str:
+def summarize_entries(frame: FrameEntries) -> str:
     """`8 entries, 5.31 s of compiling, 4.67 s of it again`."""
-    entries = entries_of(len(frame.entries))
+    entries = count_entries(len(frame.entries))
     times = [(entry.seconds or 0.0) + (entry.backward or 0.0) for entry in frame.entries]
     if not any(times):
         return entries
@@ -67,7 +67,7 @@ def spent(frame: FrameEntries) -> str:
     return f"{entries}, {duration(sum(times))} of compiling{again}"
 
 
-def at_the_limit(frame: FrameEntries) -> str:
+def describe_limit(frame: FrameEntries) -> str:
     """What happens at the limit, or has happened; said before it is reached, empty for a frame far from it."""
     name = frame.limit_hit or "recompile_limit"
     limit = frame.accumulated_limit if name.startswith("accumulated") else frame.limit

@@ -12,14 +12,14 @@ AROUND = (1 / 16, 1 / 4, 1, 4)
 """Times the size that the file has."""
 
 
-def dimension(text: str) -> int:
+def parse_dimension(text: str) -> int:
     """`0`. Raises `ValueError` with a sentence."""
     if not text.strip().isdecimal():
         raise ValueError("A dimension is a number from 0 on, as torch counts them.")
     return int(text)
 
 
-def sizes(text: str) -> tuple[int, ...]:
+def parse_sizes(text: str) -> tuple[int, ...]:
     """`1, 8, 64`, each once. Raises `ValueError` with a sentence."""
     parts = [part.strip() for part in text.replace(" ", ",").split(",") if part.strip()]
     if not parts or not all(part.isdecimal() and int(part) for part in parts):
@@ -27,7 +27,7 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
-def calls(text: str) -> int | None:
+def parse_calls(text: str) -> int | None:
     """`1,000` or `1000`, None for nothing. Raises `ValueError` with a sentence."""
     plain = text.replace(",", "").replace("_", "").replace(" ", "")
     if plain and (not plain.isdecimal() or not int(plain)):
@@ -35,7 +35,7 @@ def calls(text: str) -> int | None:
     return int(plain) if plain else None
 
 
-def suggested(entry: EntryFound | None) -> tuple[int, ...]:
+def suggest_sizes(entry: EntryFound | None) -> tuple[int, ...]:
     """Some sizes around the first one of the file's first tensor, and 1, which torch compiles apart."""
     described = " ".join(entry.calls[0]) if entry is not None and entry.calls else ""
     found = _FIRST_SIZE.search(described)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore.session import Snapshot
 
 
-def texts(snapshot: Snapshot, file: str) -> dict[int, str]:
+def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:
     """By number, the lines of a file: whole where it was read, else those that a break or a guard quotes."""
     if file == snapshot.file:
         return dict(enumerate(snapshot.source.split("\n"), 1))

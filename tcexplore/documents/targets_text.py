@@ -10,7 +10,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
 
 
-def takes(taken: ev.Resources) -> str:
+def format_resources(taken: ev.Resources) -> str:
     """`32 registers · 2 warps · 1.0 KiB shared · occupancy 100 %`, spills only where there are some."""
     shared = taken.shared_static + taken.shared_dynamic
     said = [f"{taken.registers} registers", count(taken.num_warps, "warp")]
@@ -20,13 +20,13 @@ def takes(taken: ev.Resources) -> str:
     return " · ".join([*said, f"occupancy {taken.occupancy:.0%}{limit}"])
 
 
-def estimate(point: ev.RooflinePoint) -> str:
+def format_estimate(point: ev.RooflinePoint) -> str:
     """`at least 1.20 µs (estimate: memory bound)`."""
     least = "under 0.01 µs" if point.implied_us < 0.01 else f"at least {duration(point.implied_us / 1e6)}"
     return f"{least} (estimate: {point.bound} bound)"
 
 
-def vectors(found: ev.Vectors) -> str:
+def describe_vectors(found: ev.Vectors) -> str:
     """What of a C++ kernel's arithmetic is vectorized."""
     if found.vectorized is None:
         return "no floating-point arithmetic"
@@ -39,7 +39,7 @@ def vectors(found: ev.Vectors) -> str:
     return f"{word}: {share:.0%} of the arithmetic instructions are packed{wide}{calls}"
 
 
-def written(loops: Sequence[ev.LoopVectorized]) -> str:
+def describe_loops(loops: Sequence[ev.LoopVectorized]) -> str:
     """How Inductor wrote the loop nests of a C++ kernel: `avx512 vectors of 16`, or scalar and why; empty for none."""
     said = dict.fromkeys(_written(loop) for loop in loops)
     return "; ".join(said)
@@ -52,7 +52,7 @@ def _written(loop: ev.LoopVectorized) -> str:
     return f"vectors of {loop.lanes} ({loop.isa}, {loop.width} bits){tiles}"
 
 
-def lowering(snapshot: Snapshot) -> str:
+def format_progress(snapshot: Snapshot) -> str:
     """How far the code for the target in view is: `h100: 2 of 5 graphs`, then `h100: 3 of 14 kernels assembled`."""
     done = len(snapshot.code.lowered) + len(snapshot.code.not_lowered)
     if done < len(snapshot.graphs):
@@ -63,13 +63,13 @@ def lowering(snapshot: Snapshot) -> str:
     return f"{snapshot.target}: {len(made)} of {count(wanted, 'kernel')} assembled"
 
 
-def not_lowered(skipped: ev.TargetSkipped) -> str:
+def describe_not_lowered(skipped: ev.TargetSkipped) -> str:
     """Which graph has no code for the target, and why."""
     where = f" at {skipped.op}" if skipped.op else ""
     return f"Graph {skipped.graph} could not be lowered for {skipped.target}{where}: {skipped.reason}"
 
 
-def asked(found: ev.DeviceAsked) -> str:
+def describe_device_query(found: ev.DeviceAsked) -> str:
     """That the program looked at its device, without the place."""
     return (
         f"The program looks at {found.attribute} while it is traced: it sees the device it runs on, "
@@ -77,12 +77,12 @@ def asked(found: ev.DeviceAsked) -> str:
     )
 
 
-def assumptions(snapshot: Snapshot) -> Iterator[str]:
+def list_assumptions(snapshot: Snapshot) -> Iterator[str]:
     """What was assumed where the device itself would have been asked, each once."""
     yield from dict.fromkeys(note for lowered in snapshot.code.lowered for note in lowered.notes)
 
 
-def about(snapshot: Snapshot) -> str:
+def describe_target(snapshot: Snapshot) -> str:
     """What the code in view is; empty for the device in the machine."""
     if snapshot.target == NATIVE:
         return ""

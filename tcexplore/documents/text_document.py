@@ -8,7 +8,7 @@ from tcexplore.documents.document import Row, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class StaticDocument:
     """Rows as given."""
 
     title: str
@@ -21,6 +21,6 @@ class Text:
         return self.rows[index]
 
 
-def message(*lines: str, style: str = "muted") -> Text:
+def message(*lines: str, style: str = "muted") -> StaticDocument:
     """Lines of prose, for a pane that has nothing else to show."""
-    return Text("", tuple(Row((Span(f" {line}", style),)) for line in lines))
+    return StaticDocument("", tuple(Row((Span(f" {line}", style),)) for line in lines))

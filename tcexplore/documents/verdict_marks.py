@@ -10,13 +10,13 @@ MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?
 LEGEND = "▲ faster, ▼ slower, = no difference, ? not to be told from the noise"
 
 
-def marked(timing: TimingEstimate) -> str:
+def format_speedup(timing: TimingEstimate) -> str:
     """`1.31× ▲`; a mark alone where a figure would be read as known."""
     mark = MARKS.get(timing.verdict, " ")
     return mark if mark == "?" else f"{timing.speedup:.2f}× {mark}"
 
 
-def outcome(cell: Cell) -> str:
+def format_outcome(cell: Cell) -> str:
     """`faster, 1.31× [1.28, 1.34]`, or why there is no such figure."""
     timing = cell.run.timing
     if cell.why:

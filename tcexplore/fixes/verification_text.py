@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tcexplore.documents.accuracy_text import figures, sentence
+from tcexplore.documents.accuracy_text import describe_accuracy, format_errors
 from tcexplore.events import ChangeJudged, ChangeTimed
 from tcexplore.fixes.verification import FAITHFUL, SAME, Proof
 from tcexplore.quantities import count, duration
@@ -66,7 +66,7 @@ def _compiled(proof: Proof) -> Iterator[Fact]:
     accuracy = proof.after.accuracy
     if accuracy is not None:
         as_before = proof.before.accuracy is not None and proof.before.accuracy.verdict == accuracy.verdict
-        said = sentence(accuracy) + (f" ({figures(accuracy)})" if figures(accuracy) else "")
+        said = describe_accuracy(accuracy) + (f" ({format_errors(accuracy)})" if format_errors(accuracy) else "")
         yield Fact(OK if accuracy.verdict in FAITHFUL else NOTE if as_before else BAD, said)
 
 

@@ -6,30 +6,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.breaks_view import breaks
-from tcexplore.documents.code.autotuning_view import tuning
+from tcexplore.documents.breaks_view import breaks_document
+from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.kernels_view import kernel_figures
-from tcexplore.documents.code.target_notes import ASSUMED, about
+from tcexplore.documents.code.target_notes import ASSUMED, target_rows
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing_compiled
+from tcexplore.documents.empty_states import nothing_compiled_rows
 from tcexplore.documents.graph.graph_view import heading as graph_heading
 from tcexplore.documents.guards.cache_entries_view import recompiled_frames
 from tcexplore.documents.guards.guards_view import guards_in_brief
-from tcexplore.documents.guards.recompile_check_view import would
-from tcexplore.documents.guards.recompile_rows import recompiles
-from tcexplore.documents.guards.symbols_view import symbols
+from tcexplore.documents.guards.recompile_check_view import recompile_check_document
+from tcexplore.documents.guards.recompile_rows import recompile_rows
+from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.output_view import failure, last_output, missing_facts
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
-from tcexplore.documents.recommendation_text import advice
-from tcexplore.documents.strip.title_line import configuration
+from tcexplore.documents.recommendation_text import recommend
+from tcexplore.documents.strip.title_line import format_configuration
 from tcexplore.documents.strip.verdict_line import run_verdict
-from tcexplore.documents.timing.call_profile_rows import FOLD as CALL_PROFILE
-from tcexplore.documents.timing.compile_time_rows import FOLD as COMPILE_TIME
+from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE as CALL_PROFILE
+from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME as COMPILE_TIME
 from tcexplore.documents.timing.state_dict_view import checkpoint
-from tcexplore.documents.timing.timeline_view import time_line
-from tcexplore.documents.timing.timing_view import timing
+from tcexplore.documents.timing.timeline_view import timeline_document
+from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link
 from tcexplore.session.recompile_fixes import shape_cures
@@ -49,7 +49,7 @@ def check_report(
 ) -> Parts:
     """Return the report of a run. `exceeded` are the limits that it exceeds; `calls` asks for the gain over N calls."""
     verdict = [run_verdict(snapshot)]
-    if calls and (text := advice(snapshot, calls)):
+    if calls and (text := recommend(snapshot, calls)):
         verdict += wrapped(text, width, "strong")
     for limit in exceeded:
         verdict += wrapped(f"limit exceeded: {limit}", width, "break", lead="✖ ")
@@ -63,7 +63,7 @@ def check_report(
 
 def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterator[Row]:
     """Yield the file, what of it is compiled, its inputs, the machine and the configuration."""
-    entry, file = snapshot.entry, shown(snapshot.file)
+    entry, file = snapshot.entry, display_path(snapshot.file)
     yield row((f" {file}:{entry.name}" if entry and entry.name else f" {file}", "title"))
     if entry:
         yield from wrapped(f"{entry.kind}, {entry.rule}", width, "muted")
@@ -71,7 +71,7 @@ def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterato
             number = f" {index}" if len(entry.calls) > 1 else ""
             yield from wrapped(f"call{number}: {', '.join(call)}", width, "muted")
     on = [f"torch {machine.torch}", machine.device] if machine else []
-    yield from wrapped(" · ".join([*on, configuration(snapshot.config)]), width, "muted")
+    yield from wrapped(" · ".join([*on, format_configuration(snapshot.config)]), width, "muted")
     for note in entry.notes if entry else ():
         yield from wrapped(note, width)
 
@@ -82,10 +82,10 @@ def _failed(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.complete and not snapshot.compiled:
-        yield from nothing_compiled(snapshot, width)
+        yield from nothing_compiled_rows(snapshot, width)
     elif snapshot.breaks or snapshot.skipped or (snapshot.outside and snapshot.outside.ops):
         details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
-        yield from _rows(breaks(snapshot, frozenset(details), width))
+        yield from _rows(breaks_document(snapshot, frozenset(details), width))
 
 
 def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:
@@ -93,28 +93,28 @@ def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:
 
 
 def _symbols(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(symbols(snapshot, frozenset(), width)) if snapshot.symbols or [*shape_cures(snapshot)] else ()
+    return _rows(symbols_document(snapshot, frozenset(), width)) if snapshot.symbols or [*shape_cures(snapshot)] else ()
 
 
 def _recompile_checks(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(would(snapshot, frozenset(), width)) if snapshot.would else ()
+    return _rows(recompile_check_document(snapshot, frozenset(), width)) if snapshot.would else ()
 
 
 def _target(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return about(snapshot, frozenset([ASSUMED]), width)
+    return target_rows(snapshot, frozenset([ASSUMED]), width)
 
 
 def _autotuning(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(tuning(snapshot, frozenset(), width)) if snapshot.tuned else ()
+    return _rows(autotuning_document(snapshot, frozenset(), width)) if snapshot.tuned else ()
 
 
 def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:
     known = snapshot.timing or snapshot.timing_skipped or snapshot.calls or snapshot.regions
-    return _rows(timing(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME]), width)) if known else ()
+    return _rows(timing_document(snapshot, frozenset([CALL_PROFILE, COMPILE_TIME]), width)) if known else ()
 
 
 def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(time_line(snapshot, frozenset(), width)) if snapshot.regions else ()
+    return _rows(timeline_document(snapshot, frozenset(), width)) if snapshot.regions else ()
 
 
 def _state(snapshot: Snapshot, width: int) -> Iterable[Row]:
@@ -137,7 +137,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Error", _failed),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),
-    ("Recompiles", recompiles),
+    ("Recompiles", recompile_rows),
     ("Cache entries", recompiled_frames),
     ("Symbolic sizes", _symbols),
     ("Recompile check", _recompile_checks),

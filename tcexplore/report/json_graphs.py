@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.session.ranked_breaks import Costed
 
 Fields = dict[str, Any]
@@ -15,12 +15,12 @@ def place(location: ev.Location | None) -> Fields:
     """`file` and `line`, both null where there is no location."""
     if location is None:
         return {"file": None, "line": None}
-    return {"file": shown(location.file), "line": location.line}
+    return {"file": display_path(location.file), "line": location.line}
 
 
 def pair(location: ev.Location) -> list[Any]:
     """`["model.py", 56]`."""
-    return [shown(location.file), location.line]
+    return [display_path(location.file), location.line]
 
 
 def stack(locations: tuple[ev.Location, ...]) -> list[Fields]:

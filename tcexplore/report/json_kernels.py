@@ -6,7 +6,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.documents.fusion_text import plain
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.report.json_graphs import pair
 from tcexplore.report.json_targets import codes, machine
 from tcexplore.session import Snapshot
@@ -68,7 +68,7 @@ def traffic(snapshot: Snapshot) -> list[Fields]:
     """By line, what the kernels move that it takes part in; a fused kernel counts in full for each of its lines."""
     return [
         {
-            "file": shown(file),
+            "file": display_path(file),
             "line": line,
             "calls": found.calls,
             "bytes": found.bytes,

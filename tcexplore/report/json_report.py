@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.report import (
     json_aot,
     json_compile_time,
@@ -45,7 +45,7 @@ def report(
         "tcexplore": __version__,
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
-        "file": shown(snapshot.file),
+        "file": display_path(snapshot.file),
         "entry": _entry(snapshot.entry),
         "config": configuration(snapshot),
         "status": snapshot.status,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.accuracy_text import sentence
+from tcexplore.documents.accuracy_text import describe_accuracy
 from tcexplore.session import Snapshot
 from tcexplore.session.saved_tensors import kept_for_backward
 
@@ -19,7 +19,7 @@ def accuracy(found: ev.Accuracy | None) -> Fields | None:
     if found is None or (found.verdict == "not judged" and not found.calls):
         return None
     fields = _own(found)
-    return {**fields, "sentence": sentence(found), "values": [_finite(value) for value in fields["values"]]}
+    return {**fields, "sentence": describe_accuracy(found), "values": [_finite(value) for value in fields["values"]]}
 
 
 def memory(snapshot: Snapshot) -> Fields | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.device_text import launch_bound
-from tcexplore.documents.recommendation_text import advice
+from tcexplore.documents.device_text import is_launch_bound
+from tcexplore.documents.recommendation_text import recommend
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 
@@ -41,7 +41,7 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         "saved_us": list(costs.payback.saved_us) if costs.payback else None,
         "break_even_calls": costs.break_even_calls,
         "net_s": list(costs.payback.net_seconds(calls)) if costs.payback and calls else None,
-        "recommendation": advice(snapshot, calls),
+        "recommendation": recommend(snapshot, calls),
         "calls": estimate.calls,
         "block": estimate.block,
         "block_compiled": estimate.block_compiled,
@@ -50,7 +50,7 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         "device": estimate.device,
         "device_eager_us": estimate.device_eager_us,
         "device_compiled_us": estimate.device_compiled_us,
-        "launch_bound": launch_bound(estimate),
+        "launch_bound": is_launch_bound(estimate),
         "notes": list(estimate.notes),
         "samples": _samples(snapshot.pairs),
     }

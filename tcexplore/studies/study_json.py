@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.report import json_results, json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session.run_figures import Cell
@@ -28,7 +28,7 @@ def head(study: str, cells: Sequence[Cell], machine: ev.Standby | None, stopped:
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
         "device": machine.device if machine else None,
-        "file": shown(cells[0].run.file) if cells else None,
+        "file": display_path(cells[0].run.file) if cells else None,
         "stopped": stopped,
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.documents.phase_names import PHASES
 from tcexplore.events import Job
 from tcexplore.quantities import count
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def study_title(name: str, job: Job, study: StudyTask[Any] | None, width: int) -> Row:
     """The line, `width` cells wide."""
-    left = [piece(f" {name}", "title"), piece(shown(job.file), "", 2), piece(f"as of run {job.run}", "muted", 3)]
+    left = [piece(f" {name}", "title"), piece(display_path(job.file), "", 2), piece(f"as of run {job.run}", "muted", 3)]
     if study is None:
         return fitted(left, width - 1)
     return fitted([*left, *_state(study)], width - 1, list(_pause(study)))

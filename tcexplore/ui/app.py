@@ -180,15 +180,17 @@ class ExplorerApp(App[int]):
         self.session = self.session.toggle_base()
 
     def action_ask_calls(self) -> None:
-        from tcexplore.documents.sizes_text import calls
+        from tcexplore.documents.sizes_text import parse_calls
         from tcexplore.ui.screens.prompt_screen import AskScreen, Field
 
         asked = self.session.calls_asked
-        field = Field("How often will it be called? Empty for any number", "" if asked is None else str(asked), calls)
+        field = Field(
+            "How often will it be called? Empty for any number", "" if asked is None else str(asked), parse_calls
+        )
 
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
-                self.session = self.session.ask(calls(answers[0]))
+                self.session = self.session.ask(parse_calls(answers[0]))
 
         self.push_screen(AskScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
 

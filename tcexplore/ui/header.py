@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 def title_line(session: Session, standby: ev.Standby | None, now: float) -> Callable[[int], Row]:
     """File, torch, device, configuration, and the run under way; `now` is seconds since it began."""
-    from tcexplore.documents.strip.title_line import title
+    from tcexplore.documents.strip.title_line import title_row
 
-    return lambda width: title(session, standby, now, width)
+    return lambda width: title_row(session, standby, now, width)
 
 
 def verdict_line(session: Session) -> Callable[[int], Row]:
     """What the compiler made of the file, in one line."""
-    from tcexplore.documents.strip.verdict_line import verdict
+    from tcexplore.documents.strip.verdict_line import verdict_row
 
-    return lambda width: verdict(session, width)
+    return lambda width: verdict_row(session, width)
 
 
 def history_line(session: Session) -> Callable[[int], Row]:
     """One cell per save."""
-    from tcexplore.documents.strip.history_strip import history
+    from tcexplore.documents.strip.history_strip import history_row
 
-    return lambda width: history(session, width)
+    return lambda width: history_row(session, width)
 
 
 def study_line(name: str, job: ev.Job, study: StudyTask[Any] | None) -> Callable[[int], Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 
 if TYPE_CHECKING:
     from tcexplore.fixes.file_writes import Written
@@ -28,4 +28,4 @@ class Undo:
         except NotWrittenError as error:
             return str(error)
         file, self.last = self.last.file, None
-        return f"{shown(file)} is as it was before."
+        return f"{display_path(file)} is as it was before."

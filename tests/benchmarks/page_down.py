@@ -20,9 +20,9 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 from textual.widgets import Static, TextArea, Tree
 
-from tcexplore.documents.code.kernels_view import code
+from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.document import Document
-from tcexplore.documents.graph.graph_view import graph
+from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.session import Snapshot
 from tcexplore.ui.lines.line_view import LineView
 from tcexplore.ui.terminal.themes import DARK
@@ -109,18 +109,18 @@ def tree(document: Document) -> Callable[[], Widget]:
 def opened_graph(snapshot: Snapshot) -> Document:
     """The graph pane's document with every fold open."""
     toggled: frozenset[str] = frozenset()
-    document = graph(snapshot, toggled, SIZE[0])
+    document = graph_document(snapshot, toggled, SIZE[0])
     while len(document) < NODES:
         folds = {document.row(index).fold for index in range(len(document)) if "▸" in document.row(index).text}
         toggled |= {fold for fold in folds if fold}
-        document = graph(snapshot, toggled, SIZE[0])
+        document = graph_document(snapshot, toggled, SIZE[0])
     return document
 
 
 async def main() -> None:
     """Print what each costs and how many times ours is faster."""
     snapshot = fakes.large.snapshot(NODES, LINES)
-    lines, nodes = code(snapshot, frozenset(), SIZE[0]), opened_graph(snapshot)
+    lines, nodes = kernels_document(snapshot, frozenset(), SIZE[0]), opened_graph(snapshot)
     floor = await cost(lambda: Nothing("nothing"), 20)
     sys.stdout.write(f"textual's own floor: {floor.key * 1e3:.1f} ms a key; the figures below are above it\n")
     views = await cost(ours(lambda: lines), 20), await cost(ours(lambda: nodes), 20)

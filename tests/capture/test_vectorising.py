@@ -9,7 +9,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import vectorization as vectorizing
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.documents.targets_text import written
+from tcexplore.documents.targets_text import describe_loops
 from tcexplore.events import Job, Kernel, LoopVectorized
 from tcexplore.session.kernel_facts import loops
 from tcexplore.session.snapshot import begun
@@ -46,14 +46,14 @@ def test_vectors_tiles_and_why_a_loop_is_scalar():
     if not next(iter(forms.values())).isa:
         pytest.skip("torch has no vector instructions for this machine")
     assert {"tiles", "scalar int16"} <= forms.keys()
-    assert "vectors of int16" in written([forms["scalar int16"]])
+    assert "vectors of int16" in describe_loops([forms["scalar int16"]])
     tiles = forms["tiles"]
     assert tiles.width == tiles.lanes * 32
-    assert "transposed tiles" in written([tiles])
+    assert "transposed tiles" in describe_loops([tiles])
 
 
 def test_without_vector_instructions_the_option_is_named():
     forms = found(**{"cpp.simdlen": 1})
     assert forms.keys() == {"scalar"}
     assert forms["scalar"].isa == ""
-    assert "cpp.simdlen = 1" in written(list(forms.values()))
+    assert "cpp.simdlen = 1" in describe_loops(list(forms.values()))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from tcexplore.documents.breaks_view import breaks
-from tcexplore.documents.code.kernels_view import code
+from tcexplore.documents.breaks_view import breaks_document
+from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.document import Builder
-from tcexplore.documents.graph.graph_view import graph
-from tcexplore.documents.graph.readable_view import graph_code
-from tcexplore.documents.guards.guards_view import guards
-from tcexplore.documents.output_view import output
-from tcexplore.documents.source.source_view import source
-from tcexplore.documents.timing.timing_view import timing
+from tcexplore.documents.graph.graph_view import graph_document
+from tcexplore.documents.graph.readable_view import readable_document
+from tcexplore.documents.guards.guards_view import guards_document
+from tcexplore.documents.output_view import output_document
+from tcexplore.documents.source.source_view import source_document
+from tcexplore.documents.timing.timing_view import timing_document
 
 BUILDERS: dict[str, Builder] = {
-    "source": source,
-    "graph": graph,
-    "graph_code": graph_code,
-    "breaks": breaks,
-    "guards": guards,
-    "code": code,
-    "timing": timing,
-    "output": output,
+    "source": source_document,
+    "graph": graph_document,
+    "graph_code": readable_document,
+    "breaks": breaks_document,
+    "guards": guards_document,
+    "code": kernels_document,
+    "timing": timing_document,
+    "output": output_document,
 }

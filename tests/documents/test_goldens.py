@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.strip.history_strip import history
-from tcexplore.documents.strip.title_line import title
-from tcexplore.documents.strip.verdict_line import verdict
+from tcexplore.documents.strip.history_strip import history_row
+from tcexplore.documents.strip.title_line import title_row
+from tcexplore.documents.strip.verdict_line import verdict_row
 from tcexplore.events import Standby
 from tests import fakes
 from tests.documents import golden
@@ -78,6 +78,6 @@ def test_lines_of_the_screen(width: int):
         fakes.session(fakes.complete(), fakes.failed(9)),
         fakes.session(fakes.recompiled()),
     )
-    rows = [(title(s, machine, 1.2, width), verdict(s, width), history(s, width)) for s in sessions]
+    rows = [(title_row(s, machine, 1.2, width), verdict_row(s, width), history_row(s, width)) for s in sessions]
     assert all(len(row.text) <= width for three in rows for row in three)
     golden.check(f"lines-{width}", "\n".join(golden.lines(*three) for three in rows))

@@ -5,17 +5,21 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.documents.document import Builder
-from tcexplore.documents.guards.cache_entries_view import lineage_view
-from tcexplore.documents.guards.guard_diff_view import guards_of_two
-from tcexplore.documents.guards.recompile_check_view import would
-from tcexplore.documents.guards.symbols_view import symbols
+from tcexplore.documents.guards.cache_entries_view import cache_entries_document
+from tcexplore.documents.guards.guard_diff_view import guard_diff_document
+from tcexplore.documents.guards.recompile_check_view import recompile_check_document
+from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.style_names import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.test_views import opened, rows
 from tests.snapshots import storm
 
-EVERY: dict[str, Builder] = {"lineage": lineage_view, "symbols": symbols, "would": would}
+EVERY: dict[str, Builder] = {
+    "lineage": cache_entries_document,
+    "symbols": symbols_document,
+    "would": recompile_check_document,
+}
 
 
 @pytest.mark.parametrize("view", EVERY)
@@ -36,7 +40,7 @@ def test_rows_are_lines_in_known_styles(view: str, run):  # noqa: ANN001
 
 
 def test_two_entries():
-    assert [row.text for row in rows(lambda s, _, w: guards_of_two(s, "0/1", "0/2", w), storm.run())] == [
+    assert [row.text for row in rows(lambda s, _, w: guard_diff_document(s, "0/1", "0/2", w), storm.run())] == [
         " guards of 0/1 and 0/2: 2 of them differ",
         " − 0/1 self.steps == 1",
         " + 0/2 self.steps == 2",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.call_profile_text import function
-from tcexplore.documents.code.autotuning_view import tuning
-from tcexplore.documents.code.kernels_view import code
-from tcexplore.documents.code.roofline_view import roofline
-from tcexplore.documents.device_text import launch_bound, rate
+from tcexplore.documents.call_profile_text import shorten_device_function
+from tcexplore.documents.code.autotuning_view import autotuning_document
+from tcexplore.documents.code.kernels_view import kernels_document
+from tcexplore.documents.code.roofline_view import roofline_document
+from tcexplore.documents.device_text import format_rate, is_launch_bound
 from tcexplore.documents.document import Builder, Row
-from tcexplore.documents.timing.timing_view import timing
+from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
 from tcexplore.session.achieved_rates import achieved
 from tcexplore.session.kernel_facts import machine
@@ -19,7 +19,7 @@ from tests.documents import golden
 from tests.report.check_text import check_text
 from tests.snapshots import gpu, measured
 
-VIEWS: dict[str, Builder] = {"roofline": roofline, "timing": timing, "tuning": tuning}
+VIEWS: dict[str, Builder] = {"roofline": roofline_document, "timing": timing_document, "tuning": autotuning_document}
 
 
 def rows(build: Builder, toggled: frozenset[str] = frozenset(), width: int = 78) -> list[Row]:
@@ -34,7 +34,7 @@ def test_the_views_in_full(name: str):
 
 
 def test_the_time_stands_beside_the_kernels_code():
-    text = " ".join(" ".join(row.text for row in rows(code)).split())
+    text = " ".join(" ".join(row.text for row in rows(kernels_document)).split())
     assert "measured 3.50 µs in 2 launches · 150 GB/s, 50% of the peak" in text
 
 
@@ -52,24 +52,26 @@ def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
 
 
 def test_slower_choices_fold_and_open():
-    closed = [row.text for row in rows(tuning)]
+    closed = [row.text for row in rows(autotuning_document)]
     assert not any("XBLOCK=8192" in text for text in closed)
-    name = next(row.fold for row in rows(tuning) if row.fold)
+    name = next(row.fold for row in rows(autotuning_document) if row.fold)
     assert name is not None
-    assert any("XBLOCK=8192" in row.text for row in rows(tuning, frozenset({name})))
-    assert any(row.links for row in rows(tuning)), "a choice leads to its kernel"
+    assert any("XBLOCK=8192" in row.text for row in rows(autotuning_document, frozenset({name})))
+    assert any(row.links for row in rows(autotuning_document)), "a choice leads to its kernel"
 
 
 def test_a_run_on_a_cpu_has_none_of_it():
     run = fakes.complete()
-    text = "\n".join(timing(run, frozenset(), 78).row(at).text for at in range(len(timing(run, frozenset(), 78))))
+    text = "\n".join(
+        timing_document(run, frozenset(), 78).row(at).text for at in range(len(timing_document(run, frozenset(), 78)))
+    )
     assert "CUDA graphs" not in text
     assert "the device" not in text
-    assert "none in this run" in tuning(run, frozenset(), 78).row(0).text or not run.tuned
+    assert "none in this run" in autotuning_document(run, frozenset(), 78).row(0).text or not run.tuned
     found = report(run, None)
     assert (found["device"], found["tuned"], found["cuda_graphs"]["recorded"]) == (None, [], [])
     assert run.timing is not None
-    assert launch_bound(run.timing) is None
+    assert is_launch_bound(run.timing) is None
 
 
 def test_the_report_has_all_of_it():
@@ -87,6 +89,9 @@ def test_the_report_has_all_of_it():
 
 
 def test_names_and_rates_in_words():
-    assert function("void at::native::(anonymous namespace)::apply<A<2>, B<float> >(A<2>)") == "at::native::apply"
-    assert function("Memcpy DtoH (Device -> Pinned)") == "Memcpy DtoH (Device -> Pinned)"
-    assert [rate(x, "B/s") for x in (950.0, 1.62e12, 84e9)] == ["950 B/s", "1.62 TB/s", "84.0 GB/s"]
+    assert (
+        shorten_device_function("void at::native::(anonymous namespace)::apply<A<2>, B<float> >(A<2>)")
+        == "at::native::apply"
+    )
+    assert shorten_device_function("Memcpy DtoH (Device -> Pinned)") == "Memcpy DtoH (Device -> Pinned)"
+    assert [format_rate(x, "B/s") for x in (950.0, 1.62e12, 84e9)] == ["950 B/s", "1.62 TB/s", "84.0 GB/s"]

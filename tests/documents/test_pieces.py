@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.documents.labels import labels, op_name
-from tcexplore.documents.node_text import stride, tensor
-from tcexplore.documents.strip.history_strip import history
+from tcexplore.documents.node_text import format_stride, format_tensor
+from tcexplore.documents.strip.history_strip import history_row
 from tcexplore.documents.timing.distribution_plot import axis, bars, beyond
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
@@ -46,9 +46,9 @@ def test_names_of_ops():
 
 def test_a_stride_is_said_only_where_it_matters():
     node = fakes.complete().graphs[0].nodes[5]
-    assert tensor(node) == "f32[64, 1024]"
-    assert stride(node) == ""
-    assert stride(replace(node, contiguous=False, stride=("1", "64"))) == "stride [1, 64]"
+    assert format_tensor(node) == "f32[64, 1024]"
+    assert format_stride(node) == ""
+    assert format_stride(replace(node, contiguous=False, stride=("1", "64"))) == "stride [1, 64]"
 
 
 def test_what_matters_least_goes_first():
@@ -63,7 +63,7 @@ def test_what_matters_least_goes_first():
 def test_the_history_always_has_the_run_in_view():
     runs = tuple(fakes.complete(run) for run in range(1, 31))
     for pinned in (1, 2, 15, 29, 30):
-        row = history(Session(runs=runs, pinned=pinned), 60)
+        row = history_row(Session(runs=runs, pinned=pinned), 60)
         assert f"[{pinned} " in row.text
         assert len(row.text) <= 60
 

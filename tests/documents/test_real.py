@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from tcexplore.documents.diff.diff_view import diff
+from tcexplore.documents.diff.diff_view import diff_document
 from tcexplore.documents.document import Document
 from tcexplore.events import Config
 from tcexplore.session import Snapshot
@@ -75,4 +75,4 @@ def test_views_of_a_real_run():
     assert all(0 < line.share <= 1 for line in found.lines.values())
     assert all(run.source.splitlines()[line - 1].strip() for file, line in found.lines if file == run.file)
     assert "changed a graph" in VIEWS["passes"](run, frozenset(), 100).title
-    assert "SAME PROGRAM" in diff(run, run, frozenset(), 100).row(0).text
+    assert "SAME PROGRAM" in diff_document(run, run, frozenset(), 100).row(0).text

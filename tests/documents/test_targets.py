@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from tcexplore.documents.code.kernels_view import code
-from tcexplore.documents.code.resources_view import resources
+from tcexplore.documents.code.kernels_view import kernels_document
+from tcexplore.documents.code.resources_view import resources_document
 from tcexplore.documents.code.roofline_plot import HIGHEST, LOWEST, PlotMark, Roof, draw
-from tcexplore.documents.code.roofline_view import roofline
-from tcexplore.documents.code.stages_view import hiding, stages
+from tcexplore.documents.code.roofline_view import roofline_document
+from tcexplore.documents.code.stages_view import hiding, stages_document
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.style_names import NAMES
@@ -18,7 +18,12 @@ from tcexplore.session.links import closure, kernel_link, line_link, statement_l
 from tests.documents import golden
 from tests.snapshots import gpu
 
-VIEWS: dict[str, Builder] = {"code": code, "resources": resources, "roofline": roofline, "stages": stages}
+VIEWS: dict[str, Builder] = {
+    "code": kernels_document,
+    "resources": resources_document,
+    "roofline": roofline_document,
+    "stages": stages_document,
+}
 
 
 def rows(build: Builder, toggled: frozenset[str] = frozenset(), target: str = "l4", width: int = 78) -> list[Row]:
@@ -53,7 +58,7 @@ def test_the_device_in_the_machine_has_none_of_it(name: str):
 
 
 def test_a_statement_is_lit_in_every_stage_and_leads_to_the_persons_line():
-    shown = rows(stages, everything(stages))
+    shown = rows(stages_document, everything(stages_document))
     load = next(row for row in shown if "LDG" in row.text)
     chain = closure(gpu.run(), load.links)
     lit = [row.text.split(" ", 3)[-1].strip() for row in shown if row.links and row.links[0] in chain]
@@ -65,13 +70,15 @@ def test_a_statement_is_lit_in_every_stage_and_leads_to_the_persons_line():
 
 def test_the_persons_line_lights_every_instruction_that_came_from_it():
     chain = closure(gpu.run(), [line_link(gpu.LINE)])
-    lit = "\n".join(row.text for row in rows(stages, everything(stages)) if row.links and row.links[0] in chain)
+    lit = "\n".join(
+        row.text for row in rows(stages_document, everything(stages_document)) if row.links and row.links[0] in chain
+    )
     assert [word in lit for word in ("tl.load", "max.f32", "FMNMX", "EXIT")] == [True, True, True, False]
 
 
 def test_assumptions_are_folded_at_first():
-    assert not any("attention: math" in row.text for row in rows(code))
-    assert any("attention: math" in row.text for row in rows(code, frozenset({ASSUMED})))
+    assert not any("attention: math" in row.text for row in rows(kernels_document))
+    assert any("attention: math" in row.text for row in rows(kernels_document, frozenset({ASSUMED})))
 
 
 def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
@@ -89,5 +96,5 @@ def test_a_selected_statement_opens_what_it_became_in_the_stages():
     kernel = next(kernel for kernel in snapshot.code.kernels if kernel.language == "triton")
     statement = statement_link(kernel, 5)
     assert hiding(snapshot, (kernel_link(kernel),)) == frozenset(), "nothing of a kernel as a whole is hidden"
-    shown = rows(stages, hiding(snapshot, (statement,)))
+    shown = rows(stages_document, hiding(snapshot, (statement,)))
     assert [row.text.split()[-1] for row in shown if statement in row.links] == ["0)", "0f00000000;", ";"]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.strip.history_strip import history
-from tcexplore.documents.strip.verdict_line import run_verdict, verdict
-from tcexplore.documents.timing.timing_view import timing
+from tcexplore.documents.strip.history_strip import history_row
+from tcexplore.documents.strip.verdict_line import run_verdict, verdict_row
+from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Session, Snapshot
 from tests import fakes
 
@@ -25,13 +25,13 @@ def run(said: str) -> Snapshot:
 def test_no_ratio_is_shown_before_it_is_known(said: str) -> None:
     snapshot = run(said)
     session = Session(runs=(snapshot,))
-    shown = [verdict(session).text, history(session, 160).text, timing(snapshot).row(0).text]
+    shown = [verdict_row(session).text, history_row(session, 160).text, timing_document(snapshot).row(0).text]
     shown.append(run_verdict(snapshot).text)
     assert not [text for text in shown if "0.03" in text]
 
 
 def test_an_undecided_one_says_between_what_it_lies() -> None:
     snapshot = run("undecided")
-    assert "speed-up undecided  [0.01, 4.50]" in verdict(Session(runs=(snapshot,))).text
-    assert "[0.01, 4.50] 95 % interval" in timing(snapshot).row(0).text
-    assert " ?×" in history(Session(runs=(snapshot,)), 160).text
+    assert "speed-up undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
+    assert "[0.01, 4.50] 95 % interval" in timing_document(snapshot).row(0).text
+    assert " ?×" in history_row(Session(runs=(snapshot,)), 160).text

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.code.fusion_reasons_view import why_not
-from tcexplore.documents.diff.diff_view import diff
+from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
+from tcexplore.documents.diff.diff_view import diff_document
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.style_names import NAMES
 from tcexplore.events import FactMissing, Kernel, SchedulerNode
@@ -48,7 +48,7 @@ def test_side_by_side():
 
 
 def test_the_same_program_is_said():
-    document = diff(gate.run(), same(), frozenset(), 78)
+    document = diff_document(gate.run(), same(), frozenset(), 78)
     assert "SAME PROGRAM" in document.row(0).text
     golden.check("view-diff-same", golden.text(document))
 
@@ -78,7 +78,9 @@ def test_prose_fits():
 def test_any_two_kernels_are_answered():
     run = gate.run()
     first, second, third = run.code.kernels
-    texts = [golden.text(why_not(run, *pair)) for pair in ((second, third), (third, second), (first, third))]
+    texts = [
+        golden.text(fusion_reasons_document(run, *pair)) for pair in ((second, third), (third, second), (first, third))
+    ]
     golden.check("view-why_not", "\n".join(texts))
 
 
@@ -94,7 +96,9 @@ def test_what_torch_never_compared_is_told_by_what_it_knew():
         run, with_code(run, schedules=(apart,)), with_code(run, schedules=(by_way,)),
         with_code(run, schedules=(by_way,), kernels=(*run.code.kernels, library)), with_code(run, schedules=()),
     )  # fmt: skip
-    golden.check("view-never_compared", "\n".join(golden.text(why_not(state, second, third)) for state in states))
+    golden.check(
+        "view-never_compared", "\n".join(golden.text(fusion_reasons_document(state, second, third)) for state in states)
+    )
 
 
 def test_a_line_lights_its_ops_forward_and_backward():

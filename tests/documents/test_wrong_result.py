@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
-from tcexplore.documents.strip.history_strip import history
-from tcexplore.documents.strip.verdict_line import run_verdict, verdict
-from tcexplore.documents.timing.timing_view import timing
+from tcexplore.documents.strip.history_strip import history_row
+from tcexplore.documents.strip.verdict_line import run_verdict, verdict_row
+from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Session, summarize
 from tests import fakes
 
@@ -16,15 +16,15 @@ WRONG = RIGHT.apply(ev.Accuracy(run=1, verdict="wrong"))
 def test_a_wrong_result_stands_before_the_speed_and_in_the_place_of_it() -> None:
     session = Session(runs=(WRONG,))
     speed = f"{summarize(WRONG).speedup:.2f}×"
-    line = verdict(session).text
+    line = verdict_row(session).text
     assert line.index("WRONG RESULT") < line.index(speed)
-    strip = history(session, 160).text
+    strip = history_row(session, 160).text
     assert "wrong" in strip
     assert speed not in strip
-    assert "WRONG RESULT" in timing(WRONG).row(0).text
+    assert "WRONG RESULT" in timing_document(WRONG).row(0).text
     assert "WRONG RESULT" in run_verdict(WRONG).text
 
 
 def test_a_right_one_is_not_called_wrong() -> None:
-    assert "WRONG" not in verdict(Session(runs=(RIGHT,))).text
-    assert "WRONG" not in timing(RIGHT).row(0).text
+    assert "WRONG" not in verdict_row(Session(runs=(RIGHT,))).text
+    assert "WRONG" not in timing_document(RIGHT).row(0).text

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tcexplore.documents.code.fusion_view import fusion
-from tcexplore.documents.diff.diff_view import diff
+from tcexplore.documents.code.fusion_view import fusion_document
+from tcexplore.documents.diff.diff_view import diff_document
 from tcexplore.documents.document import Builder, Document
-from tcexplore.documents.graph.aot_view import aot
-from tcexplore.documents.graph.decomposition_view import decomposition
-from tcexplore.documents.graph.passes_view import passes
+from tcexplore.documents.graph.aot_view import aot_document
+from tcexplore.documents.graph.decomposition_view import decomposition_document
+from tcexplore.documents.graph.passes_view import passes_document
 from tcexplore.session import Snapshot
 from tests import fakes
 from tests.snapshots import gate
 from tests.snapshots.codes import with_code
 
-VIEWS: dict[str, Builder] = {"aot": aot, "decomposition": decomposition, "fusion": fusion, "passes": passes}
+VIEWS: dict[str, Builder] = {
+    "aot": aot_document,
+    "decomposition": decomposition_document,
+    "fusion": fusion_document,
+    "passes": passes_document,
+}
 
 
 def edited() -> Snapshot:
@@ -40,7 +45,7 @@ def compared(after: Snapshot | None = None) -> Builder:
     """The comparison of the gate with a later run of it."""
 
     def build(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Document:
-        return diff(snapshot, after or edited(), toggled, width)
+        return diff_document(snapshot, after or edited(), toggled, width)
 
     return build
 

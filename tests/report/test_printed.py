@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.report.printed import print_document
 
 
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 def printed(*rows: Row, width: int | None = None, stream: io.StringIO | None = None) -> str:
     stream = stream or io.StringIO()
-    print_document(lambda _: Text("", rows), stream, width)
+    print_document(lambda _: StaticDocument("", rows), stream, width)
     return stream.getvalue()
 
 
@@ -54,7 +54,7 @@ def test_fold_marks_are_left_out():
 def test_a_pipe_gets_100_columns(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     widths: list[int] = []
-    print_document(lambda width: widths.append(width) or Text("", ()), io.StringIO())  # type: ignore[func-returns-value]
+    print_document(lambda width: widths.append(width) or StaticDocument("", ()), io.StringIO())  # type: ignore[func-returns-value]
     assert widths == [100]
 
 

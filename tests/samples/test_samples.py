@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.documents.regions_text import hint
+from tcexplore.documents.regions_text import suggest_region_fix
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionLane, timeline
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines
@@ -156,7 +156,7 @@ def test_a_tensor_for_the_learning_rate_spares_the_optimizers_step_a_recompile(e
     floats = lanes(few)
     assert [mark.what for mark in floats["Sequential"].marks] == [COMPILE, BACKWARD]
     assert [(mark.what, mark.call) for mark in floats["Adam.step"].marks] == [(COMPILE, 1), (RECOMPILE, 5)]
-    assert hint(floats["Adam.step"])
+    assert suggest_region_fix(floats["Adam.step"])
     seen = floats["Sequential"].seen
     assert seen is not None
     assert (seen.calls, seen.warm, seen.uncompiled) == (12, 11, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.break_costs_text import cost, short, together, why
+from tcexplore.documents.break_costs_text import explain_cost, format_cost, format_cost_briefly, format_shared_cost
 from tcexplore.session import Snapshot
 from tcexplore.session.ranked_breaks import ranked
 
@@ -33,16 +33,16 @@ def test_the_dearest_stands_first_and_the_one_that_gave_a_function_up_has_the_re
     assert [(c.found.location.line, c.us, c.whole) for c in found if c.found.location] == [
         (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
     ]  # fmt: skip
-    assert short(found[0]) == "50.0 µs 25 %"
-    assert cost(found[0], snapshot) == "50.0 µs a call, 25 % of it"
-    assert "2 times; 2 ops run outside meanwhile: aten.relu" in why(found[0])
-    assert "plain Python" in why(found[1])
-    assert "15.0 µs" in together(snapshot)
+    assert format_cost_briefly(found[0]) == "50.0 µs 25 %"
+    assert format_cost(found[0], snapshot) == "50.0 µs a call, 25 % of it"
+    assert "2 times; 2 ops run outside meanwhile: aten.relu" in explain_cost(found[0])
+    assert "plain Python" in explain_cost(found[1])
+    assert "15.0 µs" in format_shared_cost(snapshot)
 
 
 def test_what_is_not_known_is_not_shown():
     found = ranked(run())
     assert [c.found.location.line for c in found if c.found.location] == [3, 5, 7]
-    assert {(short(c), cost(c, run()), why(c)) for c in found} == {("", "", "")}
+    assert {(format_cost_briefly(c), format_cost(c, run()), explain_cost(c)) for c in found} == {("", "", "")}
     two_unknown = ranked(run(ev.BreaksCosted(costs=(), total_us=9.0, units=3, around_us=9.0)))
     assert {c.us for c in two_unknown} == {None}

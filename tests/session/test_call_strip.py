@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
-from tcexplore.documents.calls_text import calls
+from tcexplore.documents.calls_text import call_lines
 from tcexplore.session import Snapshot
 from tcexplore.session.call_strip import strip
 from tests.studies.playing import timed
@@ -37,9 +37,9 @@ def test_which_call_compiled_and_why():
 def test_in_words():
     snapshot = run(made(0, "0/0"), AGAIN, made(1, "0/1"), made(2))
     said = ["call 1: compile, 1.00 s", "call 2: recompile (64 → 32: x.size(0) == 64), 1.00 s"]
-    assert list(calls(snapshot)) == [*said, "call 3 on: 1.00 ms"]
-    assert list(calls(snapshot.apply(timed(2.0)))) == [*said, "call 3 on: 50.0 µs each"]
-    assert list(calls(run(made(0, "0/0")))) == ["call 1: compile, 1.00 s"]
-    assert list(calls(run())) == []
-    many = list(calls(run(*(made(i, f"0/{i}") for i in range(12)))))
+    assert list(call_lines(snapshot)) == [*said, "call 3 on: 1.00 ms"]
+    assert list(call_lines(snapshot.apply(timed(2.0)))) == [*said, "call 3 on: 50.0 µs each"]
+    assert list(call_lines(run(made(0, "0/0")))) == ["call 1: compile, 1.00 s"]
+    assert list(call_lines(run())) == []
+    many = list(call_lines(run(*(made(i, f"0/{i}") for i in range(12)))))
     assert (len(many), many[-1]) == (9, "and 4 more until call 12")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.compile_time_text import beside, headline, lines
+from tcexplore.documents.compile_time_text import other_time_lines, span_lines, summarize_compile_time
 from tcexplore.events import CallMade, PhaseTimed
 from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shortened, tree
 from tests import fakes
@@ -53,8 +53,8 @@ def test_coverage_is_of_the_calls_that_compiled():
     found = compile_time(fakes.complete())
     assert found.wall == pytest.approx(1.93)
     assert found.coverage == pytest.approx((1.62 + 0.29) / 1.93)
-    assert headline(found) == "compiling took 1.91 s, 99 % of the calls that compiled"
-    assert [(depth, name) for depth, name, _, _ in lines(found)] == [
+    assert summarize_compile_time(found) == "compiling took 1.91 s, 99 % of the calls that compiled"
+    assert [(depth, name) for depth, name, _, _ in span_lines(found)] == [
         (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
     ]  # fmt: skip
     assert compile_time(fakes.running()).roots == ()
@@ -68,10 +68,10 @@ def test_what_the_calls_did_beside_compiling_counts_as_covered_and_not_as_compil
     assert found.share == pytest.approx(0.25)
     assert found.coverage == pytest.approx(0.45)
     assert found.rest == pytest.approx(1.1)
-    assert [(seconds, share) for _, seconds, share in beside(found)] == [
+    assert [(seconds, share) for _, seconds, share in other_time_lines(found)] == [
         ("300 ms", "15.0 %"), ("100 ms", "5.0 %"), ("1.10 s", "55.0 %"),
     ]  # fmt: skip
     calls = (CallMade(index=0, what="compiled", seconds=2.0, compiles=1),)
     unmeasured = compile_time(replace(fakes.complete(), calls=calls))
     assert unmeasured.rest is None
-    assert not list(beside(unmeasured))
+    assert not list(other_time_lines(unmeasured))

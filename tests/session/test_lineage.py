@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.recompile_fixes_text import said
-from tcexplore.documents.recompiles_text import at_the_limit
+from tcexplore.documents.recompile_fixes_text import describe_fix
+from tcexplore.documents.recompiles_text import describe_limit
 from tcexplore.session.cache_entries import lineage
 from tcexplore.session.guard_diff import guard_diff, guards_of
 from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures
@@ -26,11 +26,11 @@ def test_entries_with_their_calls_causes_and_seconds():
 
 def test_what_happens_at_the_limit_is_said_before_and_after():
     first, rest = lineage(storm.run())
-    assert "since call 5 this frame runs eagerly" in at_the_limit(first)
-    assert "2 more entries fit (recompile_limit = 4); after that" in at_the_limit(rest)
-    assert "is an error" in at_the_limit(rest)
-    assert "raised an error" in at_the_limit(replace(first, raises=True))
-    assert "runs this frame eagerly, without an error" in at_the_limit(replace(rest, raises=False))
+    assert "since call 5 this frame runs eagerly" in describe_limit(first)
+    assert "2 more entries fit (recompile_limit = 4); after that" in describe_limit(rest)
+    assert "is an error" in describe_limit(rest)
+    assert "raised an error" in describe_limit(replace(first, raises=True))
+    assert "runs this frame eagerly, without an error" in describe_limit(replace(rest, raises=False))
 
 
 def test_a_refused_compile_is_no_recompile():
@@ -86,4 +86,6 @@ def test_sizes_that_change_together_are_to_be_marked_together():
     snapshot = replace(snapshot, symbols=(ev.SymbolsFound(run=1, graph=again.graph, symbols=symbols),))
     cure = next(one for one in shape_cures(snapshot) if one.name == MARK_DYNAMIC)
     assert cure.also == (("z", 0),)
-    assert said(cure, "f.py").startswith("torch._dynamo.mark_dynamic(x, 0); torch._dynamo.mark_dynamic(z, 0) before")
+    assert describe_fix(cure, "f.py").startswith(
+        "torch._dynamo.mark_dynamic(x, 0); torch._dynamo.mark_dynamic(z, 0) before"
+    )

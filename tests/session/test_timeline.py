@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.regions_text import hint
+from tcexplore.documents.regions_text import suggest_region_fix
 from tcexplore.documents.timing.region_strip import strip
-from tcexplore.documents.timing.timeline_view import FEW, time_line
+from tcexplore.documents.timing.timeline_view import FEW, timeline_document
 from tcexplore.report.json_regions import script
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun
@@ -71,7 +71,7 @@ def test_the_strip_shows_busy_cells_and_where_it_compiled():
 
 def test_the_time_line_on_the_screen_as_text_and_as_json():
     run = followed(CALLS, ev.ScriptFollowed(seconds=4.0, limit=4.0), ev.Finished())
-    document = time_line(run, width=76)
+    document = timeline_document(run, width=76)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     page = check_text(run, 100)
     for said in (
@@ -94,7 +94,7 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
 
 
 def test_calls_that_ran_no_graph_are_said():
-    document = time_line(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
+    document = timeline_document(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
     assert any("2 calls ran no graph: they ran eagerly" in document.row(i).text for i in range(len(document)))
 
 
@@ -105,7 +105,7 @@ def test_a_learning_rate_that_recompiles_the_optimizers_step_has_a_cure():
     )  # fmt: skip
     step = ev.RegionCompiled(region=1, call=2, at=2.0, seconds=1.0, graphs=("3/1",))
     lanes = timeline(followed(rate, step)).lanes
-    assert {lane.region.name: bool(hint(lane)) for lane in lanes} == {"Net": False, "SGD.step": True}
+    assert {lane.region.name: bool(suggest_region_fix(lane)) for lane in lanes} == {"Net": False, "SGD.step": True}
 
 
 def test_many_recompiles_are_folded():
@@ -114,15 +114,15 @@ def test_many_recompiles_are_folded():
         for call in range(4, 104)
     ]
     run = followed(*again, CALLS)
-    assert len(time_line(run)) < 30
-    assert len(time_line(run, frozenset({"region 0"}))) > 100 + FEW
+    assert len(timeline_document(run)) < 30
+    assert len(timeline_document(run, frozenset({"region 0"}))) > 100 + FEW
 
 
 def test_a_file_that_is_no_script_has_none():
     plain = begun(ev.Job(run=1, file=FILE, source="")).apply(
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
-    assert "no script" in time_line(plain).row(0).text
+    assert "no script" in timeline_document(plain).row(0).text
     assert script(plain) == {"regions": [], "followed": None}
 
 
@@ -136,7 +136,7 @@ def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
     run = followed(*backward(0), ev.BackwardCaptured(backward="1", reason=because), *backward(1), *backward(2))
     captured = {lane.region.name: lane.marks[0].captured for lane in timeline(run).lanes if lane.marks}
     assert captured == {"Net": None, "backward 0": None, "backward 1": because, "backward 2": ""}
-    document = time_line(run, width=120)
+    document = timeline_document(run, width=120)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     assert f"captured anew: {because}" in shown
     assert "captured anew: torch does not say why" in shown

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 from tcexplore import events as ev
-from tcexplore.documents.timing.state_dict_view import state_dict as document
+from tcexplore.documents.timing.state_dict_view import state_dict_document as document
 from tcexplore.report.text.ship import print_ship
 from tcexplore.session import Snapshot
 from tcexplore.studies.artifacts.artifacts_json import ship as fields

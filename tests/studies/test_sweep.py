@@ -6,7 +6,7 @@ from dataclasses import replace
 from io import StringIO
 
 from tcexplore import events as ev
-from tcexplore.documents.verdict_marks import marked
+from tcexplore.documents.verdict_marks import format_speedup
 from tcexplore.report.text.sweep import print_sweep
 from tcexplore.session.run_figures import Cell
 from tcexplore.studies.study_runs import Runs
@@ -127,4 +127,4 @@ def test_a_bar_of_what_is_undecided_is_a_shade_over_all_that_it_may_be():
     assert bar(unknown, 2.0, 8) == "  ░░│░░  "
     assert longest([timed(1.5), replace(unknown, high=40.0)]) == 2.0
     assert longest([timed(9.0), unknown]) == 9.0
-    assert (marked(unknown), marked(timed(1.5))) == ("?", "1.50× ▲")
+    assert (format_speedup(unknown), format_speedup(timed(1.5))) == ("?", "1.50× ▲")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.sizes_text import calls
+from tcexplore.documents.sizes_text import parse_calls
 from tests import fakes
 from tests.ui.stage import stage
 
@@ -22,4 +22,4 @@ async def test_the_answer_is_in_the_timing_pane_and_stays_for_the_next_run():
 
 @pytest.mark.parametrize(("text", "number"), [("1,000", 1000), (" 20 000 ", 20000), ("", None), ("7", 7)])
 def test_numbers_as_people_write_them(text: str, number: int | None):
-    assert calls(text) == number
+    assert parse_calls(text) == number

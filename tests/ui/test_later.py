@@ -54,14 +54,14 @@ def test_which_runs_are_large():
 
 
 async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.documents.graph.decomposition_view import decomposition
+    from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "v")
         made = held(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition",
-            decomposition,
+            decomposition_document,
             "tcexplore.ui.panes.pane",
         )
         before = staged.view("graph").document
@@ -76,7 +76,7 @@ async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.Monkey
 
 
 async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.documents.graph.decomposition_view import decomposition
+    from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "v")
@@ -84,7 +84,7 @@ async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.M
         made = held(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition",
-            decomposition,
+            decomposition_document,
             "tcexplore.ui.panes.pane",
         )
         await staged.pilot.press("v", "V")
@@ -115,10 +115,12 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
 
 
 async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.documents.diff.diff_view import diff
+    from tcexplore.documents.diff.diff_view import diff_document
 
     async with stage(fakes.session(gate.run(3), edited())) as staged:
-        made = held(monkeypatch, "tcexplore.documents.diff.diff_view.diff", diff, "tcexplore.ui.screens.diff_screen")
+        made = held(
+            monkeypatch, "tcexplore.documents.diff.diff_view.diff", diff_document, "tcexplore.ui.screens.diff_screen"
+        )
         await staged.pilot.press("d")
         assert isinstance(staged.app.screen, DiffScreen)
         assert "Comparing the two runs" in staged.screen

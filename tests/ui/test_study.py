@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from tcexplore.documents.document import Document, Row, Span
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.events import Finished, Job
 from tcexplore.studies.study_runs import Going, Runs, Say
 from tcexplore.ui.screens.study_screen import StudyScreen
@@ -36,7 +36,7 @@ class Twice(StudyScreen[str]):
         return twice
 
     def build(self, study: StudyTask[str], width: int) -> Document:  # noqa: ARG002
-        return Text("", tuple(Row((Span(said),)) for said in study.found))
+        return StaticDocument("", tuple(Row((Span(said),)) for said in study.found))
 
 
 async def opened(staged: Stage) -> Twice:

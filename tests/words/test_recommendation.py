@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.recommendation_text import advice, recommendation, reservation
+from tcexplore.documents.recommendation_text import format_recommendation, format_reservation, recommend
 from tcexplore.session import Snapshot
 from tests.session.test_payback import EQUAL, FASTER, SLOWER
 
@@ -28,29 +28,29 @@ AFTER = "compiling pays for itself after about 50,000."
     ],
 )
 def test_faster_is_recommended_from_break_even_on(calls: int | None, said: str):
-    assert recommendation(FASTER, 10.0, calls) == said
+    assert format_recommendation(FASTER, 10.0, calls) == said
 
 
 def test_no_gain_is_no_recommendation():
     assert (
-        recommendation(SLOWER, 10.0)
+        format_recommendation(SLOWER, 10.0)
         == "Leave it eager: a compiled call takes 100 µs longer, so its compile never pays for itself."
     )
-    equal = recommendation(replace(EQUAL, verdict="no difference"), 10.0)
+    equal = format_recommendation(replace(EQUAL, verdict="no difference"), 10.0)
     assert equal == "Leave it eager: compiling costs 10.0 s and saves nothing that can be measured here."
-    assert recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
+    assert format_recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
 
 
 def test_a_call_of_a_file_that_makes_several_is_their_mean():
-    assert "200 µs a call (the mean of the file's 3)." in recommendation(replace(FASTER, calls=3), 10.0)
+    assert "200 µs a call (the mean of the file's 3)." in format_recommendation(replace(FASTER, calls=3), 10.0)
 
 
 def test_an_interval_that_is_narrow_has_one_break_even():
-    assert "50,000 times: that" in recommendation(replace(FASTER, low=1.98, high=2.02), 10.0)
+    assert "50,000 times: that" in format_recommendation(replace(FASTER, low=1.98, high=2.02), 10.0)
 
 
 def test_a_compile_that_took_no_time_is_not_called_zero_times():
-    assert recommendation(FASTER, 0.0) == (
+    assert format_recommendation(FASTER, 0.0) == (
         "Compile it: it saves 200 µs a call, and the calls that compiled took no longer than the others."
     )
 
@@ -69,16 +69,16 @@ def run(*events: ev.Event) -> Snapshot:
 
 
 def test_what_recompiling_cost_is_in_it_and_is_said_to_be():
-    assert "that costs 4.00 s and" in advice(run(*CALLS))
-    assert "that costs 10.0 s, compiling again 1 time included, and" in advice(run(*AGAIN))
+    assert "that costs 4.00 s and" in recommend(run(*CALLS))
+    assert "that costs 10.0 s, compiling again 1 time included, and" in recommend(run(*AGAIN))
 
 
 def test_a_wrong_result_is_not_recommended_however_fast():
-    assert advice(run(*CALLS, ev.Accuracy(verdict="wrong"))).startswith("Leave it eager until its result is right")
+    assert recommend(run(*CALLS, ev.Accuracy(verdict="wrong"))).startswith("Leave it eager until its result is right")
 
 
 def test_kernels_that_an_earlier_run_left_are_owned_up_to():
     compiled = ev.PhaseTimed(name="compile_file", seconds=2.0, graph="0/0", depth=0)
-    assert "found on disk" in reservation(run(*CALLS, KERNEL))
-    assert reservation(run(*CALLS, KERNEL, compiled)) == ""
-    assert reservation(run(*CALLS)) == ""
+    assert "found on disk" in format_reservation(run(*CALLS, KERNEL))
+    assert format_reservation(run(*CALLS, KERNEL, compiled)) == ""
+    assert format_reservation(run(*CALLS)) == ""

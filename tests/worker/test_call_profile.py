@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.call_profile_text import headline, lines
+from tcexplore.documents.call_profile_text import profile_lines, summarize_profile
 from tcexplore.events import CallProfiled, Kernel, KernelTimed
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import MLP, only
@@ -25,5 +25,5 @@ async def test_the_parts_of_a_call_add_up_and_every_kernel_is_among_them(runs: R
     assert {timed.kernel for timed in times} == {kernel.name for kernel in only(events, Kernel)}
     assert {(timed.device, timed.replayed) for timed in times} == {("cpu", False)}
     assert (found.busy_us, found.replays) == (None, 0)
-    assert headline(found).startswith("one call under the profiler: ")
-    assert len(list(lines(found))) == len(host)
+    assert summarize_profile(found).startswith("one call under the profiler: ")
+    assert len(list(profile_lines(found))) == len(host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.frames_text import described
+from tcexplore.documents.frames_text import describe_frame
 from tcexplore.events import (
     BackwardCaptured,
     Failed,
@@ -125,7 +125,7 @@ async def test_what_compiled_autograd_compiles_is_a_region_of_its_own(runs: Runs
         assert all(graph.startswith(f"!{number}/") for graph in compiled.graphs)
         (graph,) = [found for found in only(events, GraphCaptured) if found.graph == compiled.graphs[0]]
         assert graph.frame is None
-        assert described(graph.graph, graph.frame, "") == f"backward {number} of compiled autograd"
+        assert describe_frame(graph.graph, graph.frame, "") == f"backward {number} of compiled autograd"
         assert frame_number(graph.graph) == graph.graph.split("/")[1]
     assert {found.region: found.calls for found in only(events, RegionCalls)}[backward[0].region] == 2
     captured = only(events, BackwardCaptured)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore.documents.code.kernel_labels import links
 from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.device_text import rate
+from tcexplore.documents.device_text import format_rate
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import Labels
 from tcexplore.documents.prose import BLANK, heading, wrapped
@@ -23,7 +23,7 @@ SLOW = 0.5
 Measured = tuple[Kernel, Achieved]
 
 
-def reached(found: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+def achieved_rows(found: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
     """A table of the kernels that were measured; nothing where none was."""
     if not found:
         return
@@ -42,9 +42,9 @@ def _cells(kernel: Kernel, found: Achieved, known: Labels) -> Sequence[Cell]:
         known.kernel[kernel_link(kernel)].spans,
         (Span(duration(found.timed.us / 1e6), "strong"),),
         (Span(f"{found.timed.count} replayed" if found.timed.replayed else str(found.timed.count)),),
-        (Span(rate(found.memory, "B/s") if found.memory else "–"),),
+        (Span(format_rate(found.memory, "B/s") if found.memory else "–"),),
         (Span(_share(found.memory_share), "number"),),
-        (Span(rate(found.compute, "FLOP/s") if found.compute else "–"),),
+        (Span(format_rate(found.compute, "FLOP/s") if found.compute else "–"),),
         (Span(_share(found.compute_share), "number"),),
         (Span(_share(found.of_bound), "warn" if (found.of_bound or 1.0) < SLOW else "number"),),
     )

@@ -8,7 +8,7 @@ from tcexplore.documents import autotuning_text as words
 from tcexplore.documents.code.kernel_labels import links
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Choice, Tuned
 from tcexplore.quantities import count, duration
@@ -27,23 +27,23 @@ BAR = 16
 """Cells of the longest bar."""
 
 
-def tuning(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def autotuning_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     if not snapshot.tuned:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     rows = (line for tuned in snapshot.tuned for line in _tuned(snapshot, tuned, toggled, width))
     choices = sum(len(tuned.choices) for tuned in snapshot.tuned)
     return Parts(count(choices, "choice"), [fixed([*rows, *_whose(width)])])
 
 
 def _tuned(snapshot: Snapshot, tuned: Tuned, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    kernel = words.runs_as(snapshot, tuned)
+    kernel = words.find_tuned_kernel(snapshot, tuned)
     own = links(kernel) if kernel else ()
     place = kernel.source_lines[0] if kernel and kernel.source_lines else None
     where = f"  {tuned.graph} {tuned.phase}"
-    yield row((f" {words.subject(tuned)}", "heading"), (where, "muted"), links=own, location=place)
-    yield from wrapped(words.WHAT.get(tuned.what, tuned.what), width, "muted", indent=3, links=own)
-    yield from wrapped(words.outcome(tuned), width, indent=3, links=own)
+    yield row((f" {words.name_subject(tuned)}", "heading"), (where, "muted"), links=own, location=place)
+    yield from wrapped(words.TUNING_KINDS.get(tuned.what, tuned.what), width, "muted", indent=3, links=own)
+    yield from wrapped(words.summarize_choices(tuned), width, indent=3, links=own)
     if kernel is not None and not tuned.kernel:
         yield from wrapped(f"runs as {kernel.name}", width, indent=3, links=own)
     name = f"tuned {tuned.graph} {tuned.phase} {tuned.what} {tuned.kernel or tuned.node or tuned.op}"

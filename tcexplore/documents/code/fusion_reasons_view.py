@@ -42,7 +42,7 @@ NOT_COMPARED = (
 )
 
 
-def why_not(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
+def fusion_reasons_document(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
     """The answer for any two kernels of a run, everything open."""
     known, found = labels(snapshot), ask(snapshot, a, b)
     name = _name(found)
@@ -50,7 +50,7 @@ def why_not(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
     return Parts(f"{_words(found.a, known)} and {_words(found.b, known)}", [fixed(rows)])
 
 
-def between(snapshot: Snapshot, found: WhyNot, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def reason_rows(snapshot: Snapshot, found: WhyNot, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The rows between two neighbors: the short answer, and behind it all that torch says."""
     name, links = _name(found), _links(found)
     opened = name in toggled

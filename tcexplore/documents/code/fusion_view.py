@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from tcexplore.documents.code.fusion_reasons_view import APART, LONGEST, between
+from tcexplore.documents.code.fusion_reasons_view import APART, LONGEST, reason_rows
 from tcexplore.documents.code.kernel_labels import links, ops
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import missing, nothing
+from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
@@ -28,15 +28,15 @@ FACTS = ("fusion", "fusion refused")
 """What the view is made of, as `FactMissing.fact`."""
 
 
-def fusion(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     if not snapshot.code.kernels:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     known = labels(snapshot)
     found = Fusions(snapshot)
     apart = {id(why.a): why for why in found.neighbors()}
     groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
-    parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing(snapshot, FACTS, width))]
+    parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing_rows(snapshot, FACTS, width))]
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
@@ -128,4 +128,4 @@ def _next(
 ) -> Iterable[Row]:
     """Between a kernel and the next one: why they are two."""
     if found is not None:
-        yield from between(snapshot, found, known, toggled, width)
+        yield from reason_rows(snapshot, found, known, toggled, width)

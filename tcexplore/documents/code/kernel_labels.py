@@ -83,7 +83,7 @@ def traffic(kernel: Kernel) -> str:
 
 def lines(kernel: Kernel, where: Places) -> str:
     """`line 23`, `lines 23, 24, blocks.py:7`."""
-    said = list(dict.fromkeys(where.short(location) for location in kernel.source_lines))
+    said = list(dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines))
     if not said:
         return ""
     return f"line{'s' if len(said) > 1 else ''} {', '.join(said)}"

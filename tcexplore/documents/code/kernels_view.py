@@ -10,10 +10,10 @@ from tcexplore.documents import device_text as device_words
 from tcexplore.documents import targets_text as words
 from tcexplore.documents.code.kernel_labels import heading, links, summary
 from tcexplore.documents.code.kernel_lines import KernelLines
-from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.location_text import places
@@ -32,12 +32,12 @@ TEACHES = (
 )
 
 
-def code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     if not snapshot.code.kernels and not snapshot.code.wrappers:
-        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     known = labels(snapshot)
-    parts = [fixed(about(snapshot, toggled, width))]
+    parts = [fixed(target_rows(snapshot, toggled, width))]
     parts += [_contents(snapshot, known, width)] if len(snapshot.code.kernels) > 1 else []
     for kernel in snapshot.code.kernels:
         parts += _kernel(snapshot, kernel, known, toggled, width)
@@ -96,13 +96,13 @@ def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
     made, failed, point = machine(snapshot.code, kernel)
-    said = [words.takes(made.resources)] if made and made.resources else []
-    said += [words.vectors(made.vectors)] if made and made.vectors else []
-    said += [words.estimate(point)] if point else []
-    if how := words.written(loops(snapshot.code, kernel)):
+    said = [words.format_resources(made.resources)] if made and made.resources else []
+    said += [words.describe_vectors(made.vectors)] if made and made.vectors else []
+    said += [words.format_estimate(point)] if point else []
+    if how := words.describe_loops(loops(snapshot.code, kernel)):
         said = [f"Inductor wrote {how}", *said]
     reached = achieved(snapshot, kernel, point)
-    said += [device_words.measured(reached)] if reached else []
+    said += [device_words.format_measured(reached)] if reached else []
     own = links(kernel)
     if said:
         yield from wrapped(" · ".join(said), width, "muted", indent=3, links=own)

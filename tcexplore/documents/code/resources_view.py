@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcexplore.documents.code.kernel_labels import links
-from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Kernel, Resources
@@ -27,7 +27,7 @@ TEACHES = (
 HEAD = ("kernel", "occupancy", "limited by", "registers", "spills", "shared", "warps", "stages", "threads")
 
 
-def resources(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     known = labels(snapshot)
     taken = [
@@ -36,14 +36,14 @@ def resources(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: 
         if (made := machine(snapshot.code, k).made) and made.resources
     ]
     if not taken:
-        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     rows = [_cells(kernel, found, known) for kernel, found in taken]
     table = columns(HEAD, rows, [links(kernel) for kernel, _ in taken], left=(0, 2))
     details = (line for kernel, found in taken for line in _details(kernel, found, known, toggled, width))
     warned = sum(bool(found.warnings) for _, found in taken)
     target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warning'}"
-    above = about(snapshot, toggled, width)
+    above = target_rows(snapshot, toggled, width)
     return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
 
 

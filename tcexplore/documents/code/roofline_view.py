@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tcexplore.documents.code.achieved_rows import Measured, reached
+from tcexplore.documents.code.achieved_rows import Measured, achieved_rows
 from tcexplore.documents.code.kernel_labels import links
 from tcexplore.documents.code.roofline_plot import HIGHEST, LOWEST, PlotMark, Roof, draw
-from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import EXTERN, Labels, labels
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.events import Kernel, RooflinePoint
@@ -38,12 +38,12 @@ Reached = Mapping[Link, float | None]
 """The FLOP/s that kernels were measured to reach."""
 
 
-def roofline(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     known = labels(snapshot)
     found = [(kernel, point) for kernel in snapshot.code.kernels if (point := machine(snapshot.code, kernel).point)]
     if not found:
-        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     total = sum(point.implied_us for _, point in found)
     table = columns(HEAD, [_cells(*each, total, known) for each in found], [links(k) for k, _ in found], left=(0, 2))
     where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
@@ -52,7 +52,7 @@ def roofline(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: i
     if measured:
         title += f" · measured {duration(sum(at.timed.us for _, at in measured) / 1e6)}"
     parts = (
-        about(snapshot, toggled, width), table, reached(measured, known, width),
+        target_rows(snapshot, toggled, width), table, achieved_rows(measured, known, width),
         _plots(found, measured, known, width), _whose(found, width),
     )  # fmt: skip
     return Parts(title, [fixed(part) for part in parts])

@@ -8,10 +8,10 @@ from tcexplore.documents import targets_text as words
 from tcexplore.documents.code.kernel_labels import links
 from tcexplore.documents.code.source_lines import SourceLines
 from tcexplore.documents.code.stage_lines import StageLines
-from tcexplore.documents.code.target_notes import about
+from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, wrapped
@@ -33,13 +33,13 @@ NAMES = {
 }  # fmt: skip
 
 
-def stages(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view; of each kernel the last stage is open at first when there is one kernel only."""
     known = labels(snapshot)
     shown = [kernel for kernel in snapshot.code.kernels if any(machine(snapshot.code, kernel)[:2])]
     if not shown:
-        return Parts("", [fixed(about(snapshot, toggled, width)), nothing(snapshot, width, TEACHES)])
-    parts = [fixed(about(snapshot, toggled, width))]
+        return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
+    parts = [fixed(target_rows(snapshot, toggled, width))]
     for kernel in shown:
         parts += _kernel(snapshot, kernel, known, toggled, width)
     target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
@@ -127,9 +127,9 @@ def _stage(
 
 def _said(made: KernelAssembled, width: int) -> Iterator[Row]:
     if made.resources is not None:
-        yield from wrapped(words.takes(made.resources), width, "muted", indent=4)
+        yield from wrapped(words.format_resources(made.resources), width, "muted", indent=4)
     if made.vectors is not None:
-        yield from wrapped(words.vectors(made.vectors), width, "muted", indent=4)
+        yield from wrapped(words.describe_vectors(made.vectors), width, "muted", indent=4)
 
 
 @by_identity(512)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Span
 from tcexplore.documents.prose import BLANK, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
@@ -47,12 +47,12 @@ TEACHES = (
 )
 
 
-def choice_rows(found: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> Text:
+def choice_rows(found: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> StaticDocument:
     """The document: a row for each choice in its order, after the head."""
     head = HEAD if width >= _ROOMY else HEAD[:-1]
     rows = [_cells(choice, snapshot, device)[: len(head)] for choice in found]
     table = columns(head, rows, [()] * len(rows), left=range(len(head)))
-    return Text("", (*table, BLANK, *wrapped(TEACHES, width, "dim")))
+    return StaticDocument("", (*table, BLANK, *wrapped(TEACHES, width, "dim")))
 
 
 FIRST = 1

@@ -55,7 +55,7 @@ def _rows(sides: Sequence[Known]) -> Iterator[Sequence[Cell]]:
     points = [side.known.point if side.known else None for side in sides]
     yield from _unless_empty("bound", [point.bound if point else "" for point in points])
     yield from _unless_empty("at least", [_least(point.implied_us) if point else "" for point in points])
-    yield from _unless_empty("vectors", [words.vectors(m.vectors) if m and m.vectors else "" for m in made])
+    yield from _unless_empty("vectors", [words.describe_vectors(m.vectors) if m and m.vectors else "" for m in made])
     mixes = [dict(found.mix) if found else {} for found in taken]
     for kind in dict.fromkeys(kind for mix in mixes for kind in mix):
         yield _row(f"  {kind}", [str(mix.get(kind, "–")) if mix else "" for mix in mixes], "dim")

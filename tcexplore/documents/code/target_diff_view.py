@@ -13,7 +13,7 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import labels
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.events import Kernel
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -51,11 +51,11 @@ class Side(NamedTuple):
         return next((stage.text for stage in made.stages if stage.name in wanted), None) if made else None
 
 
-def two(snapshot: Snapshot, other: str, pair: Twice, form: str, width: int) -> Text:
+def target_diff_document(snapshot: Snapshot, other: str, pair: Twice, form: str, width: int) -> StaticDocument:
     """The document; `other` is the device on the right, the one in view is on the left."""
     sides = Side(snapshot, pair.left), Side(snapshot.on(other), pair.right)
     rows = [*_head(sides, pair, width), *facts(sides), BLANK, _form_row(sides, form), *_texts(*sides, form, width)]
-    return Text("", tuple(rows))
+    return StaticDocument("", tuple(rows))
 
 
 def _head(sides: tuple[Side, Side], pair: Twice, width: int) -> Iterator[Row]:

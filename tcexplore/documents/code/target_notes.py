@@ -16,21 +16,23 @@ ASSUMED = "target assumptions"
 """The fold of what was assumed."""
 
 
-def about(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Nothing for the device in the machine."""
-    said = words.about(snapshot)
+    said = words.describe_target(snapshot)
     if not said:
         return
     yield from wrapped(said, width, "muted")
     for skipped in snapshot.code.not_lowered:
-        yield from wrapped(words.not_lowered(skipped), width, "warn", lead="! ")
-    where = places(snapshot.file).words
+        yield from wrapped(words.describe_not_lowered(skipped), width, "warn", lead="! ")
+    where = places(snapshot.file).describe
     for asked in snapshot.asked:
         place = asked.location
         own = (line_link(place),) if place else ()
         before = f"{where(place)}: " if place else ""
-        yield from wrapped(before + words.asked(asked), width, "warn", lead="! ", location=place, links=own)
-    notes = list(words.assumptions(snapshot))
+        yield from wrapped(
+            before + words.describe_device_query(asked), width, "warn", lead="! ", location=place, links=own
+        )
+    notes = list(words.list_assumptions(snapshot))
     if notes:
         opened = ASSUMED in toggled
         yield fold(ASSUMED, opened, (f"{count(len(notes), 'assumption')} where the device would be asked", "muted"))

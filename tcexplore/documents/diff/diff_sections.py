@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tcexplore import events as ev
 from tcexplore.documents.document import Row
 from tcexplore.documents.location_text import Places, places
-from tcexplore.documents.node_text import call, op, tensor
+from tcexplore.documents.node_text import format_call, format_tensor, name_node
 from tcexplore.documents.prose import fold, row
 from tcexplore.quantities import count
 from tcexplore.session.links import break_link, guard_link, node_link
@@ -27,9 +27,14 @@ def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
     graph, node = change.item
     mark = MARKS[change.kind]
     links = (node_link(graph, node.name),) if change.after else ()
-    facts = (f"{graph}  ", "dim"), (op(node), mark[1]), (f"  {tensor(node)}", "shape"), (f"  {call(node)}", "target")
-    place = (f"  {where.words(node.location)}" if node.location else "", "muted")
-    return row("   ", mark, *facts, place, links=links, location=node.location, copy=call(node))
+    facts = (
+        (f"{graph}  ", "dim"),
+        (name_node(node), mark[1]),
+        (f"  {format_tensor(node)}", "shape"),
+        (f"  {format_call(node)}", "target"),
+    )
+    place = (f"  {where.describe(node.location)}" if node.location else "", "muted")
+    return row("   ", mark, *facts, place, links=links, location=node.location, copy=format_call(node))
 
 
 def breaks(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
@@ -37,7 +42,7 @@ def breaks(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]
     for change in found.breaks:
         broken = change.item
         if change.kind != "same":
-            where = places(found.after.file).words(broken.location)
+            where = places(found.after.file).describe(broken.location)
             links = (break_link(broken),) if change.after else ()
             facts = (f"{where}  ", "muted"), (broken.code or broken.reason, MARKS[change.kind][1])
             yield row("   ", MARKS[change.kind], *facts, (f"  {broken.id or broken.kind}", "muted"), links=links,

@@ -29,7 +29,9 @@ class _Section(NamedTuple):
     rows: Rows
 
 
-def diff(before: Snapshot | None, after: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def diff_document(
+    before: Snapshot | None, after: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78
+) -> Parts:
     """The document of the view."""
     if before is None:
         return Parts("", [fixed(wrapped(NOTHING, width, "muted"))])

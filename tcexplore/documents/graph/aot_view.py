@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import missing, nothing
-from tcexplore.documents.graph.buffer_reuse import reused
+from tcexplore.documents.empty_states import empty_part, missing_rows
+from tcexplore.documents.graph.buffer_reuse import buffer_reuse_rows
 from tcexplore.documents.graph.graph_basis import GraphOf, below_dynamo
 from tcexplore.documents.graph.graph_view import rows
-from tcexplore.documents.graph.saved_tensor_rows import kept, marks
+from tcexplore.documents.graph.saved_tensor_rows import saved_marks, saved_tensor_rows
 from tcexplore.documents.labels import labels
 from tcexplore.documents.location_text import places
 from tcexplore.documents.memo import by_identity
@@ -37,12 +37,12 @@ STAGES = {
 }
 
 
-def aot(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def aot_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     if not snapshot.code.aten_graphs:
-        return Parts("", [nothing(snapshot, width, TEACHES), fixed(missing(snapshot, FACTS, width))])
+        return Parts("", [empty_part(snapshot, width, TEACHES), fixed(missing_rows(snapshot, FACTS, width))])
     graphs = in_order(snapshot.code.aten_graphs)
-    parts = [fixed(missing(snapshot, FACTS, width))]
+    parts = [fixed(missing_rows(snapshot, FACTS, width))]
     for graph_id in dict.fromkeys(graph.graph for graph in graphs):
         parts += _compile(snapshot, graph_id, [g for g in graphs if g.graph == graph_id], toggled, width)
     return Parts(count(len(graphs), "graph"), parts)
@@ -53,8 +53,8 @@ def _compile(
 ) -> Iterable[Part]:
     for graph in stages:
         yield from _stage(snapshot, graph, toggled, width)
-    yield fixed(kept(snapshot, graph_id, toggled, width))
-    yield fixed(reused(snapshot, graph_id, toggled, width))
+    yield fixed(saved_tensor_rows(snapshot, graph_id, toggled, width))
+    yield fixed(buffer_reuse_rows(snapshot, graph_id, toggled, width))
     yield fixed([BLANK])
 
 
@@ -79,7 +79,7 @@ def _called(graph: AtenGraph) -> str:
 def _of(snapshot: Snapshot, graph: AtenGraph) -> GraphOf:
     known = labels(snapshot)
     phases = _phases(snapshot.code.aten_graphs, graph)
-    return _made(graph, phases, known, marks(snapshot, graph.graph, graph.stage))
+    return _made(graph, phases, known, saved_marks(snapshot, graph.graph, graph.stage))
 
 
 @by_identity(8)

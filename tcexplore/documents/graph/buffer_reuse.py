@@ -13,7 +13,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.links import kernel_link
 
 
-def reused(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def buffer_reuse_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The rows on the wrappers of one graph."""
     known = labels(snapshot)
     for wrapper in snapshot.code.wrappers:

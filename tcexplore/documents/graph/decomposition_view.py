@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.lowered_rows import Lowering
 from tcexplore.documents.highlight import highlighted
 from tcexplore.documents.labels import labels
 from tcexplore.documents.location_text import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import fold
-from tcexplore.documents.source_texts import texts
+from tcexplore.documents.source_texts import read_lines
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -26,15 +26,15 @@ TEACHES = (
 )
 
 
-def decomposition(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def decomposition_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view: every line of the run, closed at first."""
     if not snapshot.graphs:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     return _document(snapshot, index(snapshot).lines, toggled)
 
 
 _made = by_identity(2)(Decomposition)
-_texts = by_identity(8)(texts)
+_texts = by_identity(8)(read_lines)
 _counted = by_identity(1024)(counted)
 
 
@@ -58,7 +58,7 @@ def _order(snapshot: Snapshot, line: Line | None) -> tuple[bool, bool, str, int]
 def _line(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], rows: Lowering) -> Iterable[Part]:
     name = f"line {line[0]} {line[1]}" if line else "no line"
     opened = rows.is_open(name)
-    title = places(snapshot.file).words(Location(*line)) if line else "no line known"
+    title = places(snapshot.file).describe(Location(*line)) if line else "no line known"
     yield Part(1, lambda _: _heading(snapshot, line, ops, name, opened), title)
     if opened:
         yield fixed(_ops(ops, rows))
@@ -76,7 +76,7 @@ def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str
     if line is None:
         return fold(name, opened, ("no line known", "heading"), facts, indent=0)
     at = Location(*line)
-    where = str(line[1]) if line[0] == snapshot.file else places(snapshot.file).words(at)
+    where = str(line[1]) if line[0] == snapshot.file else places(snapshot.file).describe(at)
     text = _texts(snapshot, line[0]).get(line[1], "").strip()
     code = ((span.text, span.style) for span in highlighted(text, "python").raw(0))
     return fold(name, opened, (f"{where}  ", "title"), *code, facts, indent=0, location=at, links=(line_link(at),))

@@ -13,7 +13,7 @@ from tcexplore.documents.graph.graph_gutter import Drawn
 from tcexplore.documents.graph.graph_items import Item, Laid
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.location_text import Places
-from tcexplore.documents.node_text import call, op, stride, tensor
+from tcexplore.documents.node_text import format_call, format_stride, format_tensor, name_node
 from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import FxNode
 from tcexplore.quantities import count
@@ -47,9 +47,9 @@ class Columns(NamedTuple):
         nodes = [item.nodes[0] for item in laid.items if not item.module]
         return cls(
             gutter=_widest(drawn.text for drawn in laid.gutter),
-            op=min(_widest(map(op, nodes)), most),
+            op=min(_widest(map(name_node, nodes)), most),
             kernel=max(labels, default=0),
-            value=min(_widest(tensor(node) for node in nodes), most + 4),
+            value=min(_widest(format_tensor(node) for node in nodes), most + 4),
             line=_widest(places.short(node.location) for node in nodes),
             name=min(_widest(node.name for node in nodes), most),
         )
@@ -87,7 +87,7 @@ class GraphRows:
         for node in taken if opened else ():
             facts = (
                 (f"   {node.target}", "node"),
-                (f"  {tensor(node)}", "shape"),
+                (f"  {format_tensor(node)}", "shape"),
                 (f"  {node.name}" if node.name != node.target else "", "dim"),
             )
             mark = (f"  {graph.marks.get(node.name, '')}", "warn")
@@ -98,22 +98,22 @@ class GraphRows:
 
     def _node(self, node: FxNode, drawn: Drawn) -> Row:
         columns, kernels = self._columns, self._kernels((node,))
-        line, steps = self._places.short(node.location), stride(node)
+        line, steps = self._places.short(node.location), format_stride(node)
         mark = self._graph.marks.get(node.name, "")
         spans = (
             *self._gutter(drawn, kernels),
-            Span(f"{shortened(op(node), columns.op):<{columns.op}} ", "node"),
+            Span(f"{shortened(name_node(node), columns.op):<{columns.op}} ", "node"),
             *_padded(kernels, columns.kernel),
-            Span(f" {tensor(node):<{columns.value}} ", "shape"),
+            Span(f" {format_tensor(node):<{columns.value}} ", "shape"),
             Span(f"{line:>{columns.line}}  ", "muted"),
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
             Span(f"{steps}  " if steps else "", "warn"),
             Span(f"{mark}  " if mark else "", "warn"),
             Span(f"{node.op} ", "dim"),
-            Span(call(node, _WORD.sub(self._source, node.args)), "target"),
+            Span(format_call(node, _WORD.sub(self._source, node.args)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),
         )
-        return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {call(node)}")
+        return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {format_call(node)}")
 
     def _source(self, word: re.Match[str]) -> str:
         """What the user calls an argument, where the graph has a name of its own for it."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import nothing
-from tcexplore.documents.frames_text import described
+from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.frames_text import describe_frame
 from tcexplore.documents.graph.break_order import between
 from tcexplore.documents.graph.graph_basis import GraphOf, dynamo_graph, is_parameter
 from tcexplore.documents.graph.graph_items import lay_out
@@ -16,7 +16,7 @@ from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
 from tcexplore.documents.labels import labels
 from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.memo import by_identity
-from tcexplore.documents.node_text import op
+from tcexplore.documents.node_text import name_node
 from tcexplore.documents.prose import fold, row
 from tcexplore.events import GraphBreak, GraphCaptured
 from tcexplore.quantities import count
@@ -29,10 +29,10 @@ TEACHES = (
 )
 
 
-def graph(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     if not snapshot.graphs:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     where = places(snapshot.file)
     order = between(snapshot.graphs, snapshot.breaks)
     parts: list[Part] = []
@@ -75,7 +75,7 @@ def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
     facts = [count(captured.ops, "op"), count(len(taken), "input")]
     frame = captured.frame
-    facts += filter(None, [described(captured.graph, frame, places(snapshot.file).words(frame))])
+    facts += filter(None, [describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))])
     again = next((found for found in snapshot.recompiles if found.graph == captured.graph), None)
     why = f"  ↻ recompiled: {again.failed_guard or again.reason}" if again else ""
     ops = "" if opened else f"  {_op_names(captured)}"
@@ -87,12 +87,14 @@ def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
 
 def _op_names(captured: GraphCaptured) -> str:
     """Return the names of the ops in their order, a repeated one with its number: `linear ×2, gelu`."""
-    names = Counter(op(node) for node in captured.nodes if node.op in ("call_function", "call_method", "call_module"))
+    names = Counter(
+        name_node(node) for node in captured.nodes if node.op in ("call_function", "call_method", "call_module")
+    )
     return ", ".join(f"{name} ×{number}" if number > 1 else name for name, number in names.items())
 
 
 def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
     for found in breaks:
-        place = where.words(found.location) or "a place torch does not name"
+        place = where.describe(found.location) or "a place torch does not name"
         said = (f"✖ break at {place}", "break"), f": {found.code or found.reason}"
         yield row(("──── ", "rule"), *said, (" ────", "rule"), location=found.location, links=(break_link(found),))

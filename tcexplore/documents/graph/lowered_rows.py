@@ -10,7 +10,7 @@ from tcexplore.documents.graph.graph_rows import kernel_spans
 from tcexplore.documents.labels import Labels
 from tcexplore.documents.location_text import Places
 from tcexplore.documents.memo import by_identity
-from tcexplore.documents.node_text import call, op, tensor
+from tcexplore.documents.node_text import format_call, format_tensor, name_node
 from tcexplore.documents.prose import fold, row
 from tcexplore.events import Kernel
 from tcexplore.quantities import count
@@ -44,9 +44,9 @@ class Lowering:
         became = f"  → {count(total['nodes'], 'ATen op')}" if found.lowered else "  torch names no ATen op of it"
         places = (line_link(node.location),) if node.location else ()
         yield fold(
-            name, opened, (op(node), "node"), (module, "dim"), (f"  {tensor(node)}", "shape"), (became, "muted"),
+            name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"), (became, "muted"),
             (f"  {found.graph}", "dim"), indent=2, links=(node_link(found.graph, node.name), *places),
-            location=node.location, copy=f"{node.name} = {call(node)}",
+            location=node.location, copy=f"{node.name} = {format_call(node)}",
         )  # fmt: skip
         if opened:
             yield from self._nodes(found, name)
@@ -63,10 +63,10 @@ class Lowering:
         kernels = tuple(kernel_link(kernel) for kernel in low.kernels)
         shown = [self._known.kernel[kernel] for kernel in kernels]
         spans = (
-            phase, (f"{node.name} ", "node"), *kernel_spans(shown), (f"  {tensor(node)}", "shape"),
-            (f"  {call(node)}", "target"), (f"  {self._fate(low)}", "muted"),
+            phase, (f"{node.name} ", "node"), *kernel_spans(shown), (f"  {format_tensor(node)}", "shape"),
+            (f"  {format_call(node)}", "target"), (f"  {self._fate(low)}", "muted"),
         )  # fmt: skip
-        more = {"links": (link, *kernels), "location": node.location, "copy": f"{node.name} = {call(node)}"}
+        more = {"links": (link, *kernels), "location": node.location, "copy": f"{node.name} = {format_call(node)}"}
         if not low.statements:
             yield row(("      ", ""), *spans, **more)
             return

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import missing, nothing
+from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import Hunk, PassRun
 from tcexplore.session import Snapshot
@@ -32,10 +32,10 @@ MANY = 200
 UNNAMED = "between the passes that torch names"
 
 
-def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     if not snapshot.code.passes:
-        return Parts("", [nothing(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
+        return Parts("", [empty_part(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
     parts: list[Part] = []
     for (graph, stage, phase), runs in groupby(snapshot.code.passes, lambda p: (p.graph, p.stage, p.phase)):
         found = list(runs)
@@ -46,7 +46,7 @@ def passes(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int
 
 def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """This torch has no place to look at them from; a graph out of a cache has been through its passes before."""
-    yield from missing(snapshot, FACTS, width)
+    yield from missing_rows(snapshot, FACTS, width)
     hits = [used for used in snapshot.caches if used.outcome == "hit"]
     if hits:
         said = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."

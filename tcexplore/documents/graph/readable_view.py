@@ -8,7 +8,7 @@ from functools import partial
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_view import TEACHES, heading, title
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.events import FxNode, GraphCaptured
@@ -18,10 +18,10 @@ from tcexplore.session.links import line_link, node_link
 _ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
 
 
-def graph_code(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def readable_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     if not snapshot.graphs:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts: list[Part] = []
     for captured in snapshot.graphs:
         opened = f"graph {captured.graph}" not in toggled

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tcexplore.documents.document import Row
 from tcexplore.documents.location_text import places
 from tcexplore.documents.memo import by_identity
-from tcexplore.documents.node_text import call, tensor
+from tcexplore.documents.node_text import format_call, format_tensor
 from tcexplore.documents.prose import fold, row, wrapped
 from tcexplore.events import FxNode, Partitioned, SavedTensor
 from tcexplore.quantities import count, size
@@ -15,7 +15,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, aten_link, line_link
 
 
-def kept(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def saved_tensor_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The rows on one graph's partition; none where it was not cut."""
     for cut in snapshot.code.partitions:
         if cut.graph == graph:
@@ -24,7 +24,7 @@ def kept(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) ->
             yield from _recomputed(snapshot, cut, nodes, toggled, width)
 
 
-def marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]:
+def saved_marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]:
     """The words for single nodes in the graphs of a partition."""
     cut = next((p for p in snapshot.code.partitions if p.graph == graph), None)
     return {} if cut is None or stage not in ("forward", "backward") else _marks(cut, stage)
@@ -66,12 +66,12 @@ def _inputs(
 def _value(snapshot: Snapshot, graph: str, saved: SavedTensor, node: FxNode | None) -> Row:
     amount = "size unknown" if saved.bytes is None else size(saved.bytes)
     place = saved.location or (node.location if node else None)
-    where = places(snapshot.file).words(place)
+    where = places(snapshot.file).describe(place)
     links: tuple[Link, ...] = (aten_link(graph, "forward", saved.name),)
     links += (line_link(place),) if place else ()
     return row(
-        (f"   {amount:>12}  ", "number"), (f"{saved.name}  ", "node"), (tensor(node) if node else "", "shape"),
-        (f"  {call(node)}" if node else "", "target"), (f"  {where}" if where else "", "muted"),
+        (f"   {amount:>12}  ", "number"), (f"{saved.name}  ", "node"), (format_tensor(node) if node else "", "shape"),
+        (f"  {format_call(node)}" if node else "", "target"), (f"  {where}" if where else "", "muted"),
         links=links, location=place, copy=saved.name,
     )  # fmt: skip
 
@@ -98,11 +98,11 @@ def _again(snapshot: Snapshot, graph: str, name: str, node: FxNode | None) -> Ro
     place = node.location if node else None
     both = (aten_link(graph, phase, name) for phase in ("forward", "backward"))
     links = (*both, *((line_link(place),) if place else ()))
-    where = places(snapshot.file).words(place)
+    where = places(snapshot.file).describe(place)
     facts = (
         (f"   {name}  ", "node"),
-        (tensor(node) if node else "", "shape"),
-        (f"  {call(node)}" if node else "", "target"),
+        (format_tensor(node) if node else "", "shape"),
+        (f"  {format_call(node)}" if node else "", "target"),
     )
     return row(*facts, (f"  {where}" if where else "", "muted"), links=links, location=place, copy=name)
 

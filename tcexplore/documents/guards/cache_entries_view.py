@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import missing, nothing
-from tcexplore.documents.frames_text import name as frame_name
-from tcexplore.documents.guards.guard_diff_view import differences
+from tcexplore.documents.empty_states import empty_part, missing_rows
+from tcexplore.documents.frames_text import name_frame as frame_name
+from tcexplore.documents.guards.guard_diff_view import guard_difference_rows
 from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.recompiles_text import (
-    at_the_limit,
-    caused_by,
-    change,
-    entries_of,
-    looked_at,
-    origin,
-    seconds,
-    spent,
+    count_entries,
+    describe_limit,
+    describe_origin,
+    format_change,
+    format_compile_seconds,
+    name_call,
+    name_guarded,
+    summarize_entries,
 )
 from tcexplore.events import Recompiled
 from tcexplore.quantities import count
@@ -36,18 +36,20 @@ GAUGE = 16
 """Cells that the gauge may take; a higher limit is drawn to scale."""
 
 
-def lineage_view(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     frames = lineage(snapshot)
     if not frames:
-        return Parts("", [nothing(snapshot, width, TEACHES), fixed(missing(snapshot, ("cache entries",), width))])
+        return Parts(
+            "", [empty_part(snapshot, width, TEACHES), fixed(missing_rows(snapshot, ("cache entries",), width))]
+        )
     rows: list[Row] = []
     for frame in frames:
         rows += [*_frame(snapshot, frame, toggled, width), BLANK]
     entries = sum(len(frame.entries) for frame in frames)
     again = sum(max(len(frame.entries) - 1, 0) for frame in frames)
     said = f", {count(again, 'recompile')}" if again else ""
-    return Parts(f"{count(len(frames), 'frame')}, {entries_of(entries)}{said}", [fixed(rows)])
+    return Parts(f"{count(len(frames), 'frame')}, {count_entries(entries)}{said}", [fixed(rows)])
 
 
 def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -64,10 +66,10 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
     name = frame_name(first, frame.place) or "a frame of torch's"
     rest = ", the rest behind a graph break" if frame.resumed else ""
     links = (line_link(frame.place),) if frame.place else ()
-    yield row((f" {name}", "heading"), (f"  {where.words(frame.place)}{rest}", "muted"),
+    yield row((f" {name}", "heading"), (f"  {where.describe(frame.place)}{rest}", "muted"),
               (f"  frame {frame.number}", "dim"), links=links, location=frame.place)  # fmt: skip
     yield _gauge(frame)
-    yield from wrapped(at_the_limit(frame), width, _urgency(frame), indent=3) if at_the_limit(frame) else ()
+    yield from wrapped(describe_limit(frame), width, _urgency(frame), indent=3) if describe_limit(frame) else ()
     before, widths = "", _widths(frame)
     for entry in frame.entries:
         yield from _edge(snapshot, entry, before, toggled, width)
@@ -76,7 +78,7 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
     for entry in frame.refused[:1]:
         yield from _edge(snapshot, entry, before, toggled, width)
         said = "error" if frame.raises else "eager"
-        yield row((" ✖ ", "break"), (said, "break"), (f"  {caused_by(entry) or 'from here on'}", "muted"))
+        yield row((" ✖ ", "break"), (said, "break"), (f"  {name_call(entry) or 'from here on'}", "muted"))
 
 
 def _urgency(frame: FrameEntries) -> str:
@@ -88,27 +90,27 @@ def _urgency(frame: FrameEntries) -> str:
 def _gauge(frame: FrameEntries) -> Row:
     limit, used = frame.limit, len(frame.entries)
     if not limit:
-        return row((f"   {spent(frame)}", "muted"))
+        return row((f"   {summarize_entries(frame)}", "muted"))
     cells = min(limit, GAUGE)
     full = min(cells, max(round(used / limit * cells), 1 if used else 0))
     style = "recompile" if _urgency(frame) == "muted" else _urgency(frame)
     return row("   ", ("■" * full, style if used > 1 else "muted"), ("□" * (cells - full), "dim"),
-               (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {spent(frame)}", "muted"))  # fmt: skip
+               (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {summarize_entries(frame)}", "muted"))  # fmt: skip
 
 
 def _widths(frame: FrameEntries) -> tuple[int, int, int]:
     """Cells of the compile id, of the call and of the seconds, so that they stand below each other."""
     found = frame.entries
-    texts = [(entry.graph, caused_by(entry), seconds(entry)) for entry in found] or [("", "", "")]
+    texts = [(entry.graph, name_call(entry), format_compile_seconds(entry)) for entry in found] or [("", "", "")]
     graph, call, cost = (max(map(len, column)) for column in zip(*texts, strict=True))
     return graph, call, cost
 
 
 def _entry(entry: CacheEntry, widths: tuple[int, int, int], where: Places) -> Row:
     graph, call, wide = widths
-    cost = f"{seconds(entry):>{wide}}"
-    called = f"  {caused_by(entry):<{call}}" if call else ""
-    caller = f"  from {where.words(entry.caller)}" if entry.caller else ""
+    cost = f"{format_compile_seconds(entry):>{wide}}"
+    called = f"  {name_call(entry):<{call}}" if call else ""
+    caller = f"  from {where.describe(entry.caller)}" if entry.caller else ""
     return row((" ● ", "recompile" if entry.causes else "ok"), (f"{entry.graph:<{graph}}", "title"), called,
                (f"  {cost}" if wide else "", "number"), (caller, "muted"), links=(entry_link(entry.graph),),
                location=entry.caller)  # fmt: skip
@@ -122,16 +124,16 @@ def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset
     name = f"edge {entry.of} {entry.graph}"
     opened = name in toggled
     other = f"of {found.of}: " if found.of != before else ""
-    yield fold(name, opened, (other, "muted"), (looked_at(found), "guard"), *_values(found),
-               (f"  {where.words(found.location)}", "muted"), indent=3, location=found.location,
+    yield fold(name, opened, (other, "muted"), (name_guarded(found), "guard"), *_values(found),
+               (f"  {where.describe(found.location)}", "muted"), indent=3, location=found.location,
                links=(line_link(found.location),) if found.location else ())  # fmt: skip
     if opened:
         yield from _opened(snapshot, entry, width)
 
 
 def _values(found: Recompiled) -> tuple[tuple[str, str], ...]:
-    if found.kind == "condition" or not change(found):
-        return (("  " if change(found) else "", ""), (change(found), "added"))
+    if found.kind == "condition" or not format_change(found):
+        return (("  " if format_change(found) else "", ""), (format_change(found), "added"))
     return (("  ", ""), (found.old or "?", "removed"), (" → ", "muted"), (found.new or "?", "added"))
 
 
@@ -139,12 +141,12 @@ def _opened(snapshot: Snapshot, entry: CacheEntry, width: int) -> Iterator[Row]:
     for found in entry.causes:
         yield from _cause(found, snapshot.file, width)
     if entry.of and guards_of(snapshot, entry.of) and guards_of(snapshot, entry.graph):
-        yield from differences(snapshot, entry.of, entry.graph, width, indent=7)
+        yield from guard_difference_rows(snapshot, entry.of, entry.graph, width, indent=7)
 
 
 def _cause(found: Recompiled, file: str, width: int) -> Iterator[Row]:
-    where = places(file).words(found.location)
-    kind = ", ".join(filter(None, (origin(found), where)))
+    where = places(file).describe(found.location)
+    kind = ", ".join(filter(None, (describe_origin(found), where)))
     tail = f" ({kind})" if kind else ""
     yield from wrapped(f"{found.reason}{tail}", width, indent=7, lead=f"{found.of} ", location=found.location)
     if found.failed_guard and found.failed_guard not in found.reason:

@@ -16,12 +16,12 @@ SAME = "Their guards are the same, but for checks on modules and torch itself."
 NONE = "No guards were made for one of them."
 
 
-def guards_of_two(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:
+def guard_diff_document(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:
     """The document for two entries: what differs in their guards."""
-    return Parts(f"{one} and {other}", [fixed(differences(snapshot, one, other, width, indent=1))])
+    return Parts(f"{one} and {other}", [fixed(guard_difference_rows(snapshot, one, other, width, indent=1))])
 
 
-def differences(snapshot: Snapshot, one: str, other: str, width: int, indent: int) -> Iterator[Row]:
+def guard_difference_rows(snapshot: Snapshot, one: str, other: str, width: int, indent: int) -> Iterator[Row]:
     """A row or two for each condition that is not in both."""
     before, after = guards_of(snapshot, one), guards_of(snapshot, other)
     if before is None or after is None:

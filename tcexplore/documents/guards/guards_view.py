@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.empty_states import nothing
-from tcexplore.documents.guards.recompile_rows import recompiles
+from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.guards.recompile_rows import recompile_rows
 from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.prose import fold
 from tcexplore.events import Guard, GuardsInstalled
@@ -23,11 +23,11 @@ TEACHES = (
 )
 
 
-def guards(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
     if not snapshot.guards and not snapshot.recompiles:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
-    parts = [fixed(recompiles(snapshot, width))]
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
+    parts = [fixed(recompile_rows(snapshot, width))]
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)
@@ -98,7 +98,7 @@ def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Ro
     spans = (
         Span(f"   {_tail(source, wide):<{wide}} ", style or "guard"),
         *_condition(guard, style),
-        Span(f"  {where.words(guard.location)}" if guard.location else "", "muted"),
+        Span(f"  {where.describe(guard.location)}" if guard.location else "", "muted"),
         *(Span(*detail(guard)) for detail in _DETAILS),
     )
     links: tuple[Link, ...] = (guard_link(graph, guard),)

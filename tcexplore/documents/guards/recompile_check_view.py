@@ -8,8 +8,13 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.recompile_check_text import asked, dynamic, moved_on, verdict
-from tcexplore.documents.recompiles_text import change, looked_at
+from tcexplore.documents.recompile_check_text import (
+    describe_dynamic_sizes,
+    describe_moved_state,
+    describe_verdict,
+    format_inputs,
+)
+from tcexplore.documents.recompiles_text import format_change, name_guarded
 from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -24,7 +29,7 @@ _STYLES = {"matches": "ok", "recompiles": "recompile", "limit": "break", "raises
 _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖", "eager": "∅", "unknown": "·"}
 
 
-def would(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
+def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """The document of the view."""
     answers = list(reversed(snapshot.would))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
@@ -34,7 +39,7 @@ def would(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int 
 
 def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:
     where, region = places(snapshot.file), region_name(snapshot, answer.region)
-    yield row((" ? ", "key"), (asked(answer.inputs), "heading"), (f"  {region}", "muted"))
+    yield row((" ? ", "key"), (format_inputs(answer.inputs), "heading"), (f"  {region}", "muted"))
     if answer.problem:
         yield from wrapped(answer.problem, width, "error", indent=3)
     known = [frame for frame in answer.frames if frame.verdict != "unknown"]
@@ -44,15 +49,19 @@ def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator
 
 
 def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
-    name = f"  {frame.frame.function}, {where.words(frame.frame)}" if frame.frame else ""
+    name = f"  {frame.frame.function}, {where.describe(frame.frame)}" if frame.frame else ""
     links = (line_link(frame.frame),) if frame.frame else ()
     links = (entry_link(frame.graph), *links) if frame.graph else links
     yield row((f" {_MARKS[frame.verdict]} ", _STYLES.get(frame.verdict, "warn")),
-              (verdict(frame), _STYLES.get(frame.verdict, "warn")), (name, "muted"), links=links,
+              (describe_verdict(frame), _STYLES.get(frame.verdict, "warn")), (name, "muted"), links=links,
               location=frame.frame)  # fmt: skip
     for entry in frame.entries:
         yield from _entry(entry, where, width)
-    for said, style in ((dynamic(frame), ""), (moved_on(frame), "muted"), (frame.note, "muted")):
+    for said, style in (
+        (describe_dynamic_sizes(frame), ""),
+        (describe_moved_state(frame), "muted"),
+        (frame.note, "muted"),
+    ):
         if said:
             yield from wrapped(said, width, style, indent=3)
 
@@ -66,15 +75,15 @@ def _entry(entry: EntryAnswer, where: Places, width: int) -> Iterator[Row]:
         yield row("   ", (entry.graph, "title"), ("  does not match", "muted"), links=(entry_link(entry.graph),))
         return
     links = (entry_link(entry.graph), *((line_link(found.location),) if found.location else ()))
-    said = f"  {change(found)}" if change(found) else ""
-    yield row("   ", (entry.graph, "title"), ("  ✖ ", "break"), (looked_at(found), "guard"), said,
-              (f"  {where.words(found.location)}", "muted"), links=links, location=found.location)  # fmt: skip
+    said = f"  {format_change(found)}" if format_change(found) else ""
+    yield row("   ", (entry.graph, "title"), ("  ✖ ", "break"), (name_guarded(found), "guard"), said,
+              (f"  {where.describe(found.location)}", "muted"), links=links, location=found.location)  # fmt: skip
     yield from wrapped(found.reason, width, "muted", indent=8, links=links, location=found.location)
 
 
 def _unknown(frames: list[FrameAnswer], where: Places, width: int) -> Iterator[Row]:
     """What cannot be known, once for each reason."""
     for why in dict.fromkeys(frame.note for frame in frames):
-        named = [f"frame {frame.number} {f'({where.words(frame.frame)})' if frame.frame else ''}".strip()
+        named = [f"frame {frame.number} {f'({where.describe(frame.frame)})' if frame.frame else ''}".strip()
                  for frame in frames if frame.note == why]  # fmt: skip
         yield from wrapped(f"not known for {', '.join(filter(None, named))}: {why}", width, "muted", lead="· ")

@@ -13,7 +13,7 @@ from tcexplore.session.links import line_link
 from tcexplore.session.recompile_count import once_each
 
 
-def recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """The rows of all recompiles, a blank one behind each."""
     for found, others in once_each(snapshot):
         links = (line_link(found.location),) if found.location else ()
@@ -30,7 +30,7 @@ def _others(others: int) -> Iterator[Row]:
 def _recompile(found: Recompiled, where: Places, width: int) -> Iterator[Row]:
     used = f"  {found.entries} of {found.limit}" if found.entries and found.limit else ""
     yield row((f"↻ {found.of} → {found.graph}", "recompile"), (used, "warn" if found.limit_hit else "muted"),
-              (f"  {where.words(found.location)}", "muted"))  # fmt: skip
+              (f"  {where.describe(found.location)}", "muted"))  # fmt: skip
     if found.old or found.new:
         yield row(
             "   ",

@@ -14,7 +14,7 @@ from tcexplore.documents.location_text import places
 from tcexplore.documents.prose import fold, wrapped
 from tcexplore.documents.source.line_facts import LineFacts, line_facts
 from tcexplore.documents.source.traffic_bars import bar, hot, words
-from tcexplore.documents.source_texts import texts
+from tcexplore.documents.source_texts import read_lines
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -32,7 +32,7 @@ UNKNOWN = "…"
 EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of each line will show here."
 
 
-def source(
+def source_document(
     snapshot: Snapshot,
     toggled: frozenset[str] = frozenset(),
     width: int = 78,
@@ -125,5 +125,5 @@ def _elsewhere(
     yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
     if opened:
-        gutter, known = _Gutter(facts, file, lines, hot(snapshot), wide=wide), texts(snapshot, file)
+        gutter, known = _Gutter(facts, file, lines, hot(snapshot), wide=wide), read_lines(snapshot, file)
         yield from (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in lines)

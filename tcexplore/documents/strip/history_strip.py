@@ -11,7 +11,7 @@ EARLIER = "‹ "
 """There are earlier saves that do not fit."""
 
 
-def history(session: Session, width: int) -> Row:
+def history_row(session: Session, width: int) -> Row:
     """The strip, at most `width` cells wide; the cell in view is always in it."""
     if not session.runs:
         return fitted([piece(NAME, "muted", 1), piece("each save will have a cell here", "dim")], width)

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.documents.document import Row
-from tcexplore.documents.empty_states import phase
+from tcexplore.documents.empty_states import describe_phase
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.documents.paths import shown
-from tcexplore.documents.targets_text import lowering
+from tcexplore.documents.paths import display_path
+from tcexplore.documents.targets_text import format_progress
 from tcexplore.events import Config, Standby
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.code import NATIVE
 
 
-def title(session: Session, standby: Standby | None, now: float, width: int) -> Row:
+def title_row(session: Session, standby: Standby | None, now: float, width: int) -> Row:
     """The line, `width` cells wide; `now` is how many seconds the newest run has been going."""
     newest = session.newest
     if newest is None:
         return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
-    file = shown(newest.file)
+    file = display_path(newest.file)
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
     left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
     return fitted(left, width - 1, list(_run(session, newest, now)))
 
 
-def configuration(config: Config) -> str:
+def format_configuration(config: Config) -> str:
     """`inductor · default`, and what differs from the defaults."""
     said = [config.backend, config.mode]
     said += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
@@ -36,7 +36,7 @@ def configuration(config: Config) -> str:
 
 
 def _configuration(seen: Snapshot) -> Iterator[Piece]:
-    yield piece(configuration(seen.config), "muted", 3)
+    yield piece(format_configuration(seen.config), "muted", 3)
     if seen.target != NATIVE:
         yield piece(f"code for {seen.target}", "title", 1)
 
@@ -60,10 +60,10 @@ def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
         yield piece(f"run {newest.run} ✖ {newest.failed.type}", "error")
     elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:
         yield piece(f"run {newest.run}", "muted", 2)
-        yield piece(f"◐ {lowering(newest)}", "running")
+        yield piece(f"◐ {format_progress(newest)}", "running")
     elif newest.complete:
         yield piece(f"run {newest.run}", "muted")
         yield piece("● live", "ok")
     else:
         yield piece(f"run {newest.run}", "muted", 2)
-        yield piece(f"◐ {phase(newest)} {now:.1f} s", "running")
+        yield piece(f"◐ {describe_phase(newest)} {now:.1f} s", "running")

@@ -16,7 +16,7 @@ KEYS = 5
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "undecided": "muted"}
 
 
-def verdict(session: Session, width: int = 160) -> Row:
+def verdict_row(session: Session, width: int = 160) -> Row:
     """The line, at most `width` cells wide: breaks and speed stay when there is little room."""
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
@@ -42,7 +42,7 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
 def _failure(shown: Snapshot) -> Iterator[Piece]:
     if shown.failed is not None:
         yield piece(f" ✖ {shown.failed.type} ", "badge.break")
-        where = places(shown.file).words(shown.failed.location)
+        where = places(shown.file).describe(shown.failed.location)
         said = shown.failed.message.partition("\n")[0]
         yield piece(f"{where}: {said}" if where else said, "error")
         yield piece("7 shows more", "muted", KEYS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.events import StateKeys
 from tcexplore.quantities import count
@@ -25,10 +25,10 @@ ARTIFACTS = (
 )
 
 
-def state_dict(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
+def state_dict_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """Return the document of the view."""
     if snapshot.state_keys is None and not snapshot.complete:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     rows = [*checkpoint(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
     return Parts("", [fixed(rows)])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tcexplore.documents import regions_text as words
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.location_text import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.documents.timing.region_strip import GLYPHS, STYLES, strip
@@ -30,32 +30,32 @@ FEW = 6
 """So many compiles of a region are told before a fold has the others."""
 
 
-def time_line(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     found = timeline(snapshot)
     if not found.lanes:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
             return Parts("", [fixed(wrapped(NO_SCRIPT, width, "muted"))])
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     rows = [*_head(snapshot, found.seconds, width)]
     for lane in found.lanes:
         rows += _lane(lane, found.seconds, places(snapshot.file), toggled, width)
-    return Parts(words.headline(found).partition(" · ")[0], [fixed(rows)])
+    return Parts(words.summarize_timeline(found).partition(" · ")[0], [fixed(rows)])
 
 
-def regions(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What the calls of each region took, in short."""
     where = places(snapshot.file)
     for lane in timeline(snapshot).lanes:
         at = lane.region.location
         links = (line_link(at),) if at else ()
-        yield row((f" {lane.region.name}", "title"), (f"  {where.words(at)}", "muted"), links=links, location=at)
-        yield from wrapped(" · ".join(words.calls(lane)), width, indent=3, links=links, location=at)
+        yield row((f" {lane.region.name}", "title"), (f"  {where.describe(at)}", "muted"), links=links, location=at)
+        yield from wrapped(" · ".join(words.region_figures(lane)), width, indent=3, links=links, location=at)
 
 
 def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
-    yield from wrapped(words.headline(timeline(snapshot)), width, "strong")
-    if said := words.followed(snapshot.followed):
+    yield from wrapped(words.summarize_timeline(timeline(snapshot)), width, "strong")
+    if said := words.describe_ending(snapshot.followed):
         limit = snapshot.followed is not None and snapshot.followed.limit is not None
         yield from wrapped(said, width, "warn" if limit else "muted", lead="! " if limit else "")
     yield from wrapped("times are until the call returned; a script has no eager form to compare with", width, "muted")
@@ -67,14 +67,14 @@ def _lane(lane: RegionLane, seconds: float, where: Places, toggled: frozenset[st
     at = lane.region.location
     links = (line_link(at),) if at else ()
     kind = "" if lane.region.kind == "function" else f"  {lane.region.kind}"
-    yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.words(at)}", "muted"), links=links, location=at)
+    yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
     if lane.seen is not None:
         yield row(" ", *strip(lane, seconds, max(8, width - 2)), links=links, location=at)
-    yield from wrapped(" · ".join(words.calls(lane)), width, links=links, location=at)
-    if lane.seen is not None and (ran := " · ".join(words.graphs(lane.seen))):
+    yield from wrapped(" · ".join(words.region_figures(lane)), width, links=links, location=at)
+    if lane.seen is not None and (ran := " · ".join(words.graph_figures(lane.seen))):
         yield from wrapped(ran, width, "warn" if lane.seen.uncompiled else "", links=links, location=at)
     yield from _marks(lane, where, toggled, width)
-    if said := words.hint(lane):
+    if said := words.suggest_region_fix(lane):
         yield from wrapped(said, width, "ok", indent=3, lead="try ", links=links, location=at)
     yield BLANK
 
@@ -93,7 +93,7 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
     again = mark.why[0].location if mark.why else None
     links = (line_link(again),) if again else ()
     lead = f"{GLYPHS[mark.what]} "
-    yield row(("   " + lead, STYLES[mark.what]), words.mark(mark), (f"  {where.words(again)}", "muted"),
+    yield row(("   " + lead, STYLES[mark.what]), words.describe_compile(mark), (f"  {where.describe(again)}", "muted"),
               links=links, location=again)  # fmt: skip
-    for reason in words.reasons(mark):
+    for reason in words.recompile_reasons(mark):
         yield from wrapped(reason, width, "muted", indent=5, links=links, location=again)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.documents import device_text as device_words
-from tcexplore.documents.calls_text import calls
+from tcexplore.documents.calls_text import call_lines
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.empty_states import nothing
+from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.recommendation_text import advice, reservation
-from tcexplore.documents.timing.accuracy_rows import accuracy, memory
-from tcexplore.documents.timing.call_profile_rows import call_profile
-from tcexplore.documents.timing.compile_time_rows import compile_time
-from tcexplore.documents.timing.cuda_graph_rows import cuda_graphs, device
+from tcexplore.documents.recommendation_text import format_reservation, recommend
+from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
+from tcexplore.documents.timing.call_profile_rows import call_profile_rows
+from tcexplore.documents.timing.compile_time_rows import compile_time_rows
+from tcexplore.documents.timing.cuda_graph_rows import cuda_graph_rows, device_rows
 from tcexplore.documents.timing.distribution_plot import Axis, axis, bars, beyond
-from tcexplore.documents.timing.timeline_view import regions
+from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
@@ -40,7 +40,7 @@ VERDICTS = {
 """The verdict loudly, its style, and what it means."""
 
 
-def timing(
+def timing_document(
     snapshot: Snapshot,
     toggled: frozenset[str] = frozenset(),
     width: int = 78,
@@ -48,7 +48,7 @@ def timing(
     """The document of the pane."""
     known = snapshot.timing is not None or _samples(snapshot, "eager_us")
     if not known and not snapshot.timing_skipped and not snapshot.calls and not snapshot.regions:
-        return Parts("", [nothing(snapshot, width, TEACHES)])
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
     plot = _plot(snapshot, width) if known else ()
     rows = [
         *_head(snapshot, width),
@@ -56,12 +56,12 @@ def timing(
         *plot,
         *_conditions(snapshot, width),
         *_cost(snapshot, width),
-        *accuracy(snapshot, width),
-        *memory(snapshot, width),
-        *cuda_graphs(snapshot, width),
-        *device(snapshot, width),
-        *call_profile(snapshot, toggled),
-        *compile_time(snapshot, toggled, width),
+        *accuracy_rows(snapshot, width),
+        *memory_rows(snapshot, width),
+        *cuda_graph_rows(snapshot, width),
+        *device_rows(snapshot, width),
+        *call_profile_rows(snapshot, toggled),
+        *compile_time_rows(snapshot, toggled, width),
     ]
     return Parts(_title(snapshot), [fixed(rows)])
 
@@ -84,7 +84,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield row((" CALLS AS THEY HAPPENED", "heading"))
         yield from wrapped("v shows the timeline.", width, "muted", keys_only=True)
         yield from wrapped(NO_EAGER, width, "muted")
-        yield from regions(snapshot, width)
+        yield from region_rows(snapshot, width)
     elif snapshot.timing_skipped:
         yield row((" NOT TIMED", "heading"))
         yield from wrapped(snapshot.timing_skipped, width, "muted")
@@ -113,8 +113,8 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
-    if said := device_words.apart(estimate):
-        badge = "LAUNCH-BOUND: " if device_words.launch_bound(estimate) else ""
+    if said := device_words.describe_device_share(estimate):
+        badge = "LAUNCH-BOUND: " if device_words.is_launch_bound(estimate) else ""
         yield from wrapped(badge + said, width, "warn" if badge else "muted")
 
 
@@ -185,11 +185,11 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         facts.append(f"pays off after {count(costs.break_even_calls, 'call')}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
-    for said in calls(snapshot):
+    for said in call_lines(snapshot):
         yield from wrapped(said, width, "muted")
-    if said := advice(snapshot, snapshot.calls_asked):
+    if said := recommend(snapshot, snapshot.calls_asked):
         yield from wrapped(said, width, "strong")
-        if known := reservation(snapshot):
+        if known := format_reservation(snapshot):
             yield from wrapped(known, width, "muted")
             yield from wrapped("C measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.calls_asked is None:

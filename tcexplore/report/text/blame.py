@@ -9,8 +9,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.accuracy_text import figures, sentence
-from tcexplore.documents.paths import at, shown
+from tcexplore.documents.accuracy_text import describe_accuracy, format_errors
+from tcexplore.documents.paths import at, display_path
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, culprit
 from tcexplore.studies.bisect.bisect_text import unjudged, verdict
@@ -24,7 +24,7 @@ def print_blame(
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     if steps:
         on = f" · torch {machine.torch} · {machine.device}" if machine else ""
-        console.print(Text(f"{shown(steps[0].run.file)}{on}", "bold"), *columns(map(_row, steps)), sep="\n")
+        console.print(Text(f"{display_path(steps[0].run.file)}{on}", "bold"), *columns(map(_row, steps)), sep="\n")
     console.print(*_verdict(steps, stopped), sep="\n")
     if written:
         console.print(indented(f"reproducer: python {written.rstrip('/')}/repro.py", by=0))
@@ -55,8 +55,8 @@ def _why(guilty: BisectStep) -> Iterable[RenderableType]:
         if guilty.failed.hint and guilty.rung is EAGER:
             yield labelled("try", guilty.failed.hint, "green", by=2)
     elif guilty.run.accuracy is not None:
-        yield indented(sentence(guilty.run.accuracy))
-        if said := figures(guilty.run.accuracy):
+        yield indented(describe_accuracy(guilty.run.accuracy))
+        if said := format_errors(guilty.run.accuracy):
             yield indented(said)
         for difference in guilty.run.accuracy.differences:
             yield indented(difference, "yellow")

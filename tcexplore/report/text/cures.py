@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import at, shown
+from tcexplore.documents.paths import at, display_path
 from tcexplore.fixes.advice import NONE
 from tcexplore.fixes.attempted_fixes import AttemptedFixes
 from tcexplore.fixes.fix import Change
@@ -30,7 +30,7 @@ def print_cures(
     """Print each break with what was tried, then what it comes to."""
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     on = f" · torch {machine.torch} · {machine.device}" if machine else ""
-    console.print(Text(f"{shown(run.file)}{on} · {count(len(run.breaks), 'graph break')}", "bold"))
+    console.print(Text(f"{display_path(run.file)}{on} · {count(len(run.breaks), 'graph break')}", "bold"))
     for treated in found:
         console.print(*_one(treated, run.file), sep="\n")
     console.print(*_verdict(found, written, stopped), sep="\n")
@@ -59,7 +59,7 @@ def _proven(proof: Proof) -> Iterable[RenderableType]:
 
 
 def _diff(change: Change) -> Iterable[RenderableType]:
-    name = shown(change.file)
+    name = display_path(change.file)
     for line in change.diff(name):
         yield Text("    " + line.expandtabs(4), COLORS.get(line[:1], ""), no_wrap=True, overflow="ignore")
 
@@ -74,6 +74,6 @@ def _verdict(found: Sequence[AttemptedFixes], written: Sequence[str], stopped: b
     if stopped:
         yield indented("stopped before the last one", "yellow", by=0)
     if written:
-        yield indented(f"written: {', '.join(map(shown, written))}", "bold green", by=0)
+        yield indented(f"written: {', '.join(map(display_path, written))}", "bold green", by=0)
     elif cured:
         yield indented("nothing was written: --write does", "dim", by=0)

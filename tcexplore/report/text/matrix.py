@@ -9,10 +9,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.accuracy_text import error
-from tcexplore.documents.configuration_text import DYNAMIC, said
-from tcexplore.documents.paths import shown
-from tcexplore.documents.verdict_marks import LEGEND, marked
+from tcexplore.documents.accuracy_text import format_error
+from tcexplore.documents.configuration_text import DYNAMIC, describe_configuration
+from tcexplore.documents.paths import display_path
+from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.quantities import count, duration, size
 from tcexplore.report.text.layout import indented
 from tcexplore.report.text.results import STYLES
@@ -35,7 +35,7 @@ def print_matrix(
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     if cells:
         on = f" · torch {machine.torch} · {machine.device}" if machine else ""
-        console.print(Text(f"{shown(cells[0].run.file)}{on}", "bold"), soft_wrap=True)
+        console.print(Text(f"{display_path(cells[0].run.file)}{on}", "bold"), soft_wrap=True)
     if good:
         print_table(console, HEAD, [_row(cell) for cell in good], left=3)
     below = [*_below(cells, good), *([_stopped(cells)] if stopped else [])]
@@ -46,13 +46,13 @@ def print_matrix(
 def _row(cell: Cell) -> list[str | Text]:
     config, timing, summary = cell.run.config, cell.run.timing, cell.summary
     accuracy = cell.run.accuracy
-    off = "" if cell.max_abs is None else error(cell.max_abs)
+    off = "" if cell.max_abs is None else format_error(cell.max_abs)
     return [
         config.backend, config.mode, DYNAMIC[config.dynamic],
         _seconds(cell.compile_s), _seconds(cell.first_call_s),
         _seconds(timing.eager_us / 1e6 if timing else None),
         _seconds(timing.compiled_us / 1e6 if timing else None),
-        Text(marked(timing), VERDICTS.get(timing.verdict, "")) if timing else "",
+        Text(format_speedup(timing), VERDICTS.get(timing.verdict, "")) if timing else "",
         f"[{timing.low:.2f}, {timing.high:.2f}]" if timing else "",
         "" if cell.peak is None else size(cell.peak),
         Text(off, STYLES.get(accuracy.verdict, "yellow")) if accuracy else "",
@@ -76,7 +76,9 @@ def _below(cells: Sequence[Cell], good: Sequence[Cell]) -> Iterator[RenderableTy
         yield indented(line, "bold red" if line.startswith(FAILED) else "bold", by=0)
     for cell in cells:
         if cell.why:
-            yield indented(Text.assemble((FAILED, "red"), (said(cell.run.config), "bold"), f": {cell.why}"), by=0)
+            yield indented(
+                Text.assemble((FAILED, "red"), (describe_configuration(cell.run.config), "bold"), f": {cell.why}"), by=0
+            )
 
 
 def _stopped(cells: Sequence[Cell]) -> RenderableType:

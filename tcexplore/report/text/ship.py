@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.documents.timing.state_dict_view import name_differences
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot
@@ -27,7 +27,7 @@ def print_ship(
         console.print(Text("stopped before the first run was done", "yellow"))
         return
     on = f" · torch {machine.torch} · {machine.device}" if machine else ""
-    console.print(Text(f"{shown(found.made.file)}{on}", "bold"), soft_wrap=True)
+    console.print(Text(f"{display_path(found.made.file)}{on}", "bold"), soft_wrap=True)
     for line in name_differences(found.made.state_keys) if found.made.state_keys else ():
         console.print(indented(line))
     console.print(indented(words.saved(found)))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tcexplore import events as ev
 from tcexplore.documents import regions_text as regions
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.report.text.table import print_table
@@ -31,7 +31,7 @@ def print_storm(
         return
     on = f" · torch {machine.torch} · {machine.device}" if machine else ""
     made = f" · {words.headline(trials[0])}" if trials[0].calls else ""
-    console.print(Text(f"{shown(trials[0].run.file)}{made}{on}", "bold"), soft_wrap=True)
+    console.print(Text(f"{display_path(trials[0].run.file)}{made}{on}", "bold"), soft_wrap=True)
     console.print(*_first(trials[0]), sep="\n")
     if len(trials) > 1:
         console.print()
@@ -50,7 +50,7 @@ def _first(trial: Trial) -> Iterator[RenderableType]:
         again = "compiled again" if mark.again else "compiled"
         said = f"call {mark.call}: {again}, {duration(mark.seconds)}"
         yield indented(said, "yellow" if mark.again else "")
-        for reason in regions.reasons(mark):
+        for reason in regions.recompile_reasons(mark):
             yield labelled("failed", reason, by=6)
     if len(marks) > MOST:
         yield indented(f"and {len(marks) - MOST} more", "dim")

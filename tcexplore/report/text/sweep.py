@@ -9,8 +9,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import shown
-from tcexplore.documents.verdict_marks import LEGEND, marked
+from tcexplore.documents.paths import display_path
+from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented
 from tcexplore.report.text.table import print_table
@@ -33,7 +33,7 @@ def print_sweep(
         console.print(Text("stopped before the first run was done", "yellow"))
         return
     on = f" · torch {machine.torch} · {machine.device}" if machine else ""
-    title = f"{shown(swept.steps[0].cell.run.file)} · dimension {swept.dim}{on}"
+    title = f"{display_path(swept.steps[0].cell.run.file)} · dimension {swept.dim}{on}"
     console.print(Text(title, "bold"), soft_wrap=True)
     print_table(console, HEAD, [_row(swept, size) for size in swept.sizes])
     if bars := list(_bars(swept)):
@@ -61,7 +61,7 @@ def _figures(cell: Cell | None) -> tuple[str | Text, str | Text, str]:
     timing = cell.run.timing
     if timing is None:
         return Text("failed" if cell.why else "not timed", "red" if cell.why else "dim"), "", ""
-    speedup = Text(marked(timing), VERDICTS.get(timing.verdict, ""))
+    speedup = Text(format_speedup(timing), VERDICTS.get(timing.verdict, ""))
     return duration(timing.compiled_us / 1e6), speedup, f"[{timing.low:.2f}, {timing.high:.2f}]"
 
 
@@ -76,5 +76,5 @@ def _bars(swept: Sweep) -> Iterator[Text]:
     wide = max(len(str(size)) for size in swept.sizes)
     for (size, form), timing in found.items():
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
-        drawn = f"{bar(timing, scale)}  {marked(timing)}"
+        drawn = f"{bar(timing, scale)}  {format_speedup(timing)}"
         yield Text.assemble(f"{name:>{wide}}  {form:<7}  ", (drawn, VERDICTS.get(timing.verdict, "")))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.documents.timing.state_dict_view import checkpoint
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
@@ -25,7 +25,7 @@ CODE = ("saved, info = torch.compiler.save_cache_artifacts()", "torch.compiler.l
 """What the user writes: behind the first calls, and elsewhere before them."""
 
 
-def shipped(runs: Sequence[Snapshot], *, over: bool, width: int = 78) -> Text:
+def shipped(runs: Sequence[Snapshot], *, over: bool, width: int = 78) -> StaticDocument:
     """The document of what there is of both runs."""
     found, rows = both(runs), list(wrapped(INTENT, width, "muted"))
     if found is not None:
@@ -33,7 +33,7 @@ def shipped(runs: Sequence[Snapshot], *, over: bool, width: int = 78) -> Text:
         rows += [BLANK, *checkpoint(found.made, width)]
     if over and (found is None or (found.loaded is None and found.saved)):
         rows += [BLANK, *wrapped("Stopped before the second run.", width, "warn")]
-    return Text("", tuple(rows))
+    return StaticDocument("", tuple(rows))
 
 
 def _figures(found: Shipped) -> Iterator[Row]:

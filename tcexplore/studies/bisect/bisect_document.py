@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.accuracy_text import figures, sentence
+from tcexplore.documents.accuracy_text import describe_accuracy, format_errors
 from tcexplore.documents.document import Row
 from tcexplore.documents.location_text import places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, culprit
 from tcexplore.studies.bisect.bisect_text import unjudged, verdict
 
@@ -17,9 +17,9 @@ INTENT = "Each rung has one layer of the compiler more than the one before it. T
 REPRODUCER = "w writes a reproducer: a folder that shows this without tcexplore."
 
 
-def blame(steps: Sequence[BisectStep], rungs: Sequence[BisectStage], *, over: bool, width: int = 78) -> Text:
+def blame(steps: Sequence[BisectStep], rungs: Sequence[BisectStage], *, over: bool, width: int = 78) -> StaticDocument:
     """The document; `over` tells that no rung more will be tried."""
-    return Text("", (*wrapped(INTENT, width, "muted"), BLANK, *_rungs(steps, rungs, over, width),
+    return StaticDocument("", (*wrapped(INTENT, width, "muted"), BLANK, *_rungs(steps, rungs, over, width),
                      BLANK, *_verdict(steps, rungs, over, width)))  # fmt: skip
 
 
@@ -66,13 +66,13 @@ def _why(guilty: BisectStep, width: int) -> Iterator[Row]:
     failed, accuracy = guilty.failed, guilty.run.accuracy
     if failed is not None:
         at = failed.location
-        where = places(guilty.run.file).words(at)
+        where = places(guilty.run.file).describe(at)
         yield row((f"  {failed.type}", "error"), (f"  {where}" if where else "", "location"), location=at)
         yield from wrapped(failed.message, width, "strong", indent=2, location=at)
         if guilty.rung is EAGER and failed.hint:
             yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ")
     elif accuracy is not None:
-        for said in filter(None, (sentence(accuracy), figures(accuracy))):
+        for said in filter(None, (describe_accuracy(accuracy), format_errors(accuracy))):
             yield from wrapped(said, width, "strong", indent=2)
         for difference in accuracy.differences:
             yield from wrapped(difference, width, "warn", indent=2, lead="! ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tcexplore.documents.accuracy_text import sentence
+from tcexplore.documents.accuracy_text import describe_accuracy
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, culprit
 
 NOBODY = "No layer is to blame: compiled runs, and the results are as good as eager's."
@@ -22,4 +22,4 @@ def verdict(steps: Sequence[BisectStep]) -> str:
 def unjudged(steps: Sequence[BisectStep]) -> str:
     """That results were not compared, and why; empty where they were, or a layer is to blame."""
     found = next((s.run.accuracy for s in steps if s.run.accuracy and s.run.accuracy.verdict == "not judged"), None)
-    return f"But {sentence(found)}." if found is not None and culprit(tuple(steps)) is None else ""
+    return f"But {describe_accuracy(found)}." if found is not None and culprit(tuple(steps)) is None else ""

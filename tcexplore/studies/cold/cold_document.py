@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.quantities import count, duration
 from tcexplore.session.run_figures import Cell
 from tcexplore.studies.cold.cold_result import looked_up, side_by_side
@@ -22,7 +22,7 @@ LEFT_OUT = (
 OUTCOMES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
 
 
-def cold(cells: Sequence[Cell], *, over: bool, width: int = 78) -> Text:
+def cold(cells: Sequence[Cell], *, over: bool, width: int = 78) -> StaticDocument:
     """The document of what there is of both runs."""
     rows = list(wrapped(INTENT, width, "muted"))
     if cells:
@@ -34,7 +34,7 @@ def cold(cells: Sequence[Cell], *, over: bool, width: int = 78) -> Text:
             rows += wrapped(f"{name}: {cell.why}", width, "error", lead="✖ ")
     if over and len(cells) < 2:
         rows += wrapped("Stopped before the warm run.", width, "warn")
-    return Text("", tuple(rows))
+    return StaticDocument("", tuple(rows))
 
 
 def _figures(one: Cell, other: Cell | None) -> Iterator[Row]:

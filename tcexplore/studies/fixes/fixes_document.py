@@ -9,7 +9,7 @@ from tcexplore.documents.diff.text_diff import Numbered, text_rows
 from tcexplore.documents.document import Row
 from tcexplore.documents.location_text import places
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.events import GraphBreak, Location
 from tcexplore.fixes.advice import NONE
 from tcexplore.fixes.text_edit import lines_of
@@ -46,14 +46,14 @@ class Tried:
         return proven or self.current or (self.proofs[-1] if self.proofs else None)
 
 
-def cure(tried: Tried, width: int = 78) -> Text:
+def cure(tried: Tried, width: int = 78) -> StaticDocument:
     """The document."""
-    return Text("", (*_break(tried, width), *_body(tried, width)))
+    return StaticDocument("", (*_break(tried, width), *_body(tried, width)))
 
 
 def _break(tried: Tried, width: int) -> Iterator[Row]:
     found, at = tried.found, tried.found.location
-    where = places(tried.file).words(at) or "no line known"
+    where = places(tried.file).describe(at) or "no line known"
     yield row((" ✖ ", "break"), (where, "break"), f"  {found.code}", location=at)
     yield from wrapped(found.reason or found.kind, width, "muted", indent=3, location=at)
     yield BLANK

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.fixes.attempted_fixes import AttemptedFixes
 from tcexplore.fixes.verification import Proof
 from tcexplore.fixes.verification_text import facts
@@ -26,7 +26,7 @@ def cures(
     return {
         **head("cure", [Cell(run)], machine, stopped),
         "breaks": [_treated(treated) for treated in found],
-        "written": [shown(file) for file in written],
+        "written": [display_path(file) for file in written],
     }
 
 
@@ -48,8 +48,8 @@ def _proof(proof: Proof) -> Fields:
         "otherwise": list(cure.changes),
         "proven": proof.proven,
         "why_not": proof.why or None,
-        "file": shown(proof.change.file),
-        "diff": list(proof.change.diff(shown(proof.change.file))),
+        "file": display_path(proof.change.file),
+        "diff": list(proof.change.diff(display_path(proof.change.file))),
         "breaks_before": len(proof.before.breaks),
         "breaks_after": len(proof.after.breaks),
         "uncovered": [graph_break(other) for other in proof.uncovered],

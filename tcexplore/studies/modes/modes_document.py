@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tcexplore.documents.accuracy_text import error
+from tcexplore.documents.accuracy_text import format_error
 from tcexplore.documents.columns import Cell as Shown
 from tcexplore.documents.columns import columns
-from tcexplore.documents.configuration_text import DYNAMIC, said
+from tcexplore.documents.configuration_text import DYNAMIC, describe_configuration
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.text_document import Text
-from tcexplore.documents.timing.accuracy_rows import STYLES
-from tcexplore.documents.verdict_marks import LEGEND, marked
+from tcexplore.documents.text_document import StaticDocument
+from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES
+from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
 from tcexplore.quantities import count, duration, size
 from tcexplore.session.links import Link
@@ -51,7 +51,7 @@ ORDERS = (
 def matrix(
     found: Sequence[Cell], waiting: Sequence[Config], under_way: Config | None, others: Sequence[str], order: Order,
     width: int = 78,
-) -> Text:  # fmt: skip
+) -> StaticDocument:  # fmt: skip
     """The document. `waiting` are configurations still to come, the first of them `under_way` if that is not None;
     `others` are backends that could be added."""
     cells = sorted(enumerate(found), key=lambda item: _rank(order, item[1]))
@@ -66,7 +66,7 @@ def matrix(
         *_others(others, width),
         *_keys(found, order, width),
     ]
-    return Text("", (*table, *below))
+    return StaticDocument("", (*table, *below))
 
 
 def _rank(order: Order, cell: Cell) -> float:
@@ -79,16 +79,16 @@ def _row(cell: Cell) -> list[Shown]:
     if cell.why:
         return [*_named(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
     accuracy = cell.run.accuracy
-    off = "" if cell.max_abs is None else error(cell.max_abs)
+    off = "" if cell.max_abs is None else format_error(cell.max_abs)
     return [
         *_named(config),
-        (Span(marked(timing), _verdict(timing.verdict)),) if timing else (Span("not timed", "muted"),),
+        (Span(format_speedup(timing), _verdict(timing.verdict)),) if timing else (Span("not timed", "muted"),),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(cell.compile_s),
         _seconds(cell.first_call_s),
         (Span("" if cell.peak is None else size(cell.peak)),),
-        (Span(off, STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
+        (Span(off, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
         (Span(str(summary.breaks), "break" if summary.breaks else ""),),
         (Span(str(summary.graphs)),),
         (Span(f"{summary.kernels}+{summary.extern}" if summary.extern else str(summary.kernels)),),
@@ -122,7 +122,7 @@ def _conclusions(found: Sequence[Cell], more: bool, width: int) -> Iterator[Row]
 def _reasons(found: Sequence[Cell], width: int) -> Iterator[Row]:
     for cell in found:
         if cell.why:
-            yield from wrapped(f"{said(cell.run.config)}: {cell.why}", width, "error", lead=FAILED)
+            yield from wrapped(f"{describe_configuration(cell.run.config)}: {cell.why}", width, "error", lead=FAILED)
 
 
 def _others(others: Sequence[str], width: int) -> Iterator[Row]:

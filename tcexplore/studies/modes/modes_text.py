@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.configuration_text import as_call, said
-from tcexplore.documents.recommendation_text import quieter
-from tcexplore.documents.verdict_marks import outcome
+from tcexplore.documents.configuration_text import describe_configuration, format_compile_call
+from tcexplore.documents.recommendation_text import suggest_less_noise
+from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics
 from tcexplore.session.run_figures import Cell, undecided
@@ -34,7 +34,7 @@ def conclusions(cells: Sequence[Cell], *, more: bool = False) -> Iterator[str]:
 
 def result(cell: Cell) -> str:
     """What one run came to, in a line."""
-    return f"{said(cell.run.config)}: {outcome(cell)}"
+    return f"{describe_configuration(cell.run.config)}: {format_outcome(cell)}"
 
 
 def eager_peak(cells: Sequence[Cell]) -> str:
@@ -51,7 +51,7 @@ def _take(found: ModeChoice, *, more: bool) -> str:
     figures = f"{timing.speedup:.2f}× eager's speed [{timing.low:.2f}, {timing.high:.2f}]"
     after = costs.break_even_calls
     pays = "" if after is None else f"; its compile pays for itself after about {rounded(after)} calls"
-    return f"{so_far} {as_call(found.take.run.config)}: {figures}{pays}."
+    return f"{so_far} {format_compile_call(found.take.run.config)}: {figures}{pays}."
 
 
 def _beside(found: ModeChoice) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _beside(found: ModeChoice) -> Iterator[str]:
         yield f"Within {100 * (ALIKE - 1):.0f} % of it, as far as can be told: {_named(found.level)}.{why}"
     if found.varying is not None and found.varying.run.timing is not None:
         faster = f"{found.varying.run.timing.speedup:.2f}×"
-        yield f"It compiles again for each new size; one program for many: {said(found.varying.run.config)}, {faster}."
+        yield f"It compiles again for each new size; one program for many: {describe_configuration(found.varying.run.config)}, {faster}."
 
 
 def _leave(good: Sequence[Cell]) -> str:
@@ -75,9 +75,9 @@ def _leave(good: Sequence[Cell]) -> str:
     others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
     return (
         f"None can be recommended: of {count(len(timed), 'run')} {len(unknown)} could not be told from the noise"
-        f"{others}. {quieter(timed[0])}"
+        f"{others}. {suggest_less_noise(timed[0])}"
     )
 
 
 def _named(cells: Sequence[Cell]) -> str:
-    return "; ".join(said(cell.run.config) for cell in cells)
+    return "; ".join(describe_configuration(cell.run.config) for cell in cells)

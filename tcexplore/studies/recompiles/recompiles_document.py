@@ -8,7 +8,7 @@ from tcexplore.documents import regions_text as regions
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import BLANK, fold, heading, row, wrapped
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.documents.timing.region_strip import GLYPHS, STYLES, strip
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
@@ -25,16 +25,16 @@ PADDING = {"equal": ("✔", "ok"), "different": ("✖", "break"), "not compared"
 
 def storm(
     trials: Sequence[Trial], under_way: Snapshot | None, toggled: frozenset[str] = frozenset(), width: int = 78
-) -> Text:
+) -> StaticDocument:
     """The document; `under_way` is the run that is going on. Its calls are drawn as they come."""
     going = [Trial(UNCHANGED, under_way)] if under_way is not None and not trials else []
     shown = [*trials, *going]
     if not shown:
-        return Text("", tuple(wrapped("waiting for a worker", width, "muted")))
+        return StaticDocument("", tuple(wrapped("waiting for a worker", width, "muted")))
     rows = [*_first(shown[0], toggled, width)]
     if trials:
         rows += [BLANK, *_table(trials, under_way, width), BLANK, *_conclusions(trials, width)]
-    return Text("", tuple(rows))
+    return StaticDocument("", tuple(rows))
 
 
 def _first(trial: Trial, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -60,7 +60,7 @@ def _mark(mark: CompileMark, width: int) -> Iterator[Row]:
     where = mark.why[0].location if mark.why else None
     said = f"call {mark.call}: {'compiled again' if mark.again else 'compiled'}, {duration(mark.seconds)}"
     yield row((f" {GLYPHS[mark.what]} ", STYLES[mark.what]), said, location=where)
-    for reason in regions.reasons(mark):
+    for reason in regions.recompile_reasons(mark):
         yield from wrapped(reason, width, "muted", indent=5, location=where)
 
 

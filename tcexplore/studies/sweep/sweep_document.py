@@ -8,8 +8,8 @@ from tcexplore.documents.columns import Cell as Shown
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
-from tcexplore.documents.text_document import Text
-from tcexplore.documents.verdict_marks import LEGEND, marked
+from tcexplore.documents.text_document import StaticDocument
+from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
 from tcexplore.quantities import duration
 from tcexplore.session.run_figures import Cell
@@ -27,14 +27,14 @@ WIDE = 100
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
 
 
-def sweep(swept: Sweep, under_way: Config | None, width: int = 78) -> Text:
+def sweep(swept: Sweep, under_way: Config | None, width: int = 78) -> StaticDocument:
     """The document; `under_way` is the configuration of the step that runs."""
     rows = [_row(swept, size, under_way) for size in swept.sizes]
     title = row((f" dimension {swept.dim}", "heading"), ("  each size compiled by itself, eager beside it", "muted"))
     kept = [index for index in range(len(HEAD)) if width >= WIDE or index not in INTERVALS]
     fitted = [[shown[index] for index in kept] for shown in rows]
     table = columns([HEAD[index] for index in kept], fitted, [()] * len(rows), left=(len(kept) - 1,))
-    return Text("", (title, *table, *_follows(swept, width), *_plot(swept, width)))
+    return StaticDocument("", (title, *table, *_follows(swept, width), *_plot(swept, width)))
 
 
 def _row(swept: Sweep, size: int, under_way: Config | None) -> list[Shown]:
@@ -56,7 +56,7 @@ def _figures(cell: Cell | None, *, running: bool) -> tuple[Shown, Shown, Shown]:
     timing = cell.run.timing
     if timing is None:
         return (Span("✖ failed", "error") if cell.why else Span("not timed", "muted"),), (), ()
-    speedup = Span(marked(timing), STYLES.get(timing.verdict, "muted"))
+    speedup = Span(format_speedup(timing), STYLES.get(timing.verdict, "muted"))
     return (
         (Span(duration(timing.compiled_us / 1e6)),),
         (speedup,),
@@ -83,7 +83,9 @@ def _plot(swept: Sweep, width: int) -> Iterator[Row]:
         name = str(size) if form == STATIC or (size, STATIC) not in found else ""
         style = STYLES.get(timing.verdict, "muted")
         drawn = (bar(timing, scale, room), style)
-        yield row((f" {name:>{wide}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, (f"  {marked(timing)}", style))
+        yield row(
+            (f" {name:>{wide}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, (f"  {format_speedup(timing)}", style)
+        )
 
 
 def _follows(swept: Sweep, width: int) -> Iterator[Row]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tcexplore.documents.accuracy_text import sentence
-from tcexplore.documents.verdict_marks import outcome
+from tcexplore.documents.accuracy_text import describe_accuracy
+from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import TimingEstimate
 from tcexplore.session.run_figures import faster, undecided
 from tcexplore.studies.load_text import uneven
@@ -35,7 +35,7 @@ def conclusions(swept: Sweep) -> Iterator[str]:
         if step.cell.why:
             yield f"{FAILED}{at}: {step.cell.why}"
         elif step.cell.run.accuracy is not None and step.cell.summary.wrong:
-            yield f"{FAILED}{at}: {sentence(step.cell.run.accuracy)}"
+            yield f"{FAILED}{at}: {describe_accuracy(step.cell.run.accuracy)}"
     for size in swept.sizes:
         if warning := uneven(filter(None, (swept.at(STATIC, size), swept.at(DYNAMIC, size))), f" at size {size}"):
             yield warning
@@ -49,7 +49,7 @@ def named(form: str, size: int) -> str:
 
 def result(step: SweepStep) -> str:
     """What one run came to, in a line."""
-    return f"{named(step.form, step.size)}: {outcome(step.cell)}"
+    return f"{named(step.form, step.size)}: {format_outcome(step.cell)}"
 
 
 def _helps(swept: Sweep, form: str) -> str:

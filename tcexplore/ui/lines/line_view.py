@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tcexplore.documents.document import Document, Link, Row
-from tcexplore.documents.text_document import Text
+from tcexplore.documents.text_document import StaticDocument
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.cursor_position import same_row
 from tcexplore.ui.lines.row_painter import LIT, MARGIN, MARKED, Ink
@@ -45,7 +45,7 @@ class LineView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self.document: Document = Text("", ())
+        self.document: Document = StaticDocument("", ())
         self._ink: Ink | None = None
         self._moved = False
         """Whether the cursor, or what is in view, is somewhere for a reason."""

@@ -8,9 +8,9 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _breaks(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.breaks_view import breaks
+    from tcexplore.documents.breaks_view import breaks_document
 
-    return breaks(snapshot, toggled, width)
+    return breaks_document(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:

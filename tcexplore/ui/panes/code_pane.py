@@ -11,21 +11,21 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _kernels(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.code.kernels_view import code
+    from tcexplore.documents.code.kernels_view import kernels_document
 
-    return code(snapshot, toggled, width)
+    return kernels_document(snapshot, toggled, width)
 
 
 def _fusion(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.code.fusion_view import fusion
+    from tcexplore.documents.code.fusion_view import fusion_document
 
-    return fusion(snapshot, toggled, width)
+    return fusion_document(snapshot, toggled, width)
 
 
 def _stages(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.code.stages_view import stages
+    from tcexplore.documents.code.stages_view import stages_document
 
-    return stages(snapshot, toggled, width)
+    return stages_document(snapshot, toggled, width)
 
 
 def _opens(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
@@ -35,21 +35,21 @@ def _opens(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
 
 
 def _resources(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.code.resources_view import resources
+    from tcexplore.documents.code.resources_view import resources_document
 
-    return resources(snapshot, toggled, width)
+    return resources_document(snapshot, toggled, width)
 
 
 def _roofline(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.code.roofline_view import roofline
+    from tcexplore.documents.code.roofline_view import roofline_document
 
-    return roofline(snapshot, toggled, width)
+    return roofline_document(snapshot, toggled, width)
 
 
 def _tuning(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.code.autotuning_view import tuning
+    from tcexplore.documents.code.autotuning_view import autotuning_document
 
-    return tuning(snapshot, toggled, width)
+    return autotuning_document(snapshot, toggled, width)
 
 
 def _over(s: Snapshot) -> tuple[object, ...]:

@@ -8,33 +8,33 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _nodes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.graph.graph_view import graph
+    from tcexplore.documents.graph.graph_view import graph_document
 
-    return graph(snapshot, toggled, width)
+    return graph_document(snapshot, toggled, width)
 
 
 def _code(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.graph.readable_view import graph_code
+    from tcexplore.documents.graph.readable_view import readable_document
 
-    return graph_code(snapshot, toggled, width)
+    return readable_document(snapshot, toggled, width)
 
 
 def _decomposition(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.graph.decomposition_view import decomposition
+    from tcexplore.documents.graph.decomposition_view import decomposition_document
 
-    return decomposition(snapshot, toggled, width)
+    return decomposition_document(snapshot, toggled, width)
 
 
 def _aot(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.graph.aot_view import aot
+    from tcexplore.documents.graph.aot_view import aot_document
 
-    return aot(snapshot, toggled, width)
+    return aot_document(snapshot, toggled, width)
 
 
 def _passes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.graph.passes_view import passes
+    from tcexplore.documents.graph.passes_view import passes_document
 
-    return passes(snapshot, toggled, width)
+    return passes_document(snapshot, toggled, width)
 
 
 def _over(s: Snapshot) -> tuple[object, ...]:

@@ -8,27 +8,27 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _guards(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.guards.guards_view import guards
+    from tcexplore.documents.guards.guards_view import guards_document
 
-    return guards(snapshot, toggled, width)
+    return guards_document(snapshot, toggled, width)
 
 
 def _lineage(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.guards.cache_entries_view import lineage_view
+    from tcexplore.documents.guards.cache_entries_view import cache_entries_document
 
-    return lineage_view(snapshot, toggled, width)
+    return cache_entries_document(snapshot, toggled, width)
 
 
 def _symbols(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.guards.symbols_view import symbols
+    from tcexplore.documents.guards.symbols_view import symbols_document
 
-    return symbols(snapshot, toggled, width)
+    return symbols_document(snapshot, toggled, width)
 
 
 def _would(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.guards.recompile_check_view import would
+    from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 
-    return would(snapshot, toggled, width)
+    return recompile_check_document(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:

@@ -8,9 +8,9 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _output(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.output_view import output
+    from tcexplore.documents.output_view import output_document
 
-    return output(snapshot, toggled, width)
+    return output_document(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:

@@ -8,9 +8,9 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _source(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.source.source_view import source
+    from tcexplore.documents.source.source_view import source_document
 
-    return source(snapshot, toggled, width)
+    return source_document(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:

@@ -8,9 +8,9 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 
 
 def _timing(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.timing.timing_view import timing
+    from tcexplore.documents.timing.timing_view import timing_document
 
-    return timing(snapshot, toggled, width)
+    return timing_document(snapshot, toggled, width)
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
@@ -50,15 +50,15 @@ def _has(s: Snapshot) -> bool:
 
 
 def _time_line(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.timing.timeline_view import time_line
+    from tcexplore.documents.timing.timeline_view import timeline_document
 
-    return time_line(snapshot, toggled, width)
+    return timeline_document(snapshot, toggled, width)
 
 
 def _ship(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.timing.state_dict_view import state_dict
+    from tcexplore.documents.timing.state_dict_view import state_dict_document
 
-    return state_dict(snapshot, toggled, width)
+    return state_dict_document(snapshot, toggled, width)
 
 
 def _about_ship(s: Snapshot) -> tuple[object, ...]:

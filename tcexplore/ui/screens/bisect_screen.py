@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.events import Job, Standby
 from tcexplore.studies.bisect.bisect_plan import climb, ladder
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, culprit
@@ -62,7 +62,7 @@ class BlameScreen(StudyScreen[BisectStep]):
         """A folder beside the file that is not there yet."""
         wanted = Path(self._job.file).with_suffix("")
         names = (wanted.with_name(f"{wanted.name}-repro{number}") for number in ("", *range(2, 1000)))
-        return shown(str(next(path for path in names if not path.exists())))
+        return display_path(str(next(path for path in names if not path.exists())))
 
     def _write(self, answers: tuple[str, ...] | None) -> None:
         guilty = culprit(tuple(self.study.found)) if self.study is not None else None

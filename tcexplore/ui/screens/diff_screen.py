@@ -134,9 +134,9 @@ def _make(
 
 
 def _build(before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int) -> Document:
-    from tcexplore.documents.diff.diff_view import diff
+    from tcexplore.documents.diff.diff_view import diff_document
 
-    return diff(before, after, toggled, width) if after else message("Waiting for the first run.")
+    return diff_document(before, after, toggled, width) if after else message("Waiting for the first run.")
 
 
 def _begins_section(row: Row) -> bool:

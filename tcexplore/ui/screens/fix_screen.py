@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.paths import shown
+from tcexplore.documents.paths import display_path
 from tcexplore.events import GraphBreak, Job
 from tcexplore.fixes.file_writes import NotWrittenError, write
 from tcexplore.fixes.fix import Change
@@ -83,7 +83,7 @@ class CureScreen(StudyScreen[Proof]):
             of=len(self._changes),
             running=not study.over,
             advice=self._advice,
-            written=shown(last.file) if written and last else "",
+            written=display_path(last.file) if written and last else "",
         )
 
     @property
@@ -123,7 +123,7 @@ class CureScreen(StudyScreen[Proof]):
         except NotWrittenError as error:
             self.say(str(error), "warning")
             return
-        self.say(f"Written to {shown(change.file)}: u takes it back.")
+        self.say(f"Written to {display_path(change.file)}: u takes it back.")
         self._show()
 
     def action_other(self) -> None:

@@ -47,6 +47,6 @@ class WhyScreen(OverScreen, ModalScreen[None]):
         self.query_one(Vertical).styles.height = len(document) + _FRAME
 
     def _build(self) -> Document:
-        from tcexplore.documents.code.fusion_reasons_view import why_not
+        from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
 
-        return why_not(*self._asked, self._view.text_width)
+        return fusion_reasons_document(*self._asked, self._view.text_width)

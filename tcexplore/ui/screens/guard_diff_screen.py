@@ -48,6 +48,6 @@ class EntriesScreen(OverScreen, ModalScreen[None]):
         self.query_one(Vertical).styles.height = len(document) + _FRAME
 
     def _build(self) -> Document:
-        from tcexplore.documents.guards.guard_diff_view import guards_of_two
+        from tcexplore.documents.guards.guard_diff_view import guard_diff_document
 
-        return guards_of_two(*self._asked, self._view.text_width)
+        return guard_diff_document(*self._asked, self._view.text_width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from tcexplore.documents.configuration_text import said
+from tcexplore.documents.configuration_text import describe_configuration
 from tcexplore.documents.document import Document
 from tcexplore.events import Config, Job
 from tcexplore.session.run_figures import Cell
@@ -42,7 +42,7 @@ class MatrixScreen(StudyScreen[Cell]):
                 while number < len(study.planned):
                     planned = study.planned[number]
                     number += 1
-                    say(f"{number} of {len(study.planned)}: {said(planned.config)}")
+                    say(f"{number} of {len(study.planned)}: {describe_configuration(planned.config)}")
                     async for cell in cells([planned], runs, EACH_TIMEOUT, folder):
                         yield cell
 
@@ -76,7 +76,7 @@ class MatrixScreen(StudyScreen[Cell]):
 
     def _apply(self, config: Config) -> None:
         self._engine.configure(config.mode, config.backend, config.dynamic)
-        self.app.notify(f"Your file runs with {said(config)} from now on.", markup=False)
+        self.app.notify(f"Your file runs with {describe_configuration(config)} from now on.", markup=False)
         self.leave()
 
     def _go_on(self, backend: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.sizes_text import dimension, sizes, suggested
+from tcexplore.documents.sizes_text import parse_dimension, parse_sizes, suggest_sizes
 from tcexplore.documents.text_document import message
 from tcexplore.events import Job
 from tcexplore.studies.study_job import EACH_TIMEOUT
@@ -32,16 +32,16 @@ class SweepScreen(StudyScreen[SweepStep]):
 
     def open(self) -> None:
         asked = _of(self.study) if self.study is not None else None
-        dim, over = asked or (0, suggested(self.own.entry if self.own else None))
+        dim, over = asked or (0, suggest_sizes(self.own.entry if self.own else None))
         fields = (
-            Field("Which dimension, counted from 0", str(dim), dimension),
-            Field("Which sizes, in the order of the calls", ", ".join(map(str, over)), sizes),
+            Field("Which dimension, counted from 0", str(dim), parse_dimension),
+            Field("Which sizes, in the order of the calls", ", ".join(map(str, over)), parse_sizes),
         )
         self.app.push_screen(AskScreen("One dimension at several sizes", fields, NOTE), self._answered)
 
     def _answered(self, answers: tuple[str, ...] | None) -> None:
         if answers is not None:
-            self._begin(dimension(answers[0]), sizes(answers[1]))
+            self._begin(parse_dimension(answers[0]), parse_sizes(answers[1]))
         elif self.study is None:
             self.leave()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 
-from tcexplore.documents.code.target_diff_view import FORMS, two
+from tcexplore.documents.code.target_diff_view import FORMS, target_diff_document
 from tcexplore.documents.document import Document
 from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.events import Kernel
@@ -66,7 +66,9 @@ class TwiceScreen(OverScreen):
         self._view.show(guarded(self._build))
 
     def _build(self) -> Document:
-        return two(self._snapshot, self._other, self._pairs[self._at], self._form, self._view.text_width)
+        return target_diff_document(
+            self._snapshot, self._other, self._pairs[self._at], self._form, self._view.text_width
+        )
 
     def action_next_stage(self, by: int) -> None:
         self._form = FORMS[(FORMS.index(self._form) + by) % len(FORMS)]

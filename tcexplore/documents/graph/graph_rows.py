@@ -50,7 +50,7 @@ class Columns(NamedTuple):
             op=min(_widest(map(name_node, nodes)), most),
             kernel=max(labels, default=0),
             value=min(_widest(format_tensor(node) for node in nodes), most + 4),
-            line=_widest(places.short(node.location) for node in nodes),
+            line=_widest(places.abbreviate(node.location) for node in nodes),
             name=min(_widest(node.name for node in nodes), most),
         )
 
@@ -98,7 +98,7 @@ class GraphRows:
 
     def _node(self, node: FxNode, drawn: Drawn) -> Row:
         columns, kernels = self._columns, self._kernels((node,))
-        line, steps = self._places.short(node.location), format_stride(node)
+        line, steps = self._places.abbreviate(node.location), format_stride(node)
         mark = self._graph.marks.get(node.name, "")
         spans = (
             *self._gutter(drawn, kernels),

@@ -21,9 +21,7 @@ def summarize_timeline(found: Timeline) -> str:
     again = [mark for mark in marks if mark.again]
     parts = [count(len(found.lanes), "region"), count(found.calls, "call")]
     if first := len(marks) - len(again):
-        parts.append(
-            f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.again))}"
-        )
+        parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.again))}")
     if again:
         parts.append(f"{count(len(again), 'recompile')}, {duration(sum(mark.seconds for mark in again))}")
     return " · ".join(parts)

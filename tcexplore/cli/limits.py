@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.cli.request import Limits, Request
-from tcexplore.documents.accuracy_text import GOOD, describe_accuracy
+from tcexplore.documents.timing.accuracy_rows import GOOD, describe_accuracy
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics

@@ -9,7 +9,7 @@ from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.limits import blamed
 from tcexplore.cli.request import Request
 from tcexplore.cli.study_command import refuse, study, write_json
-from tcexplore.documents.configuration_text import describe_configuration
+from tcexplore.documents.configurations import describe_configuration
 from tcexplore.session.run_figures import Cell
 from tcexplore.studies.modes.modes_plan import UNKNOWN, cells, plan
 from tcexplore.studies.modes.modes_text import result

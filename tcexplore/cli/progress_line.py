@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import Self, TextIO
 
-from tcexplore.documents.phase_names import PHASES
+from tcexplore.documents.empty_states import PHASES
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot, summarize
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tcexplore.documents.break_costs_text import explain_cost, format_cost, format_cost_briefly, format_shared_cost
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import GraphBreak
 from tcexplore.quantities import count, duration
@@ -156,3 +155,52 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterabl
         function = f"{skipped.frame.function}, " if skipped.frame.function else ""
         yield row(f"   {function}{where.describe(skipped.frame)}", links=links, location=skipped.frame)
         yield from wrapped(skipped.reason, width, "muted", indent=5, links=links, location=skipped.frame)
+
+
+def format_cost(costed: Costed, snapshot: Snapshot) -> str:
+    """`164 µs a call, 40 % of it`; empty where it is not known."""
+    if costed.us is None or costed.share is None:
+        return ""
+    return f"{duration(costed.us / 1e6)} {_unit(snapshot)}, {_percent(costed.share)} of it"
+
+
+def format_cost_briefly(costed: Costed) -> str:
+    """`164 µs 40 %`; empty where it is not known."""
+    if costed.us is None or costed.share is None:
+        return ""
+    return f"{duration(costed.us / 1e6)} {_percent(costed.share)}"
+
+
+def explain_cost(costed: Costed) -> str:
+    """What that time is; empty where it is not known."""
+    if costed.us is None:
+        return ""
+    if costed.whole:
+        return "all that runs outside the graphs, for the function runs as plain Python"
+    times = "once" if costed.gaps == 1 else f"{costed.gaps} times"
+    ops = sum(n for _, n, _ in costed.ops)
+    meanwhile = f"; {count(ops, 'op')} run outside meanwhile: {_names(costed)}" if ops else "; no op runs meanwhile"
+    return f"from where its graph ends to where the next one begins, {times}{meanwhile}"
+
+
+def format_shared_cost(snapshot: Snapshot) -> str:
+    """What the breaks cost together beside what each of them does; empty where there is nothing."""
+    costs = snapshot.break_costs
+    if costs is None or not costs.elsewhere_us or not costs.costs:
+        return ""
+    spent = duration(costs.elsewhere_us / 1e6)
+    return f"and {spent} {_unit(snapshot)} between functions that they keep from being one graph"
+
+
+def _percent(share: float) -> str:
+    return "<1 %" if share < 0.01 else f"{share * 100:.0f} %"
+
+
+def _unit(snapshot: Snapshot) -> str:
+    calls = len(snapshot.entry.calls) if snapshot.entry else 1
+    return "a call" if calls <= 1 else f"in all {calls} calls"
+
+
+def _names(costed: Costed) -> str:
+    names = [name for name, _, _ in costed.ops]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from tcexplore.documents.document import Chapter, Row
+from tcexplore.documents.document import Chapter, Row, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +49,22 @@ class Parts:
         at = bisect_right(self._ends, index)
         part = self._parts[at]
         return part.build(index - self._ends[at] + part.count)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticDocument:
+    """Rows as given."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def row(self, index: int) -> Row:
+        return self.rows[index]
+
+
+def message(*lines: str, style: str = "muted") -> StaticDocument:
+    """Lines of prose, for a pane that has nothing else to show."""
+    return StaticDocument("", tuple(Row((Span(f" {line}", style),)) for line in lines))

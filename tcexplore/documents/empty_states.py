@@ -6,11 +6,29 @@ from collections.abc import Iterable, Iterator
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, fixed
-from tcexplore.documents.location_text import places
-from tcexplore.documents.phase_names import PHASES
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
+
+PHASES = {
+    "": "starting",
+    "importing": "importing the file",
+    "eager": "running eagerly",
+    "dynamo": "Dynamo",
+    "aot": "AOTAutograd",
+    "inductor": "Inductor",
+    "compiler": "C++ or Triton compiler",
+    "backward": "backward pass",
+    "lowering": "lowering for the target",
+    "accuracy": "comparing results",
+    "assembling": "assembling kernels",
+    "timing": "timing",
+    "answering": "over, ready for questions",
+    "comparing": "comparing with what it was",
+    "switching": "lowering for another target",
+}
+"""The phases of a run in words; `` is before the first one."""
 
 
 def describe_phase(snapshot: Snapshot) -> str:

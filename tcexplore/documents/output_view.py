@@ -8,7 +8,7 @@ from functools import partial
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import describe_phase
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Failed, Output

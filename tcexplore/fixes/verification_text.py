@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tcexplore.documents.accuracy_text import describe_accuracy, format_errors
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
 from tcexplore.events import ChangeJudged, ChangeTimed
 from tcexplore.fixes.verification import FAITHFUL, SAME, Proof
 from tcexplore.quantities import count, duration

@@ -10,6 +10,7 @@ from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.kernels_view import kernel_figures
 from tcexplore.documents.code.target_notes import ASSUMED, target_rows
+from tcexplore.documents.configurations import format_configuration
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
@@ -19,14 +20,13 @@ from tcexplore.documents.guards.guards_view import guards_in_brief
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.recompile_rows import recompile_rows
 from tcexplore.documents.guards.symbols_view import symbols_document
+from tcexplore.documents.locations import display_path
 from tcexplore.documents.output_view import failure, last_output, missing_facts
-from tcexplore.documents.paths import display_path
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
-from tcexplore.documents.recommendation_text import recommend
-from tcexplore.documents.strip.title_line import format_configuration
 from tcexplore.documents.strip.verdict_line import run_verdict
-from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE as CALL_PROFILE
-from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME as COMPILE_TIME
+from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE
+from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME
+from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.documents.timing.state_dict_view import checkpoint
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import timing_document

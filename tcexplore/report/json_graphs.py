@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.session.ranked_breaks import Costed
 
 Fields = dict[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.fusion_text import plain
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.code.scheduler_reasons import plain
+from tcexplore.documents.locations import display_path
 from tcexplore.report.json_graphs import pair
 from tcexplore.report.json_targets import codes, machine
 from tcexplore.session import Snapshot

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.accuracy_text import describe_accuracy
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.session import Snapshot
 from tcexplore.session.saved_tensors import kept_for_backward
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.device_text import is_launch_bound
-from tcexplore.documents.recommendation_text import recommend
+from tcexplore.documents.timing.device_rows import is_launch_bound
+from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
 

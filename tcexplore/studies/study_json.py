@@ -7,7 +7,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.report import json_results, json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session.run_figures import Cell

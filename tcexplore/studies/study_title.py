@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tcexplore.documents.document import Row
+from tcexplore.documents.empty_states import PHASES
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.documents.paths import display_path
-from tcexplore.documents.phase_names import PHASES
+from tcexplore.documents.locations import display_path
 from tcexplore.events import Job
 from tcexplore.quantities import count
 

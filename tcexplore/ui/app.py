@@ -180,8 +180,8 @@ class ExplorerApp(App[int]):
         self.session = self.session.toggle_base()
 
     def action_ask_calls(self) -> None:
-        from tcexplore.documents.sizes_text import parse_calls
         from tcexplore.ui.screens.prompt_screen import AskScreen, Field
+        from tcexplore.ui.typed_numbers import parse_calls
 
         asked = self.session.calls_asked
         field = Field(

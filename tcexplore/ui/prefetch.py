@@ -10,7 +10,7 @@ def prepare(session: Session) -> None:
 
     For 10 000 nodes and 50 000 lines that is a fifth of a second: to be called in a thread of its own.
     """
-    from tcexplore.documents.diff.kernel_diff import compare_code
+    from tcexplore.documents.diff.diff_sections import compare_code
     from tcexplore.documents.graph.decomposition_view import index
     from tcexplore.ui.selection import index as index_links
 

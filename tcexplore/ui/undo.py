@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 
 if TYPE_CHECKING:
     from tcexplore.fixes.file_writes import Written

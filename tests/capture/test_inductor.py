@@ -17,7 +17,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import cache_lookups as caches
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.documents.fusion_text import plain
+from tcexplore.documents.code.scheduler_reasons import plain
 from tcexplore.events import (
     AtenGraph,
     CacheLookup,

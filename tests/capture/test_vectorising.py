@@ -9,7 +9,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import vectorization as vectorizing
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.documents.targets_text import describe_loops
+from tcexplore.documents.code.target_notes import describe_loops
 from tcexplore.events import Job, Kernel, LoopVectorized
 from tcexplore.session.kernel_facts import loops
 from tcexplore.session.snapshot import begun

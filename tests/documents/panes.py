@@ -5,8 +5,7 @@ from __future__ import annotations
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.document import Builder
-from tcexplore.documents.graph.graph_view import graph_document
-from tcexplore.documents.graph.readable_view import readable_document
+from tcexplore.documents.graph.graph_view import graph_document, readable_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.output_view import output_document
 from tcexplore.documents.source.source_view import source_document

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcexplore.documents.graph.break_order import between
+from tcexplore.documents.graph.graph_view import between
 from tcexplore.events import GraphBreak, GraphCaptured, Location
 
 FILE = "/home/ada/model.py"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tcexplore.documents.document import Builder
-from tcexplore.documents.guards.cache_entries_view import cache_entries_document
-from tcexplore.documents.guards.guard_diff_view import guard_diff_document
+from tcexplore.documents.guards.cache_entries_view import cache_entries_document, guard_diff_document
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.style_names import NAMES

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.call_profile_text import shorten_device_function
 from tcexplore.documents.code.autotuning_view import autotuning_document
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.roofline_view import roofline_document
-from tcexplore.documents.device_text import format_rate, is_launch_bound
 from tcexplore.documents.document import Builder, Row
+from tcexplore.documents.timing.call_profile_rows import shorten_device_function
+from tcexplore.documents.timing.device_rows import format_rate, is_launch_bound
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
 from tcexplore.session.achieved_rates import achieved

@@ -7,8 +7,8 @@ from dataclasses import replace
 from rich.cells import cell_len
 
 from tcexplore.documents.fitted_row import fitted, piece
+from tcexplore.documents.graph.node_labels import format_stride, format_tensor
 from tcexplore.documents.labels import labels, op_name
-from tcexplore.documents.node_text import format_stride, format_tensor
 from tcexplore.documents.strip.history_strip import history_row
 from tcexplore.documents.timing.distribution_plot import axis, bars, beyond
 from tcexplore.session import Session

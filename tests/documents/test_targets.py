@@ -8,8 +8,7 @@ import pytest
 
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.resources_view import resources_document
-from tcexplore.documents.code.roofline_plot import HIGHEST, LOWEST, PlotMark, Roof, draw
-from tcexplore.documents.code.roofline_view import roofline_document
+from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw, roofline_document
 from tcexplore.documents.code.stages_view import hiding, stages_document
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.text_document import StaticDocument
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.report.printed import print_document
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tcexplore.documents.regions_text import suggest_region_fix
+from tcexplore.documents.timing.timeline_view import suggest_region_fix
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionLane, timeline
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.break_costs_text import explain_cost, format_cost, format_cost_briefly, format_shared_cost
+from tcexplore.documents.breaks_view import explain_cost, format_cost, format_cost_briefly, format_shared_cost
 from tcexplore.session import Snapshot
 from tcexplore.session.ranked_breaks import ranked
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
-from tcexplore.documents.calls_text import call_lines
+from tcexplore.documents.timing.timing_view import call_lines
 from tcexplore.session import Snapshot
 from tcexplore.session.call_strip import strip
 from tests.studies.playing import timed

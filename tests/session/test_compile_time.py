@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.documents.compile_time_text import other_time_lines, span_lines, summarize_compile_time
+from tcexplore.documents.timing.compile_time_rows import other_time_lines, span_lines, summarize_compile_time
 from tcexplore.events import CallMade, PhaseTimed
 from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shortened, tree
 from tests import fakes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.recompile_fixes_text import describe_fix
-from tcexplore.documents.recompiles_text import describe_limit
+from tcexplore.documents.guards.recompile_rows import describe_limit
+from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.session.cache_entries import lineage
 from tcexplore.session.guard_diff import guard_diff, guards_of
 from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.regions_text import suggest_region_fix
-from tcexplore.documents.timing.region_strip import strip
-from tcexplore.documents.timing.timeline_view import FEW, timeline_document
+from tcexplore.documents.timing.timeline_view import FEW, strip, suggest_region_fix, timeline_document
 from tcexplore.report.json_regions import script
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import begun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.sizes_text import parse_calls
+from tcexplore.ui.typed_numbers import parse_calls
 from tests import fakes
 from tests.ui.stage import stage
 

@@ -60,7 +60,7 @@ async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.Monkey
         await staged.press("2", "v")
         made = held(
             monkeypatch,
-            "tcexplore.documents.graph.decomposition_view.decomposition",
+            "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
             "tcexplore.ui.panes.pane",
         )
@@ -83,7 +83,7 @@ async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.M
         before = staged.view("graph").document
         made = held(
             monkeypatch,
-            "tcexplore.documents.graph.decomposition_view.decomposition",
+            "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
             "tcexplore.ui.panes.pane",
         )
@@ -119,7 +119,7 @@ async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest
 
     async with stage(fakes.session(gate.run(3), edited())) as staged:
         made = held(
-            monkeypatch, "tcexplore.documents.diff.diff_view.diff", diff_document, "tcexplore.ui.screens.diff_screen"
+            monkeypatch, "tcexplore.documents.diff.diff_view.diff_document", diff_document, "tcexplore.ui.screens.diff_screen"
         )
         await staged.pilot.press("d")
         assert isinstance(staged.app.screen, DiffScreen)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from tcexplore.documents.document import Document, Row, Span
-from tcexplore.documents.text_document import StaticDocument
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.events import Finished, Job
 from tcexplore.studies.study_runs import Going, Runs, Say
 from tcexplore.ui.screens.study_screen import StudyScreen

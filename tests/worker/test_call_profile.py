@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.call_profile_text import profile_lines, summarize_profile
+from tcexplore.documents.timing.call_profile_rows import profile_lines, summarize_profile
 from tcexplore.events import CallProfiled, Kernel, KernelTimed
 from tests.supervisor.runs import Runs
 from tests.worker.test_run import MLP, only

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.frames_text import describe_frame
+from tcexplore.documents.locations import describe_frame
 from tcexplore.events import (
     BackwardCaptured,
     Failed,

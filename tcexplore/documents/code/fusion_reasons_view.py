@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from tcexplore.documents.code.kernel_labels import links as kernel_links
 from tcexplore.documents.code.kernel_labels import ops
+from tcexplore.documents.code.scheduler_reasons import plain
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.fusion_text import plain
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import NO_SHARED_DATA, WhyNot
-from tcexplore.session.fused_kernels import why_not as ask
+from tcexplore.session.fused_kernels import NO_SHARED_DATA, WhyNot, why_not
 from tcexplore.session.kernel_dependencies import Relation
 from tcexplore.session.links import Link, kernel_link
 
@@ -44,7 +43,7 @@ NOT_COMPARED = (
 
 def fusion_reasons_document(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
     """The answer for any two kernels of a run, everything open."""
-    known, found = labels(snapshot), ask(snapshot, a, b)
+    known, found = labels(snapshot), why_not(snapshot, a, b)
     name = _name(found)
     rows = [_question(found, known), *_answer(snapshot, found, frozenset([f"{name} unrelated"]), width)]
     return Parts(f"{_words(found.a, known)} and {_words(found.b, known)}", [fixed(rows)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.labels import Labels
-from tcexplore.documents.location_text import Places
+from tcexplore.documents.locations import Places
 from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import Kernel
 from tcexplore.quantities import size

@@ -6,19 +6,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tcexplore.documents import device_text as device_words
-from tcexplore.documents import targets_text as words
 from tcexplore.documents.code.kernel_labels import heading, links, summary
 from tcexplore.documents.code.kernel_lines import KernelLines
-from tcexplore.documents.code.target_notes import target_rows
+from tcexplore.documents.code.target_notes import (
+    describe_loops,
+    describe_vectors,
+    format_estimate,
+    format_resources,
+    target_rows,
+)
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import Labels, labels
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -96,13 +101,13 @@ def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
     made, failed, point = machine(snapshot.code, kernel)
-    said = [words.format_resources(made.resources)] if made and made.resources else []
-    said += [words.describe_vectors(made.vectors)] if made and made.vectors else []
-    said += [words.format_estimate(point)] if point else []
-    if how := words.describe_loops(loops(snapshot.code, kernel)):
+    said = [format_resources(made.resources)] if made and made.resources else []
+    said += [describe_vectors(made.vectors)] if made and made.vectors else []
+    said += [format_estimate(point)] if point else []
+    if how := describe_loops(loops(snapshot.code, kernel)):
         said = [f"Inductor wrote {how}", *said]
     reached = achieved(snapshot, kernel, point)
-    said += [device_words.format_measured(reached)] if reached else []
+    said += [format_measured(reached)] if reached else []
     own = links(kernel)
     if said:
         yield from wrapped(" · ".join(said), width, "muted", indent=3, links=own)

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from tcexplore.documents.code.achieved_rows import Measured, achieved_rows
 from tcexplore.documents.code.kernel_labels import links
-from tcexplore.documents.code.roofline_plot import HIGHEST, LOWEST, PlotMark, Roof, draw
 from tcexplore.documents.code.target_notes import target_rows
-from tcexplore.documents.columns import columns
+from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import EXTERN, Labels, labels
-from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.achieved_rates import achieved
+from tcexplore.session.achieved_rates import Achieved, achieved
 from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import machine
 from tcexplore.session.links import Link, kernel_link
+
+LOWEST, HIGHEST = 0.01, 10_000.0
+"""FLOP per byte at the two ends of the axis."""
+
+
+ACHIEVED_ROWS_HEAD = ("kernel", "measured", "launches", "memory", "of peak", "arithmetic", "of peak", "of the roof")
+
+SLOW = 0.5
+"""Below this share of what its bound allows, a kernel of some length is worth a look."""
+
+Measured = tuple[Kernel, Achieved]
+
 
 TEACHES = (
     "Each kernel's place under the roof of the GPU that T chooses will stand here: what it moves and computes, whether "
@@ -113,3 +126,96 @@ def _whose(found: Sequence[Standing], width: int) -> Iterator[Row]:
         "own count, the rates the vendor's peaks. A launch takes some microseconds more; caches make a kernel faster."
     )
     yield from wrapped(said, width, "dim")
+
+
+def achieved_rows(found: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+    """A table of the kernels that were measured; nothing where none was."""
+    if not found:
+        return
+    yield BLANK
+    yield heading("Measured")
+    yield from columns(
+        ACHIEVED_ROWS_HEAD,
+        [_cells_achieved_rows(*each, known) for each in found],
+        [links(kernel) for kernel, _ in found],
+    )
+    said = (
+        "Measured: the device's own time under torch's profiler, the median of a few calls, with warm caches. `of the "
+        "roof` is the least time that the bound allows over this time; a kernel of a few microseconds stays far below."
+    )
+    yield from wrapped(said, width, "dim")
+
+
+def _cells_achieved_rows(kernel: Kernel, found: Achieved, known: Labels) -> Sequence[Cell]:
+    return (
+        known.kernel[kernel_link(kernel)].spans,
+        (Span(duration(found.timed.us / 1e6), "strong"),),
+        (Span(f"{found.timed.count} replayed" if found.timed.replayed else str(found.timed.count)),),
+        (Span(format_rate(found.memory, "B/s") if found.memory else "–"),),
+        (Span(_share(found.memory_share), "number"),),
+        (Span(format_rate(found.compute, "FLOP/s") if found.compute else "–"),),
+        (Span(_share(found.compute_share), "number"),),
+        (Span(_share(found.of_bound), "warn" if (found.of_bound or 1.0) < SLOW else "number"),),
+    )
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"
+
+
+class Roof(NamedTuple):
+    """Bytes/s from memory and FLOP/s of the units."""
+
+    memory: float
+    compute: float
+
+    def at(self, intensity: float) -> float:
+        """The most FLOP/s at so many FLOP per byte."""
+        return min(self.memory * intensity, self.compute)
+
+
+class PlotMark(NamedTuple):
+    """A kernel: its intensity, the sign that stands for it, and the FLOP/s that it was measured to reach, if it was."""
+
+    intensity: float
+    sign: str
+    style: str
+    reached: float | None = None
+
+
+Piece = tuple[str, str]
+"""Text and its style."""
+
+
+def draw(roof: Roof, marks: Sequence[PlotMark], width: int, height: int) -> Iterator[list[Piece]]:
+    """`height` rows of `width` cells, the highest first: the roof as a line, each mark at its intensity.
+
+    A mark stands as high as its kernel reached; one that was not measured on the roof, as high as it can be.
+    """
+    columns = [LOWEST * (HIGHEST / LOWEST) ** (x / (width - 1)) for x in range(width)]
+    top, bottom = math.log(roof.compute), math.log(roof.at(LOWEST))
+
+    def level(rate: float) -> int:
+        share = (math.log(max(rate, 1.0)) - bottom) / (top - bottom)
+        return min(max(round(share * (height - 1)), 0), height - 1)
+
+    heights = [level(roof.at(intensity)) for intensity in columns]
+    at = {}
+    for mark in marks:
+        x = _column(mark.intensity, width)
+        at[x, level(mark.reached) if mark.reached else heights[x]] = mark
+    for y in reversed(range(height)):
+        yield [_cell(at.get((x, y)), heights, x, y) for x in range(width)]
+
+
+def _column(intensity: float, width: int) -> int:
+    share = math.log(max(intensity, LOWEST) / LOWEST) / math.log(HIGHEST / LOWEST)
+    return min(round(share * (width - 1)), width - 1)
+
+
+def _cell(mark: PlotMark | None, heights: Sequence[int], x: int, y: int) -> Piece:
+    if mark is not None:
+        return mark.sign, mark.style
+    if heights[x] != y:
+        return " ", ""
+    return ("─" if heights[x] == heights[-1] else "╱"), "rule"

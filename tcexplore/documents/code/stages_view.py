@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from tcexplore.documents import targets_text as words
 from tcexplore.documents.code.kernel_labels import links
-from tcexplore.documents.code.source_lines import SourceLines
-from tcexplore.documents.code.stage_lines import StageLines
-from tcexplore.documents.code.target_notes import target_rows
-from tcexplore.documents.document import Row
+from tcexplore.documents.code.kernel_lines import BAR, KernelLines
+from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
+from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.labels import Labels, OpLabel, labels
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, wrapped
 from tcexplore.events import Kernel, KernelAssembled, Stage
@@ -20,7 +19,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import machine
-from tcexplore.session.links import Link, kernel_link, statement_link
+from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
 TEACHES = (
     "The stages of each kernel will stand here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
@@ -127,9 +126,9 @@ def _stage(
 
 def _said(made: KernelAssembled, width: int) -> Iterator[Row]:
     if made.resources is not None:
-        yield from wrapped(words.format_resources(made.resources), width, "muted", indent=4)
+        yield from wrapped(format_resources(made.resources), width, "muted", indent=4)
     if made.vectors is not None:
-        yield from wrapped(words.describe_vectors(made.vectors), width, "muted", indent=4)
+        yield from wrapped(describe_vectors(made.vectors), width, "muted", indent=4)
 
 
 @by_identity(512)
@@ -140,3 +139,61 @@ def _stage_lines(kernel: Kernel, stage: Stage, known: Labels) -> StageLines:
 @by_identity(512)
 def _source_lines(kernel: Kernel, known: Labels) -> SourceLines:
     return SourceLines(kernel, known)
+
+
+class SourceLines:
+    """The rows of `KernelLines`, linked as statements."""
+
+    def __init__(self, kernel: Kernel, known: Labels) -> None:
+        self._kernel = kernel
+        self._lines = KernelLines(kernel, known)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def row(self, index: int) -> Row:
+        row = self._lines.row(index)
+        return replace(row, links=(statement_link(self._kernel, index + 1), *row.links))
+
+
+class StageLines:
+    """The rows of a stage. Before its text stand its own line number, the source's (`←12`) and the color of the op."""
+
+    def __init__(self, kernel: Kernel, stage: Stage, known: Labels) -> None:
+        self._kernel = kernel
+        self._known = known
+        self._lines = stage.text.split("\n")
+        self._origin = dict(stage.lines)
+        self._from = {line.n: line for line in kernel.lines}
+        self._number = len(str(len(self._lines)))
+        self._wide = len(str(kernel.source.count("\n") + 1)) + 1
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def row(self, index: int) -> Row:
+        origin = self._origin.get(index + 1)
+        from_ = f"←{origin}" if origin else ""
+        ops = self._ops(origin)
+        line = self._from.get(origin) if origin else None
+        spans = (
+            Span(f" {index + 1:>{self._number}} ", "dim"),
+            Span(f"{from_:>{self._wide}}", "number"),
+            Span(BAR if ops else " ", ops[0].style if ops else ""),
+            Span(f" {self._lines[index].expandtabs(4)}", "" if origin else "muted"),
+        )
+        place = line.source[0] if line and line.source else None
+        return Row(spans, self._links(origin), place, copy=self._lines[index])
+
+    def _ops(self, origin: int | None) -> tuple[OpLabel, ...]:
+        line = self._from.get(origin) if origin else None
+        return self._known.ops(self._kernel.graph, self._kernel.phase, line.nodes) if line else ()
+
+    def _links(self, origin: int | None) -> tuple[Link, ...]:
+        """A line stands for the statement that it was made from, and so for what that came from."""
+        if origin is None:
+            return ()
+        kernel, line = self._kernel, self._from.get(origin)
+        nodes = tuple(aten_link(kernel.graph, kernel.phase, name) for name in line.nodes) if line else ()
+        places = tuple(line_link(location) for location in line.source) if line else ()
+        return (statement_link(kernel, origin), *nodes, *places, kernel_link(kernel))

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Span
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, wrapped
-from tcexplore.documents.text_document import StaticDocument
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE

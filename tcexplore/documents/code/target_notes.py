@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tcexplore.documents import targets_text as words
+from tcexplore import events as ev
 from tcexplore.documents.document import Row
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, wrapped
-from tcexplore.quantities import count
+from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
 from tcexplore.session.links import line_link
 
 ASSUMED = "target assumptions"
@@ -18,24 +19,101 @@ ASSUMED = "target assumptions"
 
 def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Nothing for the device in the machine."""
-    said = words.describe_target(snapshot)
+    said = describe_target(snapshot)
     if not said:
         return
     yield from wrapped(said, width, "muted")
     for skipped in snapshot.code.not_lowered:
-        yield from wrapped(words.describe_not_lowered(skipped), width, "warn", lead="! ")
+        yield from wrapped(describe_not_lowered(skipped), width, "warn", lead="! ")
     where = places(snapshot.file).describe
     for asked in snapshot.asked:
         place = asked.location
         own = (line_link(place),) if place else ()
         before = f"{where(place)}: " if place else ""
-        yield from wrapped(
-            before + words.describe_device_query(asked), width, "warn", lead="! ", location=place, links=own
-        )
-    notes = list(words.list_assumptions(snapshot))
+        yield from wrapped(before + describe_device_query(asked), width, "warn", lead="! ", location=place, links=own)
+    notes = list(list_assumptions(snapshot))
     if notes:
         opened = ASSUMED in toggled
         yield fold(ASSUMED, opened, (f"{count(len(notes), 'assumption')} where the device would be asked", "muted"))
         for note in notes if opened else ():
             yield from wrapped(note, width, "muted", indent=3)
     yield BLANK
+
+
+def format_resources(taken: ev.Resources) -> str:
+    """`32 registers · 2 warps · 1.0 KiB shared · occupancy 100 %`, spills only where there are some."""
+    shared = taken.shared_static + taken.shared_dynamic
+    said = [f"{taken.registers} registers", count(taken.num_warps, "warp")]
+    said += [f"{size(shared)} shared"] if shared else []
+    said += [f"spills {size(taken.spills)} a thread"] if taken.spills else []
+    limit = f", limited by {taken.limited_by}" if taken.limited_by else ""
+    return " · ".join([*said, f"occupancy {taken.occupancy:.0%}{limit}"])
+
+
+def format_estimate(point: ev.RooflinePoint) -> str:
+    """`at least 1.20 µs (estimate: memory bound)`."""
+    least = "under 0.01 µs" if point.implied_us < 0.01 else f"at least {duration(point.implied_us / 1e6)}"
+    return f"{least} (estimate: {point.bound} bound)"
+
+
+def describe_vectors(found: ev.Vectors) -> str:
+    """What of a C++ kernel's arithmetic is vectorized."""
+    if found.vectorized is None:
+        return "no floating-point arithmetic"
+    share = found.packed / (found.packed + found.scalar)
+    word = "vectorized" if found.vectorized else "mostly scalar"
+    wide = f", {found.width}-bit registers" if found.width else ""
+    # What the compiler itself calls, to throw and to tidy up, has a name with an underscore.
+    named = [name for name in found.calls if not name.startswith("_")]
+    calls = f", calls {', '.join(named)}" if named else ""
+    return f"{word}: {share:.0%} of the arithmetic instructions are packed{wide}{calls}"
+
+
+def describe_loops(loops: Sequence[ev.LoopVectorized]) -> str:
+    """How Inductor wrote the loop nests of a C++ kernel: `avx512 vectors of 16`, or scalar and why; empty for none."""
+    said = dict.fromkeys(_written(loop) for loop in loops)
+    return "; ".join(said)
+
+
+def _written(loop: ev.LoopVectorized) -> str:
+    if loop.form == "scalar":
+        return f"scalar: {loop.reason or 'torch does not say why'}"
+    tiles = ", in transposed tiles" if loop.form == "tiles" else ""
+    return f"vectors of {loop.lanes} ({loop.isa}, {loop.width} bits){tiles}"
+
+
+def format_progress(snapshot: Snapshot) -> str:
+    """How far the code for the target in view is: `h100: 2 of 5 graphs`, then `h100: 3 of 14 kernels assembled`."""
+    done = len(snapshot.code.lowered) + len(snapshot.code.not_lowered)
+    if done < len(snapshot.graphs):
+        return f"{snapshot.target}: lowering, {done} of {count(len(snapshot.graphs), 'graph')}"
+    made = {(e.graph, e.phase, e.kernel) for e in snapshot.code.assembled}
+    made |= {(e.graph, e.phase, e.kernel) for e in snapshot.code.not_assembled}
+    wanted = sum(kernel.language == "triton" for kernel in snapshot.code.kernels)
+    return f"{snapshot.target}: {len(made)} of {count(wanted, 'kernel')} assembled"
+
+
+def describe_not_lowered(skipped: ev.TargetSkipped) -> str:
+    """Which graph has no code for the target, and why."""
+    where = f" at {skipped.op}" if skipped.op else ""
+    return f"Graph {skipped.graph} could not be lowered for {skipped.target}{where}: {skipped.reason}"
+
+
+def describe_device_query(found: ev.DeviceAsked) -> str:
+    """That the program looked at its device, without the place."""
+    return (
+        f"The program looks at {found.attribute} while it is traced: it sees the device it runs on, "
+        "and may take another path on the target."
+    )
+
+
+def list_assumptions(snapshot: Snapshot) -> Iterator[str]:
+    """What was assumed where the device itself would have been asked, each once."""
+    yield from dict.fromkeys(note for lowered in snapshot.code.lowered for note in lowered.notes)
+
+
+def describe_target(snapshot: Snapshot) -> str:
+    """What the code in view is; empty for the device in the machine."""
+    if snapshot.target == NATIVE:
+        return ""
+    return f"Code that {snapshot.target} would run, made without it; the program itself ran on this machine."

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.document import Row
-from tcexplore.documents.location_text import Places, places
-from tcexplore.documents.node_text import format_call, format_tensor, name_node
+from tcexplore.documents.code.kernel_labels import ops, traffic
+from tcexplore.documents.diff.text_diff import text_rows
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.graph.node_labels import format_call, format_tensor, name_node
+from tcexplore.documents.labels import labels
+from tcexplore.documents.locations import Places, places
+from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import fold, row
+from tcexplore.events import Kernel
 from tcexplore.quantities import count
-from tcexplore.session.links import break_link, guard_link, node_link
-from tcexplore.session.run_diff import RunChange, RunDiff
+from tcexplore.session import Snapshot
+from tcexplore.session.links import break_link, guard_link, kernel_link, node_link
+from tcexplore.session.normalized_code import same_program
+from tcexplore.session.run_diff import RunChange, RunDiff, aligned, matched_kernels
 
 MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
 
@@ -69,3 +77,79 @@ def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
     said = guard.summary or " and ".join(guard.code)
     return row("   ", mark, (f"{graph}  ", "dim"), (guard.name or guard.source or guard.kind, mark[1]), f"  {said}",
                (f"  {guard.kind}", "dim"), links=links, location=guard.location)  # fmt: skip
+
+
+def kernels(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """The kernels that changed, came and went; those with equal code behind their count."""
+    for index, change in enumerate(found.kernels):
+        if change.kind != "same":
+            yield from _kernel(found, change, f"diff kernel {index}", toggled, width)
+    same = [change for change in found.kernels if change.kind == "same"]
+    if same:
+        opened = "diff same kernels" in toggled
+        said = f"{count(len(same), 'kernel')} with identical code"
+        yield fold("diff same kernels", opened, (said, "muted"), indent=3)
+        for change in same if opened else ():
+            made = _one_line(found, change)
+            yield replace(made, spans=(Span("   "), *made.spans))
+
+
+def _kernel(found: RunDiff, change: RunChange[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    """The heading opens the code: of both where there are two, else of the one."""
+    opened = (name in toggled) == (change.kind != "changed")
+    made = _one_line(found, change)
+    spans = ((span.text, span.style) for span in made.spans)
+    yield fold(name, opened, *spans, indent=1, links=made.links, location=made.location, copy=made.copy)
+    if opened:
+        yield from text_rows(_code(change), width)
+
+
+def compare_code(before: Snapshot, after: Snapshot) -> None:
+    """Have the code of both runs compared before it is to be shown."""
+    same_program(before, after)
+    for change in matched_kernels(before.code.kernels, after.code.kernels):
+        if change.kind == "changed":
+            _code(change)
+
+
+def _code(change: RunChange[Kernel]) -> tuple[RunChange[str], ...]:
+    return _compared(change.before, change.after)
+
+
+@by_identity(64)
+def _compared(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[str], ...]:
+    """Both sources line by line; a line that differs by its kernel's name alone is the same."""
+    was, now = (_lines(kernel) for kernel in (before, after))
+    return tuple(
+        RunChange(change.kind, change.before and change.before[1], change.after and change.after[1])
+        for change in aligned(was, now, lambda line: line[0])
+    )
+
+
+def _lines(kernel: Kernel | None) -> list[tuple[str, str]]:
+    """Each line without the kernel's name, and as it is."""
+    return [(line.replace(kernel.name, ""), line) for line in kernel.source.splitlines()] if kernel else []
+
+
+def _one_line(found: RunDiff, change: RunChange[Kernel]) -> Row:
+    before, after = change.before, change.after
+    both = [(s, k) for s, k in ((found.before, before), (found.after, after)) if k is not None]
+    labelled = [span for s, kernel in both for span in (Span(" → ", "muted"), *_label(s, kernel))][1:]
+    where = found.after if after else found.before
+    spans = (
+        Span(*MARKS[change.kind]), *labelled, Span(" "), *ops(change.item, labels(where), most=5),
+        Span(f"  {_moved(before, after)}", "muted"), Span(f"  {change.item.name}", "dim"),
+    )  # fmt: skip
+    place = change.item.source_lines[0] if change.item.source_lines else None
+    links = (kernel_link(after),) if after else ()
+    return row(*((span.text, span.style) for span in spans), links=links, location=place, copy=change.item.name)
+
+
+def _label(snapshot: Snapshot, kernel: Kernel) -> Iterable[Span]:
+    return labels(snapshot).kernel[kernel_link(kernel)].spans
+
+
+def _moved(before: Kernel | None, after: Kernel | None) -> str:
+    """What it reads and writes, before and after where that differs."""
+    said = dict.fromkeys(traffic(kernel) for kernel in (before, after) if kernel and traffic(kernel))
+    return " → ".join(said)

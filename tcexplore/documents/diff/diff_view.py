@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tcexplore.documents.diff.diff_sections import breaks, guards, nodes
-from tcexplore.documents.diff.kernel_diff import kernels
+from tcexplore.documents.diff.diff_sections import breaks, guards, kernels, nodes
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed

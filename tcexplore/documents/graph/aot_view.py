@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
-from tcexplore.documents.graph.buffer_reuse import buffer_reuse_rows
-from tcexplore.documents.graph.graph_basis import GraphOf, below_dynamo
+from tcexplore.documents.graph.graph_items import GraphOf, below_dynamo
 from tcexplore.documents.graph.graph_view import rows
-from tcexplore.documents.graph.saved_tensor_rows import saved_marks, saved_tensor_rows
+from tcexplore.documents.graph.memory_rows import buffer_reuse_rows, saved_marks, saved_tensor_rows
 from tcexplore.documents.labels import labels
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold
 from tcexplore.events import AtenGraph

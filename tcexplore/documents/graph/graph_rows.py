@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part
-from tcexplore.documents.graph.graph_basis import GraphOf
 from tcexplore.documents.graph.graph_gutter import Drawn
-from tcexplore.documents.graph.graph_items import Item, Laid
+from tcexplore.documents.graph.graph_items import GraphOf, Item, Laid
+from tcexplore.documents.graph.node_labels import format_call, format_stride, format_tensor, name_node
 from tcexplore.documents.labels import KernelLabel
-from tcexplore.documents.location_text import Places
-from tcexplore.documents.node_text import format_call, format_stride, format_tensor, name_node
+from tcexplore.documents.locations import Places
 from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import FxNode
 from tcexplore.quantities import count

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
-from tcexplore.documents.document import Row
+from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.frames_text import describe_frame
-from tcexplore.documents.graph.break_order import between
-from tcexplore.documents.graph.graph_basis import GraphOf, dynamo_graph, is_parameter
-from tcexplore.documents.graph.graph_items import lay_out
+from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
+from tcexplore.documents.graph.node_labels import name_node
+from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels
-from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.locations import Places, describe_frame, places
 from tcexplore.documents.memo import by_identity
-from tcexplore.documents.node_text import name_node
 from tcexplore.documents.prose import fold, row
-from tcexplore.events import GraphBreak, GraphCaptured
+from tcexplore.events import FxNode, GraphBreak, GraphCaptured
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.links import break_link, line_link
+from tcexplore.session.links import break_link, line_link, node_link
+
+_ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
+
 
 TEACHES = (
     "Each op that Dynamo captured will stand here on a row of its own, with its value's dtype and shape, the line it "
@@ -98,3 +102,78 @@ def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
         place = where.describe(found.location) or "a place torch does not name"
         said = (f"✖ break at {place}", "break"), f": {found.code or found.reason}"
         yield row(("──── ", "rule"), *said, (" ────", "rule"), location=found.location, links=(break_link(found),))
+
+
+class Between(NamedTuple):
+    """The breaks to show around the graphs, by the graph's place in their order; `rest` found no graph."""
+
+    before: dict[int, list[GraphBreak]]
+    after: dict[int, list[GraphBreak]]
+    rest: list[GraphBreak]
+
+
+def between(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Between:
+    """Each break behind the graph that it ended; where there was nothing to compile yet, before the one it began."""
+    found = Between({}, {}, [])
+    for broken in breaks:
+        ended, begun = _ended(graphs, broken), _begun(graphs, broken)
+        if ended is not None:
+            found.after.setdefault(ended, []).append(broken)
+        elif begun is not None:
+            found.before.setdefault(begun, []).append(broken)
+        else:
+            found.rest.append(broken)
+    return found
+
+
+def _ended(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:
+    """The graph of the same function that began last above the break's line; a function resumed behind a break is a
+    frame that begins on the line of that break. Where the function is not known, the graph with the break's id."""
+    above = [
+        (line, -index) for index, line in _starts(graphs, broken) if broken.location and line < broken.location.line
+    ]
+    if above:
+        return -max(above)[1]
+    same = (index for index, graph in enumerate(graphs) if graph.graph == broken.graph)
+    return None if broken.location and broken.location.function else next(same, None)
+
+
+def _begun(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:
+    on = (index for index, line in _starts(graphs, broken) if broken.location and line == broken.location.line)
+    return next(on, None)
+
+
+def _starts(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> list[tuple[int, int]]:
+    """The graphs of the function that broke, by their place in the order, and the line that each frame began on."""
+    at = broken.location
+    frames = ((index, graph.frame) for index, graph in enumerate(graphs))
+    return [(i, f.line) for i, f in frames if f and at and (f.file, f.function) == (at.file, at.function)]
+
+
+def readable_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """The document of the pane."""
+    if not snapshot.graphs:
+        return Parts("", [empty_part(snapshot, width, TEACHES)])
+    parts: list[Part] = []
+    for captured in snapshot.graphs:
+        opened = f"graph {captured.graph}" not in toggled
+        parts.append(fixed([heading(snapshot, captured, opened)], f"graph {captured.graph}"))
+        parts += [_code(captured)] if opened else []
+    return Parts(title(snapshot), parts)
+
+
+def _code(captured: GraphCaptured) -> Part:
+    text = highlighted(captured.code, "python")
+    nodes = {node.name: node for node in captured.nodes}
+    return Part(len(text.lines), partial(_row, text, captured.graph, nodes))
+
+
+def _row(text: Highlighted, graph: str, nodes: Mapping[str, FxNode], index: int) -> Row:
+    """A statement stands for the node that it gives its value to: torch names both alike."""
+    line = text.lines[index]
+    assigned = _ASSIGNED.match(line)
+    node = nodes.get(assigned[1]) if assigned else None
+    own = (node_link(graph, node.name),) if node else ()
+    place = node.location if node else None
+    links = (*own, line_link(place)) if place else own
+    return Row((Span(" "), *text.raw(index)), links, place, copy=line)

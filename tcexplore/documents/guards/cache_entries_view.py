@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
-from tcexplore.documents.frames_text import name_frame as frame_name
-from tcexplore.documents.guards.guard_diff_view import guard_difference_rows
-from tcexplore.documents.location_text import Places, places
-from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.documents.recompiles_text import (
+from tcexplore.documents.guards.recompile_rows import (
     count_entries,
     describe_limit,
     describe_origin,
@@ -21,12 +17,18 @@ from tcexplore.documents.recompiles_text import (
     name_guarded,
     summarize_entries,
 )
-from tcexplore.events import Recompiled
+from tcexplore.documents.locations import Places, name_frame, places
+from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.events import Guard, Recompiled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries, lineage
-from tcexplore.session.guard_diff import guards_of
-from tcexplore.session.links import entry_link, line_link
+from tcexplore.session.guard_diff import GuardDiff, guard_diff, guards_of
+from tcexplore.session.links import entry_link, guard_link, line_link
+
+SAME = "Their guards are the same, but for checks on modules and torch itself."
+NONE = "No guards were made for one of them."
+
 
 TEACHES = (
     "Each frame that Dynamo compiles keeps its compiled code in entries: 0/0 is the first of frame 0. A call that fits "
@@ -63,7 +65,7 @@ def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], width: int) -> Iterator[Row]:
     where = places(snapshot.file)
     first = next((entry.graph for entry in (*frame.entries, *frame.refused)), "")
-    name = frame_name(first, frame.place) or "a frame of torch's"
+    name = name_frame(first, frame.place) or "a frame of torch's"
     rest = ", the rest behind a graph break" if frame.resumed else ""
     links = (line_link(frame.place),) if frame.place else ()
     yield row((f" {name}", "heading"), (f"  {where.describe(frame.place)}{rest}", "muted"),
@@ -151,3 +153,39 @@ def _cause(found: Recompiled, file: str, width: int) -> Iterator[Row]:
     yield from wrapped(f"{found.reason}{tail}", width, indent=7, lead=f"{found.of} ", location=found.location)
     if found.failed_guard and found.failed_guard not in found.reason:
         yield from wrapped(found.failed_guard, width, "dim", indent=7 + len(found.of) + 1)
+
+
+def guard_diff_document(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:
+    """The document for two entries: what differs in their guards."""
+    return Parts(f"{one} and {other}", [fixed(guard_difference_rows(snapshot, one, other, width, indent=1))])
+
+
+def guard_difference_rows(snapshot: Snapshot, one: str, other: str, width: int, indent: int) -> Iterator[Row]:
+    """A row or two for each condition that is not in both."""
+    before, after = guards_of(snapshot, one), guards_of(snapshot, other)
+    if before is None or after is None:
+        yield from wrapped(NONE, width, "muted", indent=indent)
+        return
+    found = guard_diff(before, after)
+    said = f"guards of {one} and {other}: " + (f"{len(found)} of them differ" if found else "none differs")
+    yield row((" " * indent + said, "muted"))
+    for difference in found:
+        yield from _difference(difference, one, other, indent)
+    if not found:
+        yield from wrapped(SAME, width, "muted", indent=indent)
+
+
+def _difference(difference: GuardDiff, one: str, other: str, indent: int) -> Iterator[Row]:
+    sides = (("− ", one, difference.before, "removed"), ("+ ", other, difference.after, "added"))
+    for sign, graph, guard, style in sides:
+        if guard is not None:
+            yield row((" " * indent + sign, style), (f"{graph} ", "muted"), (_what(guard), "guard"), f" {_said(guard)}",
+                      links=(guard_link(graph, guard),), location=guard.location)  # fmt: skip
+
+
+def _what(guard: Guard) -> str:
+    return guard.name or guard.source or ("sizes" if guard.kind == "SHAPE_ENV" else guard.kind)
+
+
+def _said(guard: Guard) -> str:
+    return guard.summary or " and ".join(guard.code) or guard.kind

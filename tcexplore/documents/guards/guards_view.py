@@ -9,7 +9,7 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import recompile_rows
-from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import fold
 from tcexplore.events import Guard, GuardsInstalled
 from tcexplore.quantities import count

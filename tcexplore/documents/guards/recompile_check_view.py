@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
-from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.guards.recompile_rows import format_change, name_guarded
+from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.recompile_check_text import (
-    describe_dynamic_sizes,
-    describe_moved_state,
-    describe_verdict,
-    format_inputs,
-)
-from tcexplore.documents.recompiles_text import format_change, name_guarded
 from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import entry_link, line_link
 from tcexplore.session.region_query import region_name
+
+_SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
+
+_VERDICTS = {
+    "recompiles": "would recompile",
+    "limit": "would run eagerly: the recompile limit is reached, and no entry matches",
+    "raises": "would be an error: no entry matches, and compiling again is not allowed",
+    "eager": "would run eagerly",
+    "unknown": "not known",
+}
+
 
 TEACHES = (
     "Press R and type inputs, for instance f32[33, 512] or lr=0.01: torch's own guards are then asked whether compiled "
@@ -87,3 +93,36 @@ def _unknown(frames: list[FrameAnswer], where: Places, width: int) -> Iterator[R
         named = [f"frame {frame.number} {f'({where.describe(frame.frame)})' if frame.frame else ''}".strip()
                  for frame in frames if frame.note == why]  # fmt: skip
         yield from wrapped(f"not known for {', '.join(filter(None, named))}: {why}", width, "muted", lead="· ")
+
+
+def describe_verdict(frame: FrameAnswer) -> str:
+    """`0/1 would be used again`, `would recompile`."""
+    return f"{frame.graph} would be used again" if frame.verdict == "matches" else _VERDICTS[frame.verdict]
+
+
+def describe_dynamic_sizes(frame: FrameAnswer) -> str:
+    """What would be a symbol in the new graph, empty where nothing would be compiled."""
+    if frame.verdict != "recompiles":
+        return ""
+    if not frame.dynamic:
+        return "Every size in the new graph would be a number."
+    names = ", ".join(_SIZE.sub(r".\1(\2)", name) for name in frame.dynamic)
+    return f"It would be compiled as dynamic in {names}: further changes of it then need no new graph."
+
+
+def describe_moved_state(frame: FrameAnswer) -> str:
+    """That the program is not as the file's last call left it, where a number that it keeps itself decides."""
+    kept = {
+        e.failed.what for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"
+    }
+    if not kept:
+        return ""
+    return (
+        f"The program is asked as it is now: {', '.join(sorted(kept))} went on counting in the calls that are made to "
+        "time it."
+    )
+
+
+def format_inputs(inputs: tuple[str, ...]) -> str:
+    """The inputs as one call."""
+    return f"({', '.join(inputs)})"

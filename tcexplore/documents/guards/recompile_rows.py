@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.documents.document import Row
-from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.events import Recompiled
+from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries
 from tcexplore.session.links import line_link
 from tcexplore.session.recompile_count import once_each
+
+_SOURCES = {
+    "argument": "an argument",
+    "attribute": "an attribute of the module",
+    "global": "a global",
+    "closure": "a closure",
+}
 
 
 def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -46,3 +55,85 @@ def _recompile(found: Recompiled, where: Places, width: int) -> Iterator[Row]:
     if found.limit_hit:
         said = "the limit is reached: from now on this frame runs eagerly, uncompiled"
         yield from wrapped(said, width, "break", indent=3, lead="✖ ")
+
+
+def name_guarded(found: Recompiled) -> str:
+    """`x.size(0)`, `self.steps`; the guard itself where torch does not say what it looked at."""
+    if found.kind == "grad mode":
+        return found.kind
+    if found.kind == "global state":
+        return found.what or found.kind
+    if found.kind in ("size", "stride") and found.dim is not None:
+        return f"{found.what}.{found.kind}({found.dim})"
+    if found.kind == "condition":
+        return found.failed_guard
+    tensor = found.kind in ("rank", "dtype", "dispatch", "requires_grad")
+    return f"{found.what} {found.kind}" if tensor else found.what or found.failed_guard
+
+
+def format_change(found: Recompiled) -> str:
+    """`4 → 5`, of a condition `not for 1`; empty where torch does not tell the values."""
+    if found.kind == "condition" and found.new:
+        return f"not for {found.new}"
+    return f"{found.old or '?'} → {found.new or '?'}" if found.old or found.new else ""
+
+
+def describe_origin(found: Recompiled) -> str:
+    """`a global`; empty where it is not known."""
+    return _SOURCES.get(found.origin, "")
+
+
+def format_compile_seconds(entry: CacheEntry) -> str:
+    """`0.64 s`, `0.64 s + backward 0.20 s`, empty where torch gave no span."""
+    forward = "" if entry.seconds is None else duration(entry.seconds)
+    backward = "" if entry.backward is None else f"backward {duration(entry.backward)}"
+    return " + ".join(filter(None, (forward, backward)))
+
+
+def name_call(entry: CacheEntry) -> str:
+    """`call 3`, empty where it is not known."""
+    return "" if entry.call is None else f"call {entry.call}"
+
+
+def count_entries(number: int) -> str:
+    """`1 entry`, `8 entries`."""
+    return "1 entry" if number == 1 else f"{number} entries"
+
+
+def summarize_entries(frame: FrameEntries) -> str:
+    """`8 entries, 5.31 s of compiling, 4.67 s of it again`."""
+    entries = count_entries(len(frame.entries))
+    times = [(entry.seconds or 0.0) + (entry.backward or 0.0) for entry in frame.entries]
+    if not any(times):
+        return entries
+    again = f", {duration(sum(times[1:]))} of it again" if any(times[1:]) else ""
+    return f"{entries}, {duration(sum(times))} of compiling{again}"
+
+
+def describe_limit(frame: FrameEntries) -> str:
+    """What happens at the limit, or has happened; said before it is reached, empty for a frame far from it."""
+    name = frame.limit_hit or "recompile_limit"
+    limit = frame.accumulated_limit if name.startswith("accumulated") else frame.limit
+    if frame.limit_hit and frame.raises:
+        return f"The limit is reached: torch.compile raised an error instead of compiling once more ({name} = {limit})."
+    if frame.limit_hit:
+        last = frame.refused[0].call if frame.refused else None
+        since = f"since call {last} " if last else "from here on "
+        return (
+            f"The limit is reached ({name} = {limit}): {since}this frame runs eagerly, uncompiled, whenever none of "
+            "its entries matches. torch says so in a log message only, and only once."
+        )
+    left = frame.left
+    if left is None or len(frame.entries) < 2:
+        return ""
+    happens = "is an error" if frame.raises else "runs this frame eagerly, without an error"
+    if left == 0:
+        return f"No further entry fits ({name} = {limit}): the next call that matches none of them {happens}."
+    more = "1 more entry fits" if left == 1 else f"{left} more entries fit"
+    return f"{more} ({name} = {limit}); after that, a call that matches none of them {happens}."
+
+
+def describe_failed_guard(again: Recompiled) -> str:
+    """`64 → 24: ` and the guard that failed."""
+    changed = f"{again.old} → {again.new}: " if again.old and again.new else ""
+    return f"{changed}{again.failed_guard or again.reason}"

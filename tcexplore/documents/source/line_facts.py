@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Span
 from tcexplore.documents.labels import KernelLabel, Labels, labels
 from tcexplore.documents.memo import by_identity
+from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
+from tcexplore.session.line_traffic import Heat, Line, LineHeat, heat
 from tcexplore.session.links import Link, break_link, guard_link
 
-Line = tuple[str, int]
-"""File and line number."""
+BARS = "▁▂▃▄▅▆▇█"
+"""An eighth of all that the run's kernels move, two eighths, ..."""
+
+_heat = by_identity(2)(heat)
 
 
 class LineFacts:
@@ -81,3 +87,46 @@ _facts = by_identity(2)(LineFacts)
 def line_facts(snapshot: Snapshot) -> LineFacts:
     """The facts of a run, made once for each state of what they rest on."""
     return _facts(snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped, labels(snapshot))
+
+
+def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:
+    """By number, the lines of a file: whole where it was read, else those that a break or a guard quotes."""
+    if file == snapshot.file:
+        return dict(enumerate(snapshot.source.split("\n"), 1))
+    read = next((source.text for source in snapshot.sources if source.file == file), None)
+    return _quoted(snapshot, file) if read is None else dict(enumerate(read.splitlines(), 1))
+
+
+def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
+    """The text of lines that a break or a guard quotes."""
+    breaks = ((found.location, found.code) for found in snapshot.breaks)
+    guards = ((guard.location, guard.user_code) for installed in snapshot.guards for guard in installed.guards)
+    return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}
+
+
+def hot(snapshot: Snapshot) -> Heat:
+    """The heat of a run's lines, made once for each state of its kernels."""
+    return _heat(snapshot.code.kernels)
+
+
+OUTSIDE = "∅"
+"""The line ran, and no kernel has anything of it."""
+
+
+def bar(found: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
+    """One cell for a line, in every line of a file as soon as the sizes of any kernel are known."""
+    if not found.bytes:
+        return
+    known = found.lines.get(line)
+    if known is None or not known.bytes:
+        yield Span(OUTSIDE, "muted") if ran_outside and known is None else Span(" ")
+        return
+    step = min(int(known.share * len(BARS)), len(BARS) - 1)
+    yield Span(BARS[step], "extern" if known.extern else "warn")
+
+
+def words(found: LineHeat) -> str:
+    """`in kernels that move 2.1 MiB (43 %)`; never as if those bytes were the line's own."""
+    what = "extern kernels" if found.extern else "kernels"
+    known = f"in {what} that move {size(found.bytes)} ({found.share:.0%})" if found.bytes else f"in {what}"
+    return f"{known}, {count(found.unknown, 'call')} of unknown size" if found.unknown else known

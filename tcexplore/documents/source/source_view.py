@@ -10,11 +10,9 @@ from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.graph.graph_rows import kernel_spans
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fold, wrapped
-from tcexplore.documents.source.line_facts import LineFacts, line_facts
-from tcexplore.documents.source.traffic_bars import bar, hot, words
-from tcexplore.documents.source_texts import read_lines
+from tcexplore.documents.source.line_facts import LineFacts, bar, hot, line_facts, read_lines, words
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot

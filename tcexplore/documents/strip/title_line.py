@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore.documents.code.target_notes import format_progress
+from tcexplore.documents.configurations import format_configuration
 from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import describe_phase
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.documents.paths import display_path
-from tcexplore.documents.targets_text import format_progress
-from tcexplore.events import Config, Standby
+from tcexplore.documents.locations import display_path
+from tcexplore.events import Standby
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.code import NATIVE
 
@@ -24,15 +25,6 @@ def title_row(session: Session, standby: Standby | None, now: float, width: int)
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
     left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
     return fitted(left, width - 1, list(_run(session, newest, now)))
-
-
-def format_configuration(config: Config) -> str:
-    """`inductor · default`, and what differs from the defaults."""
-    said = [config.backend, config.mode]
-    said += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
-    said += ["fullgraph"] if config.fullgraph else []
-    said += ["forward and backward"] if config.train else []
-    return " · ".join(said)
 
 
 def _configuration(seen: Snapshot) -> Iterator[Piece]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.documents.location_text import places
+from tcexplore.documents.locations import places
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot, changes, summarize
 

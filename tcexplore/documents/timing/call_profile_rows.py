@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.call_profile_text import profile_lines, summarize_profile
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, fold, row
+from tcexplore.events import CallPart, CallProfiled
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
+
+PART_NAMES = {
+    "python": "Python outside the compiled regions",
+    "guards": "guards",
+    "dispatch": "dispatch and bytecode",
+    "prologue": "AOT prologue",
+    "epilogue": "AOT epilogue",
+    "wrapper": "wrapper between the kernels",
+    "waiting": "waiting for the device",
+    "kernel": "kernel",
+    "extern": "extern",
+    "outside": "outside the graphs",
+}
+
+MOST = 16
+"""So many parts are told one by one."""
+
+Line = tuple[str, str, str]
+"""Time, share of the call, and what it is."""
+
 
 CALL_PROFILE = "one call"
 
@@ -22,3 +44,66 @@ def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Ro
     if CALL_PROFILE in opened:
         for time, share, name in profile_lines(found):
             yield row((f" {time:>8} {share:>5}  ", "muted"), name)
+
+
+def summarize_profile(found: CallProfiled) -> str:
+    """`one call under the profiler: 412 µs, 61 % of it in kernels`; of a device how long it works."""
+    total = f"one call under the profiler: {duration(found.total_us / 1e6)}"
+    if found.busy_us is not None:
+        return f"{total}, the device works {_share(found.busy_us, found.total_us)} of it"
+    kernels = sum(part.us for part in found.parts if part.kind in ("kernel", "extern"))
+    return total + (f", {_share(kernels, found.total_us)} of it in kernels" if kernels and found.total_us else "")
+
+
+def profile_lines(found: CallProfiled) -> Iterator[Line]:
+    """Time, share and name of each part of the host's time, the longest first; then what the device works."""
+    yield from _longest([part for part in found.parts if part.kind != "device"], found)
+    device = [part for part in found.parts if part.kind == "device"]
+    if found.busy_us is not None:
+        yield from _of_device(found)
+        yield from _longest([part for part in device if part.graph], found)
+        outside = [part for part in device if not part.graph]
+        if outside:
+            spent = sum(part.us for part in outside)
+            yield duration(spent / 1e6), _share(spent, found.total_us), "the device's work outside the graphs"
+            yield from _longest(outside, found)
+
+
+def _of_device(found: CallProfiled) -> Iterator[Line]:
+    busy, gaps = found.busy_us or 0.0, found.gaps_us or 0.0
+    replays = f", {found.replayed} of them in {count(found.replays, 'CUDA graph')}" if found.replays else ""
+    works = f"the device works: {found.works} kernels, copies and fills, launched {found.launches} times{replays}"
+    yield duration(busy / 1e6), _share(busy, found.total_us), works
+    yield duration(gaps / 1e6), _share(gaps, found.total_us), "the device waits between two launches"
+
+
+def _longest(parts: Sequence[CallPart], found: CallProfiled) -> Iterator[Line]:
+    yield from (_line(part, found.total_us) for part in parts[:MOST])
+    if len(parts) > MOST:
+        rest = sum(part.us for part in parts[MOST:])
+        yield duration(rest / 1e6), _share(rest, found.total_us), f"{count(len(parts) - MOST, 'shorter part')}"
+
+
+def _line(part: CallPart, whole: float) -> Line:
+    times = f" ×{part.count}" if part.count > 1 else ""
+    on_device = part.kind == "device"
+    name = (
+        f"  {shorten_device_function(part.name)}"
+        if on_device
+        else f"{PART_NAMES.get(part.kind, part.kind)} {part.name}".strip()
+    )
+    graph = f"  {part.graph.strip()}" if part.graph.strip() else ""
+    return duration(part.us / 1e6), _share(part.us, whole), f"{name}{times}{graph}"
+
+
+def shorten_device_function(name: str) -> str:
+    """A device function without its return type, template arguments and parameters: `at::native::reduce_kernel`."""
+    short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:
+        short = shorter
+    # `Memcpy DtoH (Device -> Pinned)` has no parameters: what is in its brackets is what it is.
+    return short if " (" in short else short.partition("(")[0]
+
+
+def _share(microseconds: float, whole: float) -> str:
+    return f"{100 * microseconds / whole:.0f} %" if whole else ""

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcexplore.documents import compile_time_text as words
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
+from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shortened
 from tcexplore.session.compile_time import compile_time as tree_of
+
+OTHER_TIME = "in the calls that compiled, with the share of their time:"
+
+SLOWEST = 5
+"""So many kernels are named."""
+
 
 COMPILE_TIME = "compile time"
 
@@ -19,15 +26,63 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
     if not found.roots:
         return
     yield BLANK
-    yield fold(COMPILE_TIME, COMPILE_TIME in opened, words.summarize_compile_time(found))
+    yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(found))
     if COMPILE_TIME not in opened:
         return
-    for depth, name, seconds, share in words.span_lines(found):
+    for depth, name, seconds, share in span_lines(found):
         yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
-    beside = list(words.other_time_lines(found))
+    beside = list(other_time_lines(found))
     if beside:
-        yield from wrapped(words.OTHER_TIME, width, "muted")
+        yield from wrapped(OTHER_TIME, width, "muted")
     for name, seconds, share in beside:
         yield row((f" {seconds:>8} {share:>6} ", "muted"), name)
-    for line in words.slowest_compiles(snapshot):
+    for line in slowest_compiles(snapshot):
         yield from wrapped(line, width, "muted")
+
+
+def summarize_compile_time(found: CompileTime) -> str:
+    """`compiling took 7.20 s, 98 % of the calls that compiled`."""
+    share = "" if found.share is None else f", {100 * found.share:.0f} % of the calls that compiled"
+    return f"compiling took {duration(found.seconds)}{share}"
+
+
+def span_lines(found: CompileTime) -> Iterator[tuple[int, str, str, str]]:
+    """Depth, name, time and share of each span that matters."""
+    for root in found.roots:
+        yield from _lines(shortened(root, found.seconds), found.seconds, 0)
+
+
+def other_time_lines(found: CompileTime) -> Iterator[tuple[str, str, str]]:
+    """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
+    was not measured."""
+    parts = (
+        ("running what was compiled", found.running),
+        ("Dynamo looking at frames, outside its spans", found.frames),
+        ("the rest: guards, and your own code between graphs", found.rest),
+    )
+    for name, seconds in parts:
+        if seconds is not None and found.wall:
+            yield name, duration(seconds), f"{100 * seconds / found.wall:.1f} %"
+
+
+def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:
+    graph = f"{span.graph} " if depth == 0 and span.graph else ""
+    times = f" ×{span.count}" if span.count > 1 else ""
+    share = f"{100 * span.seconds / whole:.0f} %" if whole else ""
+    yield depth, f"{graph}{span.name}{times}", duration(span.seconds), share
+    for inner in span.inside:
+        yield from _lines(inner, whole, depth + 1)
+
+
+def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:
+    """The slowest kernels to compile: Triton's by name, the C++ compiler's files by time, for torch names none."""
+    named = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)[:SLOWEST]
+    if named:
+        yield "slowest kernels: " + ", ".join(f"{kernel.name} {duration(kernel.seconds)}" for kernel in named)
+    files = files_compiled(compile_time(snapshot).roots)
+    if files:
+        yield f"C++ compiler: {count(len(files), 'file')}, the slowest {duration(files[0])}"
+    caches = [
+        f"{used.cache} cache: {used.outcome}{f' ({used.reason})' if used.reason else ''}" for used in snapshot.caches
+    ]
+    yield from dict.fromkeys(caches)

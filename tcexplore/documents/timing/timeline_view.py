@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
-from tcexplore.documents import regions_text as words
-from tcexplore.documents.document import Row
+from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.location_text import Places, places
+from tcexplore.documents.guards.recompile_rows import describe_failed_guard
+from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.documents.timing.region_strip import GLYPHS, STYLES, strip
-from tcexplore.quantities import duration
+from tcexplore.events import RegionCalls, ScriptFollowed
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
-from tcexplore.session.timeline import CompileMark, RegionLane, timeline
+from tcexplore.session.timeline import (
+    BACKWARD,
+    BACKWARD_AGAIN,
+    COMPILE,
+    RECOMPILE,
+    CompileMark,
+    RegionLane,
+    Timeline,
+    timeline,
+)
+
+GLYPHS = {COMPILE: "●", RECOMPILE: "↻", BACKWARD: "◁", BACKWARD_AGAIN: "◀"}
+STYLES = {COMPILE: "strong", RECOMPILE: "recompile", BACKWARD: "label.1", BACKWARD_AGAIN: "recompile"}
+"""How a mark is drawn; it goes on as a line for as long as it lasts."""
+
+_GOES_ON = "━"
+_BARS = "▁▂▃▄▅▆▇█"
+_NOTHING = "·"
+
+
+_DID = {
+    COMPILE: "compiled", RECOMPILE: "compiled again", BACKWARD: "its backward compiled",
+    BACKWARD_AGAIN: "its backward compiled again",
+}  # fmt: skip
+
 
 TEACHES = (
     "A script that compiles things itself has a time line here: a lane for each function, module or optimizer step "
@@ -40,7 +65,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     rows = [*_head(snapshot, found.seconds, width)]
     for lane in found.lanes:
         rows += _lane(lane, found.seconds, places(snapshot.file), toggled, width)
-    return Parts(words.summarize_timeline(found).partition(" · ")[0], [fixed(rows)])
+    return Parts(summarize_timeline(found).partition(" · ")[0], [fixed(rows)])
 
 
 def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -50,12 +75,12 @@ def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         at = lane.region.location
         links = (line_link(at),) if at else ()
         yield row((f" {lane.region.name}", "title"), (f"  {where.describe(at)}", "muted"), links=links, location=at)
-        yield from wrapped(" · ".join(words.region_figures(lane)), width, indent=3, links=links, location=at)
+        yield from wrapped(" · ".join(region_figures(lane)), width, indent=3, links=links, location=at)
 
 
 def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
-    yield from wrapped(words.summarize_timeline(timeline(snapshot)), width, "strong")
-    if said := words.describe_ending(snapshot.followed):
+    yield from wrapped(summarize_timeline(timeline(snapshot)), width, "strong")
+    if said := describe_ending(snapshot.followed):
         limit = snapshot.followed is not None and snapshot.followed.limit is not None
         yield from wrapped(said, width, "warn" if limit else "muted", lead="! " if limit else "")
     yield from wrapped("times are until the call returned; a script has no eager form to compare with", width, "muted")
@@ -70,11 +95,11 @@ def _lane(lane: RegionLane, seconds: float, where: Places, toggled: frozenset[st
     yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
     if lane.seen is not None:
         yield row(" ", *strip(lane, seconds, max(8, width - 2)), links=links, location=at)
-    yield from wrapped(" · ".join(words.region_figures(lane)), width, links=links, location=at)
-    if lane.seen is not None and (ran := " · ".join(words.graph_figures(lane.seen))):
+    yield from wrapped(" · ".join(region_figures(lane)), width, links=links, location=at)
+    if lane.seen is not None and (ran := " · ".join(graph_figures(lane.seen))):
         yield from wrapped(ran, width, "warn" if lane.seen.uncompiled else "", links=links, location=at)
     yield from _marks(lane, where, toggled, width)
-    if said := words.suggest_region_fix(lane):
+    if said := suggest_region_fix(lane):
         yield from wrapped(said, width, "ok", indent=3, lead="try ", links=links, location=at)
     yield BLANK
 
@@ -93,7 +118,117 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
     again = mark.why[0].location if mark.why else None
     links = (line_link(again),) if again else ()
     lead = f"{GLYPHS[mark.what]} "
-    yield row(("   " + lead, STYLES[mark.what]), words.describe_compile(mark), (f"  {where.describe(again)}", "muted"),
+    yield row(("   " + lead, STYLES[mark.what]), describe_compile(mark), (f"  {where.describe(again)}", "muted"),
               links=links, location=again)  # fmt: skip
-    for reason in words.recompile_reasons(mark):
+    for reason in recompile_reasons(mark):
         yield from wrapped(reason, width, "muted", indent=5, links=links, location=again)
+
+
+def summarize_timeline(found: Timeline) -> str:
+    """`3 regions · 1,004 calls · 5 compiles · 2 recompiles, 2.01 s`."""
+    marks = [mark for lane in found.lanes for mark in lane.marks if mark.call is not None]
+    again = [mark for mark in marks if mark.again]
+    parts = [count(len(found.lanes), "region"), count(found.calls, "call")]
+    if first := len(marks) - len(again):
+        parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.again))}")
+    if again:
+        parts.append(f"{count(len(again), 'recompile')}, {duration(sum(mark.seconds for mark in again))}")
+    return " · ".join(parts)
+
+
+def describe_ending(told: ScriptFollowed | None) -> str:
+    """How the script ended; empty while it runs."""
+    if told is None:
+        return ""
+    if told.limit is None:
+        return f"the script ran for {duration(told.seconds)}"
+    return f"ended after {told.limit:g} s: --follow S follows a script for S seconds, 0 until it ends by itself"
+
+
+def region_figures(lane: RegionLane) -> Iterator[str]:
+    """What the calls of a region came to, a part each."""
+    seen = lane.seen
+    if seen is None:
+        yield "not called"
+        return
+    yield count(seen.calls, "call")
+    for again, noun in ((False, "compile"), (True, "recompile")):
+        if marks := [mark for mark in lane.marks if mark.again is again and mark.call is not None]:
+            yield f"{count(len(marks), noun)} {duration(sum(mark.seconds for mark in marks))}"
+    if backward := [mark for mark in lane.marks if mark.call is None]:
+        yield f"{count(len(backward), 'backward')} compiled {duration(sum(mark.seconds for mark in backward))}"
+    if seen.median_us is not None:
+        yield format_warm_call(seen)
+
+
+def format_warm_call(seen: RegionCalls) -> str:
+    """`warm 84.1 µs (80.0 µs to 92.0 µs)`."""
+    low, median, high = (duration((us or 0.0) / 1e6) for us in (seen.low_us, seen.median_us, seen.high_us))
+    return f"warm {median} ({low} to {high})" if seen.sampled > 1 else f"warm {median}"
+
+
+def graph_figures(seen: RegionCalls) -> Iterator[str]:
+    """What the calls ran: how many graphs each, behind breaks, or none at all."""
+    if seen.entered is not None and seen.entered:
+        each = seen.entered / seen.calls
+        yield f"{each:.3g} {'graph' if each == 1 else 'graphs'} a call"
+        if seen.resumed:
+            yield f"{count(seen.resumed, 'entry') if seen.resumed == 1 else f'{seen.resumed:,} entries'} behind a break"
+    if seen.uncompiled:
+        yield f"{count(seen.uncompiled, 'call')} ran no graph: {'it' if seen.uncompiled == 1 else 'they'} ran eagerly"
+    if seen.raised:
+        yield f"{count(seen.raised, 'call')} raised"
+
+
+def suggest_region_fix(lane: RegionLane) -> str:
+    """What spares an optimizer's step its recompiles, where it is the learning rate that they are from."""
+    rates = (again.kind == "float" and again.what.endswith("['lr']") for mark in lane.marks for again in mark.why)
+    if lane.region.kind != "optimizer" or not any(rates):
+        return ""
+    return (
+        "the learning rate is a float, built into the code: give the optimizer lr=torch.tensor(…) and change it with "
+        ".fill_(); capturable=True where the optimizer asks for that"
+    )
+
+
+def describe_compile(found: CompileMark) -> str:
+    """`call 3 at 1.97 s: compiled again 0/1, 2.01 s`."""
+    which = f"call {found.call} at" if found.call is not None else "at"
+    return f"{which} {duration(found.at)}: {_DID[found.what]} {', '.join(found.graphs)}, {duration(found.seconds)}"
+
+
+def recompile_reasons(found: CompileMark) -> Iterator[str]:
+    """Which guard failed, of each graph that was compiled again; and why a backward was captured anew."""
+    yield from dict.fromkeys(map(describe_failed_guard, found.why))
+    if found.captured is not None:
+        yield f"captured anew: {found.captured}" if found.captured else "captured anew: torch does not say why"
+
+
+def strip(lane: RegionLane, seconds: float, cells: int) -> tuple[Span, ...]:
+    """`cells` cells for `seconds`; bars count calls, as high as the region's busiest cell."""
+    drawn = _bars(lane, seconds, cells)
+    for mark in sorted(lane.marks, key=lambda mark: mark.again):
+        first, last = (_cell(at, seconds, cells) for at in (mark.at, mark.at + mark.seconds))
+        style = STYLES[mark.what]
+        for cell in range(first, last + 1):
+            drawn[cell] = (_GOES_ON, style)
+        drawn[first] = (GLYPHS[mark.what], style)
+    return tuple(_joined(drawn))
+
+
+def _bars(lane: RegionLane, seconds: float, cells: int) -> list[tuple[str, str]]:
+    counts = [0] * cells
+    if lane.seen is not None:
+        for index, calls in enumerate(lane.seen.activity):
+            counts[_cell((index + 0.5) * lane.seen.bin_s, seconds, cells)] += calls
+    most = max(counts, default=0)
+    return [(_BARS[(calls * len(_BARS) - 1) // most], "kernel.0") if calls else (_NOTHING, "dim") for calls in counts]
+
+
+def _cell(at: float, seconds: float, cells: int) -> int:
+    return min(max(int(at / seconds * cells), 0), cells - 1) if seconds else 0
+
+
+def _joined(drawn: list[tuple[str, str]]) -> Iterator[Span]:
+    for style, group in groupby(drawn, key=lambda cell: cell[1]):
+        yield Span("".join(glyph for glyph, _ in group), style)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcexplore.documents import device_text as device_words
-from tcexplore.documents.calls_text import call_lines
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.recommendation_text import format_reservation, recommend
 from tcexplore.documents.timing.accuracy_rows import accuracy_rows, memory_rows
 from tcexplore.documents.timing.call_profile_rows import call_profile_rows
 from tcexplore.documents.timing.compile_time_rows import compile_time_rows
-from tcexplore.documents.timing.cuda_graph_rows import cuda_graph_rows, device_rows
+from tcexplore.documents.timing.cuda_graph_rows import cuda_graph_rows
+from tcexplore.documents.timing.device_rows import describe_device_share, device_rows, is_launch_bound
 from tcexplore.documents.timing.distribution_plot import Axis, axis, bars, beyond
+from tcexplore.documents.timing.recommendation import format_reservation, recommend
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
+from tcexplore.session.call_strip import WARM, Made, strip
 from tcexplore.session.economics import economics
 from tcexplore.session.run_summary import wrong_result
+
+MOST = 8
+"""So many calls are told one by one."""
+
 
 TEACHES = (
     "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "
@@ -113,8 +118,8 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
-    if said := device_words.describe_device_share(estimate):
-        badge = "LAUNCH-BOUND: " if device_words.is_launch_bound(estimate) else ""
+    if said := describe_device_share(estimate):
+        badge = "LAUNCH-BOUND: " if is_launch_bound(estimate) else ""
         yield from wrapped(badge + said, width, "warn" if badge else "muted")
 
 
@@ -198,3 +203,28 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:
     return [us for measured in snapshot.pairs if not measured.control for us in getattr(measured, side)]
+
+
+def call_lines(snapshot: Snapshot) -> Iterator[str]:
+    """`call 1: compile, 1.93 s`; the warm ones at the end as one, with the time that was measured for them."""
+    made = strip(snapshot)
+    last = max((call.number for call in made if call.what != WARM), default=0)
+    for call in made[:last][:MOST]:
+        yield _said(call)
+    if last > MOST:
+        yield f"and {last - MOST} more until call {last}"
+    if not made:
+        return
+    timing = snapshot.timing
+    steady = f": {duration(timing.compiled_us / 1e6)} each" if timing else _first_warm(made[last:])
+    if timing or len(made) > last:
+        yield f"call {last + 1} on{steady}"
+
+
+def _first_warm(made: tuple[Made, ...]) -> str:
+    return f": {duration(made[0].seconds)}" if made else ""
+
+
+def _said(call: Made) -> str:
+    reason = "; ".join(describe_failed_guard(again) for again in call.why)
+    return f"call {call.number}: {call.what}{f' ({reason})' if reason else ''}, {duration(call.seconds)}"

@@ -9,8 +9,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.accuracy_text import describe_accuracy, format_errors
-from tcexplore.documents.paths import at, display_path
+from tcexplore.documents.locations import at, display_path
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
 from tcexplore.report.text.layout import columns, indented, labelled
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, culprit
 from tcexplore.studies.bisect.bisect_text import unjudged, verdict

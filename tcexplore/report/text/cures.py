@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import at, display_path
+from tcexplore.documents.locations import at, display_path
 from tcexplore.fixes.advice import NONE
 from tcexplore.fixes.attempted_fixes import AttemptedFixes
 from tcexplore.fixes.fix import Change

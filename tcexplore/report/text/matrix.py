@@ -9,9 +9,9 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.accuracy_text import format_error
-from tcexplore.documents.configuration_text import DYNAMIC, describe_configuration
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration
+from tcexplore.documents.locations import display_path
+from tcexplore.documents.timing.accuracy_rows import format_error
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.quantities import count, duration, size
 from tcexplore.report.text.layout import indented

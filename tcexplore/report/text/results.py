@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tcexplore.documents.accuracy_text import GOOD
+from tcexplore.documents.timing.accuracy_rows import GOOD
 
 STYLES = {**dict.fromkeys(GOOD, "bold green"), "not judged": "dim", "wrong": "bold red"}

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.documents.timing.state_dict_view import name_differences
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.session import Snapshot

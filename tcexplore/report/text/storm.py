@@ -9,8 +9,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents import regions_text as regions
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
+from tcexplore.documents.timing.timeline_view import recompile_reasons
 from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented, labelled
 from tcexplore.report.text.table import print_table
@@ -50,7 +50,7 @@ def _first(trial: Trial) -> Iterator[RenderableType]:
         again = "compiled again" if mark.again else "compiled"
         said = f"call {mark.call}: {again}, {duration(mark.seconds)}"
         yield indented(said, "yellow" if mark.again else "")
-        for reason in regions.recompile_reasons(mark):
+        for reason in recompile_reasons(mark):
             yield labelled("failed", reason, by=6)
     if len(marks) > MOST:
         yield indented(f"and {len(marks) - MOST} more", "dim")

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented

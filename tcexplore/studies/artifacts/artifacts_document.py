@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.documents.text_document import StaticDocument
 from tcexplore.documents.timing.state_dict_view import checkpoint
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.accuracy_text import describe_accuracy, format_errors
 from tcexplore.documents.document import Row
-from tcexplore.documents.location_text import places
+from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.text_document import StaticDocument
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, culprit
 from tcexplore.studies.bisect.bisect_text import unjudged, verdict
 

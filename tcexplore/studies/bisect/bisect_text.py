@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tcexplore.documents.accuracy_text import describe_accuracy
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, culprit
 
 NOBODY = "No layer is to blame: compiled runs, and the results are as good as eager's."

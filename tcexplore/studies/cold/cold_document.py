@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.documents.text_document import StaticDocument
 from tcexplore.quantities import count, duration
 from tcexplore.session.run_figures import Cell
 from tcexplore.studies.cold.cold_result import looked_up, side_by_side

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
 from tcexplore.documents.document import Row
-from tcexplore.documents.location_text import places
+from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
-from tcexplore.documents.text_document import StaticDocument
 from tcexplore.events import GraphBreak, Location
 from tcexplore.fixes.advice import NONE
 from tcexplore.fixes.text_edit import lines_of

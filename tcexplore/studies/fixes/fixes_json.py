@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.fixes.attempted_fixes import AttemptedFixes
 from tcexplore.fixes.verification import Proof
 from tcexplore.fixes.verification_text import facts

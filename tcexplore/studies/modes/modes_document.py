@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tcexplore.documents.accuracy_text import format_error
 from tcexplore.documents.columns import Cell as Shown
 from tcexplore.documents.columns import columns
-from tcexplore.documents.configuration_text import DYNAMIC, describe_configuration
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration
 from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.documents.text_document import StaticDocument
-from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES
+from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
 from tcexplore.quantities import count, duration, size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.configuration_text import describe_configuration, format_compile_call
-from tcexplore.documents.recommendation_text import suggest_less_noise
+from tcexplore.documents.configurations import describe_configuration, format_compile_call
+from tcexplore.documents.timing.recommendation import suggest_less_noise
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics

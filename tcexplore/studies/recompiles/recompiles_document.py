@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents import regions_text as regions
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, fold, heading, row, wrapped
-from tcexplore.documents.text_document import StaticDocument
-from tcexplore.documents.timing.region_strip import GLYPHS, STYLES, strip
+from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, recompile_reasons, strip
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import CompileMark
@@ -60,7 +59,7 @@ def _mark(mark: CompileMark, width: int) -> Iterator[Row]:
     where = mark.why[0].location if mark.why else None
     said = f"call {mark.call}: {'compiled again' if mark.again else 'compiled'}, {duration(mark.seconds)}"
     yield row((f" {GLYPHS[mark.what]} ", STYLES[mark.what]), said, location=where)
-    for reason in regions.recompile_reasons(mark):
+    for reason in recompile_reasons(mark):
         yield from wrapped(reason, width, "muted", indent=5, location=where)
 
 

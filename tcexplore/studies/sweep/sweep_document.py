@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tcexplore.documents.columns import Cell as Shown
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
-from tcexplore.documents.text_document import StaticDocument
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
 from tcexplore.quantities import duration

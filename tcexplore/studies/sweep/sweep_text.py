@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tcexplore.documents.accuracy_text import describe_accuracy
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import TimingEstimate
 from tcexplore.session.run_figures import faster, undecided

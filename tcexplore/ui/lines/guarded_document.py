@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tcexplore.documents.document import Document, Row, Span, chapters, start
-from tcexplore.documents.text_document import message
+from tcexplore.documents.document_parts import message
 
 
 class Guarded:

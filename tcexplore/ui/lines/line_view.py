@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tcexplore.documents.document import Document, Link, Row
-from tcexplore.documents.text_document import StaticDocument
+from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.cursor_position import same_row
 from tcexplore.ui.lines.row_painter import LIT, MARGIN, MARKED, Ink

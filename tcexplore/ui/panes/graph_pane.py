@@ -14,7 +14,7 @@ def _nodes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Docu
 
 
 def _code(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-    from tcexplore.documents.graph.readable_view import readable_document
+    from tcexplore.documents.graph.graph_view import readable_document
 
     return readable_document(snapshot, toggled, width)
 

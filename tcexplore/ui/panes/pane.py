@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.reactive import var
 
 from tcexplore.documents.document import Document, start
-from tcexplore.documents.text_document import message
+from tcexplore.documents.document_parts import message
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.background_task import Later, is_large

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.events import Job, Standby
 from tcexplore.studies.bisect.bisect_plan import climb, ladder
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, culprit

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.paths import display_path
+from tcexplore.documents.locations import display_path
 from tcexplore.events import GraphBreak, Job
 from tcexplore.fixes.file_writes import NotWrittenError, write
 from tcexplore.fixes.fix import Change

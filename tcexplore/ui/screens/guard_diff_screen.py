@@ -48,6 +48,6 @@ class EntriesScreen(OverScreen, ModalScreen[None]):
         self.query_one(Vertical).styles.height = len(document) + _FRAME
 
     def _build(self) -> Document:
-        from tcexplore.documents.guards.guard_diff_view import guard_diff_document
+        from tcexplore.documents.guards.cache_entries_view import guard_diff_document
 
         return guard_diff_document(*self._asked, self._view.text_width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from tcexplore.documents.configuration_text import describe_configuration
+from tcexplore.documents.configurations import describe_configuration
 from tcexplore.documents.document import Document
 from tcexplore.events import Config, Job
 from tcexplore.session.run_figures import Cell

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from tcexplore.documents.document import Document
-from tcexplore.documents.sizes_text import parse_dimension, parse_sizes, suggest_sizes
-from tcexplore.documents.text_document import message
+from tcexplore.documents.document_parts import message
 from tcexplore.events import Job
 from tcexplore.studies.study_job import EACH_TIMEOUT
 from tcexplore.studies.study_runs import Going, Runs, Say
@@ -16,6 +15,7 @@ from tcexplore.ui.actions import bindings
 from tcexplore.ui.screens.prompt_screen import AskScreen, Field
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.study_task import StudyTask
+from tcexplore.ui.typed_numbers import parse_dimension, parse_sizes, suggest_sizes
 
 NOTE = (
     "Every input that is as large in this dimension as the first gets the new size. All sizes are also called in turn, "

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore import events as ev
+from tcexplore.documents.document import Row
+from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import duration, size
+from tcexplore.session import Snapshot
 from tcexplore.session.achieved_rates import Achieved
 
 
@@ -78,3 +81,13 @@ def format_measured(found: Achieved) -> str:
         if per_second:
             said.append(format_rate(per_second, unit) + (f", {share:.0%} of the peak" if share is not None else ""))
     return " · ".join(said)
+
+
+def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """What the GPU is and how it is doing; nothing on a CPU."""
+    if snapshot.device is None:
+        return
+    yield BLANK
+    yield heading("Device")
+    for said in describe_device(snapshot.device):
+        yield from wrapped(said, width, "warn" if said.startswith("slowed") else "")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.documents.recommendation_text import format_recommendation, format_reservation, recommend
+from tcexplore.documents.timing.recommendation import format_recommendation, format_reservation, recommend
 from tcexplore.session import Snapshot
 from tests.session.test_payback import EQUAL, FASTER, SLOWER
 

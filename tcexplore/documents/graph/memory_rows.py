@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tcexplore.documents.document import Row
-from tcexplore.documents.location_text import places
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.graph.node_labels import format_call, format_tensor
+from tcexplore.documents.labels import Labels, labels
+from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity
-from tcexplore.documents.node_text import format_call, format_tensor
 from tcexplore.documents.prose import fold, row, wrapped
-from tcexplore.events import FxNode, Partitioned, SavedTensor
+from tcexplore.events import FxNode, Kernel, Partitioned, SavedTensor, Wrapper
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.links import Link, aten_link, line_link
+from tcexplore.session.links import Link, aten_link, kernel_link, line_link
 
 
 def saved_tensor_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -115,3 +116,45 @@ def _nodes(snapshot: Snapshot, graph: str) -> dict[str, FxNode]:
         for node in stage.nodes
     )
     return {node.name: node for node in forward}
+
+
+def buffer_reuse_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+    """The rows on the wrappers of one graph."""
+    known = labels(snapshot)
+    for wrapper in snapshot.code.wrappers:
+        if wrapper.graph == graph:
+            yield from _wrapper(snapshot, wrapper, known, toggled)
+
+
+def _wrapper(snapshot: Snapshot, wrapper: Wrapper, known: Labels, toggled: frozenset[str]) -> Iterator[Row]:
+    if not wrapper.reused:
+        yield row((f" no memory is used twice in the {wrapper.phase} wrapper", "muted"))
+        return
+    name = f"reused {wrapper.graph} {wrapper.phase}"
+    opened = name in toggled
+    said = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} in the memory of another"
+    yield fold(name, opened, ("memory used again", "heading"), (said, "muted"), indent=1)
+    if opened:
+        by = _written_by(snapshot, wrapper)
+        yield from (_row(freed, new, by, known) for freed, new in wrapper.reused)
+
+
+def _row(freed: str, new: str, by: dict[str, Kernel], known: Labels) -> Row:
+    writers = [by[name] for name in (freed, new) if name in by]
+    links = tuple(kernel_link(kernel) for kernel in dict.fromkeys(writers))
+    return row(
+        ("   ", ""), *_buffer(freed, by, known), (" → ", "muted"), *_buffer(new, by, known), links=links,
+        copy=f"{freed} → {new}",
+    )  # fmt: skip
+
+
+def _buffer(name: str, by: dict[str, Kernel], known: Labels) -> tuple[Span, ...]:
+    """The buffer, and the kernel that writes it."""
+    kernel = by.get(name)
+    label = known.kernel[kernel_link(kernel)].spans if kernel else ()
+    return (Span(f"{name} ", "node"), *label)
+
+
+def _written_by(snapshot: Snapshot, wrapper: Wrapper) -> dict[str, Kernel]:
+    ours = (k for k in snapshot.code.kernels if (k.graph, k.phase) == (wrapper.graph, wrapper.phase))
+    return {buffer: kernel for kernel in ours for buffer in kernel.buffers}

@@ -21,3 +21,12 @@ def format_compile_call(config: Config) -> str:
         f"dynamic={config.dynamic}" if config.dynamic is not None else "",
     ]
     return f"torch.compile({', '.join(['…', *filter(None, given)])})"
+
+
+def format_configuration(config: Config) -> str:
+    """`inductor · default`, and what differs from the defaults."""
+    said = [config.backend, config.mode]
+    said += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
+    said += ["fullgraph"] if config.fullgraph else []
+    said += ["forward and backward"] if config.train else []
+    return " · ".join(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.fusion_text import PLAIN, UNSAID, plain
+from tcexplore.documents.code.scheduler_reasons import PLAIN, UNSAID, plain
 
 
 def test_figures_of_the_reason_are_kept():

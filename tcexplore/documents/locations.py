@@ -1,0 +1,78 @@
+"""Where in the user's files something is, as short as it can be said."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+
+from tcexplore.events import Location
+from tcexplore.events.compile_ids import backward_number
+
+_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+
+
+class Places:
+    """Names of locations for one run: in the user's file the line alone, in others the file's name as well."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._known: dict[str, str] = {}
+
+    def abbreviate(self, location: Location | None) -> str:
+        """`17` in the user's file, `blocks.py:17` in another, empty where unknown."""
+        if location is None:
+            return ""
+        return (
+            str(location.line) if location.file == self._file else f"{os.path.basename(location.file)}:{location.line}"
+        )
+
+    def describe(self, location: Location | None) -> str:
+        """`line 17` in the user's file, `models/blocks.py:17` in another, empty where unknown."""
+        if location is None:
+            return ""
+        return f"line {location.line}" if location.file == self._file else f"{self.path(location.file)}:{location.line}"
+
+    def path(self, file: str) -> str:
+        """The path from the working directory where the file is inside it, else the whole."""
+        if file not in self._known:
+            self._known[file] = display_path(file)
+        return self._known[file]
+
+
+@lru_cache(maxsize=8)
+def places(file: str) -> Places:
+    """The names for runs of this file."""
+    return Places(file)
+
+
+def display_path(path: str, start: str | None = None) -> str:
+    """A path relative to `start` (default: the working directory) when it lies inside, an installed library's from
+    the library's name on, else as it is."""
+    start = os.path.abspath(start or os.curdir)
+    whole = os.path.abspath(path)
+    installed = _INSTALLED.search(whole)
+    if installed:
+        return whole[installed.end() :]
+    return os.path.relpath(whole, start) if whole.startswith(start.rstrip(os.sep) + os.sep) else path
+
+
+def at(location: Location | None, file: str) -> str:
+    """`line 17` in the user's file, `blocks.py:17` in another, empty where unknown."""
+    if location is None:
+        return ""
+    same = os.path.abspath(location.file) == os.path.abspath(file)
+    return f"line {location.line}" if same else f"{display_path(location.file)}:{location.line}"
+
+
+def name_frame(compile_id: str, frame: Location | None) -> str:
+    """The function's name, `backward 0 of compiled autograd` for what has no function, empty where torch names none."""
+    if frame is not None:
+        return frame.function or "frame"
+    backward = backward_number(compile_id)
+    return f"backward {backward} of compiled autograd" if backward else ""
+
+
+def describe_frame(compile_id: str, frame: Location | None, where: str) -> str:
+    """The same with its place: `train, line 19`."""
+    return ", ".join(filter(None, (name_frame(compile_id, frame), where if frame else "")))

@@ -119,7 +119,10 @@ async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest
 
     async with stage(fakes.session(gate.run(3), edited())) as staged:
         made = held(
-            monkeypatch, "tcexplore.documents.diff.diff_view.diff_document", diff_document, "tcexplore.ui.screens.diff_screen"
+            monkeypatch,
+            "tcexplore.documents.diff.diff_view.diff_document",
+            diff_document,
+            "tcexplore.ui.screens.diff_screen",
         )
         await staged.pilot.press("d")
         assert isinstance(staged.app.screen, DiffScreen)

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LINT = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
 WORKERS = str(max(2, min(os.cpu_count() or 2, 8)))
-PYTEST = ("pytest", "-n", WORKERS, "--dist", "loadfile")
+PYTEST = ("pytest", "-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def main(arguments: list[str]) -> int:

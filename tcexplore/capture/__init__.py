@@ -1,1 +1,1 @@
-"""What torch did, taken from its own objects and events; one file per thing captured. Runs in the worker only."""
+"""What torch did, taken from its own objects and events: one module per fact. Runs in the worker only."""

@@ -1,18 +1,23 @@
-"""Compile phases, from the begin and end events that torch logs of itself (`chromium_event`)."""
+"""Time of calls that compile: torch's compile phases, running compiled graphs, and Dynamo's work on frames."""
 
 from __future__ import annotations
 
+import functools
 import json
+import time
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
 
-from tcexplore.capture.call_clock import SPAN, CallClock
+from tcexplore.capture.dynamo.break_costs import unseen
+from tcexplore.capture.dynamo.eager_ops import SYMBOL
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import PhaseTimed
 
 FACT = "compile phases"
+ACTIVITY_FACT = "time of compiling calls outside the compile phases"
 
 PHASE_OF = {
     "dynamo": "dynamo",
@@ -25,7 +30,16 @@ PHASE_OF = {
     "compile_file": "compiler",
     "entire_backward_compile": "backward",
 }
-"""torch's span names and the phases they open; other spans belong to the phase around them."""
+"""Phases by the names of the torch spans that open them; any other span belongs to the phase around it."""
+
+Activity = Literal["span", "frames", "running"]
+"""Part of a call that compiles: inside torch's spans, in Dynamo's frame callback, or running a compiled graph."""
+
+_FRAME_CALLBACK = "torch._dynamo.convert_frame:CatchErrorsWrapper.__call__"
+_INDUCTOR_GRAPH = "torch._inductor.output_code:CompiledFxGraph.__call__"
+_COMPILED_FUNCTION = "__compiled_fn"
+
+Function = Callable[..., Any]
 
 
 class _Span(NamedTuple):
@@ -35,21 +49,89 @@ class _Span(NamedTuple):
     phase: str | None
 
 
-class Phases:
-    """Turns torch's spans into phases: one stack of open spans per thread."""
+class ActivityTimer:
+    """Seconds per activity, without the time of other activities nested in it.
+
+    A graph may still compile something during its first run, and Dynamo's callback consists mostly of torch's spans:
+    that time counts as `span`.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[Activity, float] = defaultdict(float)
+        self._open: list[Activity] = []
+        self._since = 0.0
+
+    def enter(self, activity: Activity) -> None:
+        """Begin an activity."""
+        self._count()
+        self._open.append(activity)
+
+    def leave(self, activity: Activity) -> None:
+        """End the innermost such activity and everything that began inside it."""
+        self._count()
+        while activity in self._open and self._open.pop() != activity:
+            pass
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        if self._open:
+            self.seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+    def timed(self, activity: Activity, function: Function) -> Function:
+        """Wrap `function` so that its time counts as `activity`; Dynamo does not trace the wrapper."""
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            self.enter(activity)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.leave(activity)
+
+        return unseen(wrapper)
+
+    @contextmanager
+    def watching(self, hooks: Hooks) -> Iterator[None]:
+        """Time Dynamo's callback and new compiled graphs inside this context.
+
+        Everything is restored at the end, because a wrapper would add its cost to each later call.
+        """
+        timer_hooks = Hooks(hooks.emit)
+        replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
+
+        def installed(_result: Any, output_graph: Any, name: str, value: Any) -> None:
+            scope = output_graph.global_scope
+            if name.startswith(_COMPILED_FUNCTION) and scope.get(name) is value:
+                scope[name] = self.timed("running", value)
+                replaced.append((scope, name, value, scope[name]))
+
+        timer_hooks.wrap(ACTIVITY_FACT, _FRAME_CALLBACK, functools.partial(self.timed, "frames"))
+        timer_hooks.wrap(ACTIVITY_FACT, _INDUCTOR_GRAPH, functools.partial(self.timed, "running"))
+        timer_hooks.watch(ACTIVITY_FACT, SYMBOL, after=installed)
+        try:
+            yield
+        finally:
+            timer_hooks.remove()
+            for scope, name, value, wrapper in replaced:
+                if scope.get(name) is wrapper:
+                    scope[name] = value
+
+
+class PhaseReader:
+    """Reader of torch's `chromium_event` log: a stack of open spans per thread gives the current phase."""
 
     def __init__(
-        self, hooks: Hooks, enter: Callable[[str, str | None], None], arrived: float | None, clock: CallClock
+        self, hooks: Hooks, enter: Callable[[str, str | None], None], arrived: float | None, timer: ActivityTimer
     ) -> None:
         self._hooks = hooks
         self._enter = enter
         self._arrived = arrived
-        self._clock = clock
+        self._timer = timer
         self._open: dict[Any, list[_Span]] = defaultdict(list)
-        self._shown: str | None = None
+        self._phase: str | None = None
 
-    def take(self, event: TraceEvent) -> None:
-        """One begin or end event; an end without a begin, and instants, are ignored."""
+    def read(self, event: TraceEvent) -> None:
+        """Take one begin or end event; ignore instants and an end without a begin."""
         span = json.loads(event.payload or "{}")
         stack = self._open[span.get("tid")]
         kind, name = span.get("ph"), span.get("name", "")
@@ -59,13 +141,13 @@ class Phases:
             self._end(stack, name, span["ts"])
 
     def _begin(self, stack: list[_Span], span: _Span) -> None:
-        around = stack[-1] if stack else None
-        if around is None:
-            self._clock.enter(SPAN)
-        graph = span.graph or (around.graph if around else None)
-        phase = span.phase or (around.phase if around else None)
+        parent = stack[-1] if stack else None
+        if parent is None:
+            self._timer.enter("span")
+        graph = span.graph or (parent.graph if parent else None)
+        phase = span.phase or (parent.phase if parent else None)
         stack.append(span._replace(graph=graph, phase=phase))
-        self._show(phase, graph)
+        self._enter_phase(phase, graph)
 
     def _end(self, stack: list[_Span], name: str, ended_us: float) -> None:
         while True:
@@ -76,14 +158,14 @@ class Phases:
             if span.name == name:
                 break
         if stack:
-            self._show(stack[-1].phase, stack[-1].graph)
+            self._enter_phase(stack[-1].phase, stack[-1].graph)
         else:
-            self._shown = None
-            self._clock.leave(SPAN)
+            self._phase = None
+            self._timer.leave("span")
 
-    def _show(self, phase: str | None, graph: str | None) -> None:
-        if phase is not None and phase != self._shown:
-            self._shown = phase
+    def _enter_phase(self, phase: str | None, graph: str | None) -> None:
+        if phase is not None and phase != self._phase:
+            self._phase = phase
             self._enter(phase, graph)
 
 
@@ -92,8 +174,11 @@ def install(
     trace: StructuredTrace,
     enter: Callable[[str, str | None], None],
     arrived: float | None = None,
-    clock: CallClock | None = None,
+    timer: ActivityTimer | None = None,
 ) -> None:
-    """Report phases as they begin through `enter(phase, graph)`, and each finished span as a `PhaseTimed`. `arrived` is
-    when the job did, as `time.time()` says it: torch's spans go by that clock. `clock` learns when torch is in one."""
-    trace.subscribe(FACT, "chromium_event", Phases(hooks, enter, arrived, clock or CallClock()).take)
+    """Call `enter(phase, graph)` when a phase begins, and emit each finished span as a `PhaseTimed`.
+
+    `arrived` is the `time.time()` at which the job arrived: torch's spans use that clock. `timer` counts the spans.
+    """
+    reader = PhaseReader(hooks, enter, arrived, timer or ActivityTimer())
+    trace.subscribe(FACT, "chromium_event", reader.read)

@@ -1,4 +1,4 @@
-"""Watching torch symbols from outside: every hook is optional, and none of them can break a compile."""
+"""Observers around torch functions: each hook is optional, and none can break a compile."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Emit = Callable[[Event], None]
 
 
 class Hooks:
-    """Patches torch symbols so that observers run beside them.
+    """Patches of torch functions that call observers.
 
-    `emit` receives the events of a run, and a `FactMissing` for each hook that this torch has no place for or
-    whose observer failed (said once per hook: a broken observer is not asked again).
+    `emit` receives the events of a run, and one `FactMissing` for each hook whose torch symbol does not exist or whose
+    observer fails. A failed observer is not called again.
     """
 
     def __init__(self, emit: Emit) -> None:
         self.emit = emit
-        self._broken: set[str] = set()
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
+        self._failed: set[tuple[str, str]] = set()
+        self._patched: list[tuple[Any, str, Any, bool]] = []
 
     def watch(
         self,
@@ -35,25 +35,25 @@ class Hooks:
         after: Callable[..., None] | None = None,
         failed: Callable[..., None] | None = None,
     ) -> bool:
-        """Run `before(*args, **kwargs)` and `after(result, *args, **kwargs)` around `module:Class.method`.
+        """Call `before(*args, **kwargs)` and `after(result, *args, **kwargs)` around `module:Class.method`.
 
-        What the observers raise is reported as a missing `fact`; what torch raises passes through untouched: then
-        `failed(error, *args, **kwargs)` is called instead of `after`. Returns whether the symbol was found.
+        An exception of an observer is reported as a missing `fact`. An exception of torch propagates unchanged, and
+        `failed(error, *args, **kwargs)` is called instead of `after`. Return whether the symbol exists.
         """
 
         def observe(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def watched(*args: Any, **kwargs: Any) -> Any:
                 if before is not None:
-                    self.guarded(fact, symbol, before, *args, **kwargs)
+                    self.attempt(fact, symbol, before, *args, **kwargs)
                 try:
                     result = original(*args, **kwargs)
-                except Exception as error:
+                except Exception as error:  # any exception of torch: it is raised again
                     if failed is not None:
-                        self.guarded(fact, symbol, failed, error, *args, **kwargs)
+                        self.attempt(fact, symbol, failed, error, *args, **kwargs)
                     raise
                 if after is not None:
-                    self.guarded(fact, symbol, after, result, *args, **kwargs)
+                    self.attempt(fact, symbol, after, result, *args, **kwargs)
                 return result
 
             return watched
@@ -61,19 +61,18 @@ class Hooks:
         return self.wrap(fact, symbol, observe)
 
     def wrap(self, fact: str, symbol: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
-        """Put `make(original)` in the place of `module:Class.method`; returns whether the symbol was found. A method
-        that the class inherits is replaced for this class only.
+        """Replace `module:Class.method` by `make(original)`; return whether the symbol exists.
 
-        For hooks on hot paths and for those that must see or hand on other arguments: what they raise is not caught,
-        so they must not raise of themselves.
+        An inherited method is replaced for this class only. Use this for hot paths and for hooks that change arguments
+        or results: their exceptions are not caught, so they must not raise.
         """
         try:
             owner, name = _resolve(symbol)
             descriptor = inspect.getattr_static(owner, name)
         except (ImportError, AttributeError) as error:
-            self.missing(fact, symbol, f"this torch has no {symbol}: {error}")
+            self.report_missing(fact, symbol, f"this torch has no {symbol}: {error}")
             return False
-        self._replaced.append((owner, name, descriptor, name in vars(owner)))
+        self._patched.append((owner, name, descriptor, name in vars(owner)))
         if isinstance(descriptor, staticmethod | classmethod):
             setattr(owner, name, type(descriptor)(make(descriptor.__func__)))
         else:
@@ -81,35 +80,35 @@ class Hooks:
         return True
 
     def remove(self) -> None:
-        """Put back every symbol that was replaced, the last one first."""
-        while self._replaced:
-            owner, name, descriptor, own = self._replaced.pop()
-            if own:
+        """Restore every patched symbol, in reverse order."""
+        while self._patched:
+            owner, name, descriptor, defined_here = self._patched.pop()
+            if defined_here:
                 setattr(owner, name, descriptor)
             else:
                 delattr(owner, name)
 
     @contextmanager
     def silenced(self) -> Iterator[None]:
-        """While inside, nothing is made known: for a compile that is no part of what the user asked for."""
+        """Emit nothing inside this context, for compiles that are not part of the user's program."""
         emit, self.emit = self.emit, lambda _: None
         try:
             yield
         finally:
             self.emit = emit
 
-    def guarded(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        """Call an observer; a failure of ours costs the fact, never the compile."""
-        if symbol in self._broken:
+    def attempt(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Call an observer; report its exception as a missing `fact`, and do not call it again after one."""
+        if (fact, symbol) in self._failed:
             return
         try:
             observer(*args, **kwargs)
-        except Exception as error:
-            self._broken.add(symbol)
-            self.missing(fact, symbol, f"{type(error).__name__}: {error}")
+        except Exception as error:  # a defect in an observer costs its fact, never the compile
+            self._failed.add((fact, symbol))
+            self.report_missing(fact, symbol, f"{type(error).__name__}: {error}")
 
-    def missing(self, fact: str, symbol: str, reason: str) -> None:
-        """Say that this torch does not give `fact`."""
+    def report_missing(self, fact: str, symbol: str, reason: str) -> None:
+        """Emit that `fact` is not available in this run."""
         self.emit(FactMissing(fact=fact, symbol=symbol, reason=reason))
 
 

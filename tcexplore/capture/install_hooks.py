@@ -1,4 +1,4 @@
-"""Every hook of the capture, in the order in which they are put in place."""
+"""Installation of every capture module, in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
-ROOMS = (
+MODULES = (
     "dynamo.dynamo_graphs",
     "dynamo.graph_breaks",
     "dynamo.skipped_frames",
@@ -20,10 +20,8 @@ ROOMS = (
     "inductor.lowering_graph",
     "inductor.pass_diffs",
     "inductor.kernels",
-    "inductor.wrapper",
     "inductor.fusion_decisions",
-    "inductor.cache_lookups",
-    "inductor.kernel_compiles",
+    "inductor.inductor_trace",
     "inductor.vectorization",
     "inductor.autotuning",
     "inductor.cuda_graphs",
@@ -31,27 +29,27 @@ ROOMS = (
     "dynamo.break_costs",
     "dynamo.backward_captures",
 )
-"""Modules of `tcexplore.capture`; each has `install(hooks, trace, project)`.
+"""Modules of `tcexplore.capture` with a function `install(hooks, trace, user_files)`.
 
-Imported one by one: a torch without something that one of them imports costs that room only.
+They are imported one by one: if this torch lacks something that a module imports, only that module's facts are missing.
 """
 
 
-def modules() -> list[str]:
-    """The rooms' full names."""
-    return [f"tcexplore.capture.{room}" for room in ROOMS]
+def module_names() -> list[str]:
+    """Return the full names of `MODULES`."""
+    return [f"tcexplore.capture.{module}" for module in MODULES]
 
 
-def install_all(hooks: Hooks, project: UserFiles) -> StructuredTrace:
-    """Put every hook in place; returns the live trace, to which more may be subscribed.
+def install_all(hooks: Hooks, user_files: UserFiles) -> StructuredTrace:
+    """Install every capture module and return the live trace, which takes further subscribers.
 
-    A room that this torch has no place for reports its facts as missing and leaves the others alone.
+    A module that fails to install is reported as a missing fact; the others work.
     """
     trace = StructuredTrace(hooks)
-    for name in modules():
+    for name in module_names():
         try:
-            import_module(name).install(hooks, trace, project)
-        except Exception as error:
-            hooks.missing(name.rpartition(".")[2], name, f"{type(error).__name__}: {error}")
+            import_module(name).install(hooks, trace, user_files)
+        except Exception as error:  # another torch may fail in any way, and that costs this module's facts only
+            hooks.report_missing(name.rpartition(".")[2], name, f"{type(error).__name__}: {error}")
     trace.install()
     return trace

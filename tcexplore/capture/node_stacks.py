@@ -1,7 +1,7 @@
-"""The user's lines of a node, also where a library's function is compiled on its own.
+"""The user's frames of an FX node, also in library functions that Dynamo compiles separately.
 
-After a graph break inside a library Dynamo compiles the library's functions as frames of their own: what it traces
-there has the library's lines alone. Those ops belong to the line of the user's that was running at the time.
+After a graph break inside a library, Dynamo compiles the library's functions as separate frames, and their nodes have
+stacks within the library only. Such nodes belong to the user's line that was running when the frame was compiled.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 
 
-def note_caller(graph: str, project: UserFiles) -> None:
-    """Dynamo compiles a frame now: keep the user's innermost line outside of it. One that is called from several
-    lines is compiled for the first of them."""
-    outside = user_stack(project, ()).whole
+def record_caller(graph: str, user_files: UserFiles) -> None:
+    """Record the user's innermost line outside the frame that Dynamo compiles now.
+
+    A frame that is called from several lines counts for the first of them.
+    """
+    outside = user_stack(user_files, ()).whole
     if outside:
-        project.callers.setdefault(graph, outside[-1])
+        user_files.callers.setdefault(graph, outside[-1])
 
 
-def person_frames(stack_trace: str | None, project: UserFiles) -> tuple[Location, ...]:
-    """The user's frames in the text that FX keeps with a node, outermost first; else the line that called what is
-    being compiled. A node without such a text has none."""
-    frames = project.frames_of_text(stack_trace)
+def user_frames(stack_trace: str | None, user_files: UserFiles) -> tuple[Location, ...]:
+    """Return the user's frames in an FX node's `stack_trace`, outermost first.
+
+    If none of its frames is the user's, return the line that called the function being compiled. A node without a
+    stack trace has no frames.
+    """
+    frames = user_files.frames_of_text(stack_trace)
     if frames or not stack_trace:
         return frames
-    caller = project.callers.get(current_compile_id() or "")
+    caller = user_files.callers.get(current_compile_id() or "")
     return (caller,) if caller else ()

@@ -1,4 +1,4 @@
-"""The names in a compiled module's state dict, beside the module's own."""
+"""State dict keys of a compiled module, compared with those of the original module."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from tcexplore.events.artifact_events import KEYS_SHOWN
 
 
 def state_keys(module: torch.nn.Module, compiled: Callable[..., Any]) -> StateKeys | None:
-    """Of a module and what `torch.compile` made of it; None where that is no module, or there is no state.
+    """Compare the keys of a module and of its compiled form; None if the latter is no module or has no state.
 
-    The module itself is left as it is: one that shares its parameters is compiled in place, and never called.
+    The module is not modified: a shallow copy that shares its parameters is compiled in place and never called.
     """
     if not isinstance(compiled, torch.nn.Module):
         return None
-    own, made = list(module.state_dict()), list(compiled.state_dict())
-    beside = copy.copy(module)
-    beside.compile()
-    in_place = list(beside.state_dict())
-    if not own:
+    module_keys, compiled_keys = list(module.state_dict()), list(compiled.state_dict())
+    if not module_keys:
         return None
+    shallow_copy = copy.copy(module)
+    shallow_copy.compile()
+    in_place = list(shallow_copy.state_dict())
     return StateKeys(
-        count=len(own), module=tuple(own[:KEYS_SHOWN]), compiled=tuple(made[:KEYS_SHOWN]),
-        in_place=tuple(in_place[:KEYS_SHOWN]), prefix=_prefix(own, made),
+        count=len(module_keys), module=tuple(module_keys[:KEYS_SHOWN]), compiled=tuple(compiled_keys[:KEYS_SHOWN]),
+        in_place=tuple(in_place[:KEYS_SHOWN]), prefix=_prefix(module_keys, compiled_keys),
     )  # fmt: skip
 
 
-def _prefix(own: list[str], made: list[str]) -> str | None:
-    if len(own) != len(made):
+def _prefix(module_keys: list[str], compiled_keys: list[str]) -> str | None:
+    """Return the prefix that turns every key of the module into the compiled one's; None if there is no such prefix."""
+    if len(module_keys) != len(compiled_keys):
         return None
-    found = {there.removesuffix(here) for here, there in zip(own, made, strict=True) if there.endswith(here)}
-    return found.pop() if len(found) == 1 and all(map(str.endswith, made, own)) else None
+    pairs = list(zip(module_keys, compiled_keys, strict=True))
+    prefixes = {compiled.removesuffix(key) for key, compiled in pairs if compiled.endswith(key)}
+    return prefixes.pop() if len(prefixes) == 1 and all(compiled.endswith(key) for key, compiled in pairs) else None

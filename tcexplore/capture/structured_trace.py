@@ -1,24 +1,31 @@
-"""torch's structured trace, live and in-process: a handler on the logger `torch.__trace`."""
+"""torch's structured trace, live and in-process: a handler of the logger `torch.__trace`."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.trace_filter import Unheard
+
+FACT = "structured trace"
+_LOGGER = "torch.__trace"
+_WRITER = "trace_structured"
+_ALWAYS_WRITTEN = ("str",)
+"""File names, to which other trace events refer by number."""
 
 
 class TraceEvent(NamedTuple):
-    """One structured-trace event: `name` (an artifact's own name where it is one), its metadata, its payload text,
-    the compile id it belongs to (`0/0`, None outside a compile) and the attempt."""
+    """One event of the structured trace."""
 
     name: str
+    """The kind of event; for an artifact, the artifact's name."""
     meta: Any
     payload: str | None
     graph: str | None
+    """The compile id (`0/0`), None outside a compile."""
     attempt: int
 
 
@@ -26,31 +33,33 @@ Subscriber = Callable[[TraceEvent], None]
 
 
 class StructuredTrace(logging.Handler):
-    """Hands each structured-trace event to those that subscribed to its name."""
+    """Log handler that passes each event of the structured trace to the subscribers of its name."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(logging.DEBUG)
         self.hooks = hooks
         self.strings: dict[int, str] = {}
-        """torch's table of interned strings: file names in stacks are ids into it."""
+        """torch's table of interned strings: stacks refer to file names by these ids."""
         self._subscribers: dict[str, list[tuple[str, Subscriber]]] = defaultdict(list)
 
     def subscribe(self, fact: str, name: str, subscriber: Subscriber) -> None:
-        """Call `subscriber` for each event named `name`; `fact` is what is missing should it fail."""
+        """Call `subscriber` for each event named `name`; `fact` is reported as missing if it fails."""
         self._subscribers[name].append((fact, subscriber))
 
     def install(self) -> None:
-        """Listen. First in the list: torch's own lazy handler removes itself during the first event, and a handler
-        behind it would miss that one."""
-        logger = logging.getLogger("torch.__trace")
+        """Insert this handler as the logger's first one.
+
+        torch's own lazy handler removes itself during the first event, and a handler after it would miss that event.
+        """
+        logger = logging.getLogger(_LOGGER)
         logger.handlers.insert(0, self)
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
-        Unheard(self, self._subscribers).install(self.hooks)
+        TraceFilter(self, self._subscribers).install(self.hooks)
 
     def remove(self) -> None:
-        """Listen no more."""
-        logging.getLogger("torch.__trace").removeHandler(self)
+        """Remove this handler from the logger."""
+        logging.getLogger(_LOGGER).removeHandler(self)
 
     def handle(self, record: logging.LogRecord) -> bool:
         metadata: Mapping[str, Any] = getattr(record, "metadata", {})
@@ -61,7 +70,7 @@ class StructuredTrace(logging.Handler):
         kind = next(iter(metadata), "")
         name = metadata[kind]["name"] if kind == "artifact" else kind
         for fact, subscriber in self._subscribers.get(name, ()):
-            self.hooks.guarded(fact, f"torch.__trace:{name}", subscriber, self._event(name, kind, metadata, record))
+            self.hooks.attempt(fact, f"{_LOGGER}:{name}", subscriber, self._event(name, kind, metadata, record))
         return True
 
     @staticmethod
@@ -71,9 +80,40 @@ class StructuredTrace(logging.Handler):
 
 
 def _compile_id(metadata: Mapping[str, Any]) -> str | None:
-    """As torch writes it: `0/0`, and `!0/4/0` for what compiled autograd has compiled."""
+    """Return torch's notation: `0/0`, or `!0/4/0` for a graph of compiled autograd."""
     frame, compile_ = metadata.get("frame_id"), metadata.get("frame_compile_id")
     if frame is None or compile_ is None:
         return None
     backward = metadata.get("compiled_autograd_id")
     return f"{frame}/{compile_}" if backward is None else f"!{backward}/{frame}/{compile_}"
+
+
+class TraceFilter:
+    """Filter of trace events without a subscriber, so that torch does not format their texts.
+
+    It is active only while `handler` is the trace's only handler. `names` are the names with a subscriber.
+    """
+
+    def __init__(self, handler: logging.Handler, names: Collection[str]) -> None:
+        self._only_handler = [handler]
+        self._names = names
+        self._logger = logging.getLogger(_LOGGER)
+
+    def install(self, hooks: Hooks) -> None:
+        """Replace `trace_structured` in every torch module that imported it by name."""
+        original = getattr(sys.modules.get("torch._logging"), _WRITER, None)
+        for name, module in list(sys.modules.items()):
+            if original is not None and name.startswith("torch.") and vars(module).get(_WRITER) is original:
+                hooks.wrap(FACT, f"{name}:{_WRITER}", self._filtered)
+
+    def _filtered(self, original: Callable[..., None]) -> Callable[..., None]:
+        def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
+            if self._logger.handlers != self._only_handler or self._has_subscriber(name, *args, **kwargs):
+                original(name, *args, **kwargs)
+
+        return trace_structured
+
+    def _has_subscriber(self, name: str, metadata_fn: Callable[[], Any] = dict, **_: Any) -> bool:
+        if name == "artifact":
+            name = metadata_fn()["name"]
+        return name in _ALWAYS_WRITTEN or name in self._names

@@ -17,13 +17,13 @@ FACT = "compile artifacts"
 def load(job: Job, hooks: Hooks) -> None:
     """Give torch what `job.load_artifacts` has, before anything is compiled. Emits `ArtifactsLoaded`."""
     if job.load_artifacts:
-        hooks.guarded(FACT, "torch.compiler:load_cache_artifacts", _load, job.load_artifacts, hooks)
+        hooks.attempt(FACT, "torch.compiler:load_cache_artifacts", _load, job.load_artifacts, hooks)
 
 
 def save(job: Job, hooks: Hooks) -> None:
     """Write all that was compiled so far to `job.save_artifacts`. Emits `ArtifactsSaved`."""
     if job.save_artifacts:
-        hooks.guarded(FACT, "torch.compiler:save_cache_artifacts", _save, job.save_artifacts, hooks)
+        hooks.attempt(FACT, "torch.compiler:save_cache_artifacts", _save, job.save_artifacts, hooks)
 
 
 def _load(file: str, hooks: Hooks) -> None:

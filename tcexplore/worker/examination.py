@@ -11,8 +11,7 @@ import torch
 from tcexplore.accuracy.compared_calls import Subject
 from tcexplore.accuracy.named_tensors import size_of
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.memory_peak import held_by_graphs, holding, meter
-from tcexplore.capture.saved_for_backward import saved_for_backward
+from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
 from tcexplore.events import Accuracy, Memory
 from tcexplore.quantities import size
 from tcexplore.worker.event_recorder import Heard
@@ -26,20 +25,20 @@ class Examination:
         self._program = program
         self._hooks = hooks
         self._heard = heard
-        self._holding = holding(program.device)
-        self._held = self._holding.now()
+        self._holding = memory_reading(program.device)
+        self._held = self._holding.read()
         self._adds: int | None = None
 
     def compiled(self) -> None:
         """Note what compiling added to the memory that is held, before anything else is done."""
-        held = self._holding.now()
+        held = self._holding.read()
         self._adds = None if held is None or self._held is None else held - self._held
 
     def report(self) -> None:
         """Emit `Accuracy` and `Memory`; what fails costs that fact only."""
         self._hooks.emit(self._accuracy())
         self._program.restore()
-        self._hooks.guarded("memory", "torch.profiler:profile", self._say_memory)
+        self._hooks.attempt("memory", "torch.profiler:profile", self._say_memory)
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:
@@ -64,7 +63,7 @@ class Examination:
 
     def _say_memory(self) -> None:
         program = self._program
-        how = meter(program.device)
+        how = peak_meter(program.device)
         peaks = [how.peak(partial(self._once, side)) for side in (program.eager, program.compiled)]
         peaks[1] += self._in_graphs()
         module = program.module
@@ -89,7 +88,7 @@ class Examination:
         return max((recorded.peak or 0 for recorded in self._heard.cuda_graphs), default=0)
 
     def _notes(self) -> tuple[str, ...]:
-        pools = held_by_graphs(self._program.device)
+        pools = cuda_graph_pools(self._program.device)
         if not pools:
             return ()
         said = f"CUDA graphs keep {size(pools)} of their own, which no call allocates anew"

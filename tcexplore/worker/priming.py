@@ -97,7 +97,7 @@ def _choices() -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _modules() -> tuple[str, ...]:
     from tcexplore.capture import install_hooks as install
 
-    return (*COMPILER_MODULES, *install.modules())
+    return (*COMPILER_MODULES, *install.module_names())
 
 
 def backward_survives_fork() -> bool:

@@ -55,7 +55,7 @@ class RecompileQueries:
         if about is None:
             answers.append(RecompileAnswer(number=question.number, inputs=question.inputs, problem=EARLY))
         else:
-            self._hooks.guarded(_FACT, _SYMBOL, lambda: answers.append(about(question)))
+            self._hooks.attempt(_FACT, _SYMBOL, lambda: answers.append(about(question)))
         self._hooks.emit(answers[0] if answers else RecompileAnswer(
             number=question.number, inputs=question.inputs, region=question.region, problem=NOTHING))  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tcexplore.capture import compile_phases as phases
-from tcexplore.capture.call_clock import FRAMES, RUNNING, CallClock
+from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.compiled_frames import FrameCounter
 from tcexplore.capture.entry.entry import Entry
@@ -20,7 +20,7 @@ from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import graph_script
+from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
 from tcexplore.capture.regions.compiled_regions import Regions
 from tcexplore.capture.regions.region_queries import RegionQueries
@@ -84,7 +84,7 @@ class Run:
         self._loaded = frozenset(sys.modules)
         self._hooks = Hooks(self.emit)
         self._asking = RecompileQueries(self._hooks, self.project, job)
-        self._clock = CallClock()
+        self._activity_timer = ActivityTimer()
 
     def do(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, time it."""
@@ -93,10 +93,10 @@ class Run:
         self._beside.get_ready()
         settings.apply(self.job, self._threads, self.emit)
         trace = self._trace = install_all(self._hooks, self.project)
-        phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now(), self._clock)
+        phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now(), self._activity_timer)
         self._beside.install(self._hooks, self.project)
         if self.job.graph_scripts:
-            graph_script.install(self._hooks, trace)
+            install_graph_scripts(self._hooks, trace)
         self._frames = FrameCounter(trace)
         self._dynamo = DynamoSettings()
         source = ModelFile(self.job)
@@ -159,12 +159,12 @@ class Run:
         self.eager_done = True
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._heard)
-        with self._clock.watching(self._hooks):
+        with self._activity_timer.watching(self._hooks):
             for _ in range(self.job.passes):
                 self._calls(program, "compiled", program.compiled)
         examination.compiled()
         artifacts.save(self.job, self._hooks)
-        self._hooks.guarded("names in the state dict", "torch.nn:Module.state_dict", self._say_state, program)
+        self._hooks.attempt("names in the state dict", "torch.nn:Module.state_dict", self._say_state, program)
         self._asking.about(program, self._frames.graphs)
         self._say_modules()
         self._say_sources()
@@ -176,7 +176,7 @@ class Run:
             examination.report()
         self._beside.finish(self.progress.enter)
         if entry.unpadded:
-            self._hooks.guarded("results with padding", "torch:cat", self._say_padding, program)
+            self._hooks.attempt("results with padding", "torch:cat", self._say_padding, program)
         if self.job.passes > 1:
             self.emit(TimingSkipped(reason="the calls were made several times over instead"))
         elif self.job.before is None:
@@ -189,7 +189,7 @@ class Run:
         mutates = False
         for index, call in enumerate(program.entry.calls):
             before, known = self._frames.compiled, len(self._frames.graphs)
-            self._clock.seconds.clear()
+            self._activity_timer.seconds.clear()
             started = time.perf_counter()
             program.call(function, call)
             if torch.cuda.is_initialized():
@@ -197,8 +197,8 @@ class Run:
             seconds = time.perf_counter() - started
             compiles, graphs = self._frames.compiled - before, tuple(self._frames.graphs[known:])
             made = CallMade(index=index, what=what, seconds=seconds, compiles=compiles, graphs=graphs)
-            spent = self._clock.seconds
-            self.emit(replace(made, running=spent[RUNNING], frames=spent[FRAMES]) if compiles else made)
+            spent = self._activity_timer.seconds
+            self.emit(replace(made, running=spent["running"], frames=spent["frames"]) if compiles else made)
             mutates = mutates or bool(program.mutated())
             program.restore()
         return mutates
@@ -207,13 +207,13 @@ class Run:
         from tcexplore.timing.timing_run import measure
 
         workload = program.workload(mutates)
-        self._hooks.guarded("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
+        self._hooks.attempt("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
         program.restore()
-        self._hooks.guarded(break_costs.FACT, "torch.profiler:profile  ", self._say_costs, program)
+        self._hooks.attempt(break_costs.FACT, "torch.profiler:profile  ", self._say_costs, program)
         program.restore()
-        self._hooks.guarded("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
+        self._hooks.attempt("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
         program.restore()
-        self._hooks.guarded("clocks and driver of the device", "pynvml", self._say_device, workload)
+        self._hooks.attempt("clocks and driver of the device", "pynvml", self._say_device, workload)
         self.progress.enter("timing")
         measure(workload, self.emit, self.job.time_for, self._obey)
 
@@ -277,7 +277,7 @@ class Run:
             return
         self._hooks.emit(found)
         if said := why_unknown(workload.device):
-            self._hooks.missing("clocks and driver of the device", "pynvml", said)
+            self._hooks.report_missing("clocks and driver of the device", "pynvml", said)
 
     def _say_entry(self, entry: Entry) -> None:
         calls = tuple(describe_call(call) for call in entry.calls)

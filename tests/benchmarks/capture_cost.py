@@ -1,9 +1,9 @@
-"""What watching costs: a whole compile with the capture on against the same compile without, in one warm process.
+"""Cost of the capture: a whole compile with hooks compared with the same compile without, in one warm process.
 
-    python -m tests.benchmarks.capture_cost [--rooms dynamo|all] [--rounds 15]
+    python -m tests.benchmarks.capture_cost [--modules dynamo|all] [--rounds 15]
 
-Both compile the same model afresh each time, in turn; C++ that was compiled before is not compiled again, which makes
-the share of the capture as large as it gets. Prints the ratio of the medians.
+Both compile the same model from scratch, alternately. C++ code is compiled once only, which maximizes the share of the
+capture. Prints the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import torch._functorch.config
 import torch._inductor.config
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.install_hooks import ROOMS
+from tcexplore.capture.install_hooks import MODULES
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
-DYNAMO = tuple(room for room in ROOMS if room.startswith(("dynamo.", "guards.")))
+DYNAMO = tuple(module for module in MODULES if module.startswith(("dynamo.", "guards.")))
 
 
 def mlp() -> tuple[torch.nn.Module, torch.Tensor]:
@@ -38,19 +38,19 @@ def transformer() -> tuple[torch.nn.Module, torch.Tensor]:
 
 
 def compile_once(model: torch.nn.Module, x: torch.Tensor) -> float:
-    """Seconds from a fresh start of Dynamo to the first result."""
+    """Return the seconds from a Dynamo reset to the first result."""
     torch._dynamo.reset()
     start = time.perf_counter()
     torch.compile(model)(x)
     return time.perf_counter() - start
 
 
-def watched(rooms: tuple[str, ...], run: Callable[[], float]) -> float:
+def watched(modules: tuple[str, ...], run: Callable[[], float]) -> float:
     events: list[object] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
-    for room in rooms:
-        import_module(f"tcexplore.capture.{room}").install(hooks, trace, UserFiles(__file__))
+    for module in modules:
+        import_module(f"tcexplore.capture.{module}").install(hooks, trace, UserFiles(__file__))
     trace.install()
     try:
         return run()
@@ -61,28 +61,28 @@ def watched(rooms: tuple[str, ...], run: Callable[[], float]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rooms", choices=("dynamo", "all"), default="all")
+    parser.add_argument("--modules", choices=("dynamo", "all"), default="all")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    rooms = DYNAMO if options.rooms == "dynamo" else ROOMS
+    modules = DYNAMO if options.modules == "dynamo" else MODULES
     caches = (
         torch._inductor.config.patch(fx_graph_cache=False),
         torch._functorch.config.patch(enable_autograd_cache=False),
     )
     with caches[0], caches[1], torch.no_grad():
         for make in (mlp, transformer):
-            report(make.__name__, *make(), rooms, options.rounds)
+            report(make.__name__, *make(), modules, options.rounds)
 
 
-def report(name: str, model: torch.nn.Module, x: torch.Tensor, rooms: tuple[str, ...], rounds: int) -> None:
+def report(name: str, model: torch.nn.Module, x: torch.Tensor, modules: tuple[str, ...], rounds: int) -> None:
     model.eval()
 
     def run() -> float:
         return compile_once(model, x)
 
     for _ in range(2):
-        run(), watched(rooms, run)
-    pairs = [(run(), watched(rooms, run)) for _ in range(rounds)]
+        run(), watched(modules, run)
+    pairs = [(run(), watched(modules, run)) for _ in range(rounds)]
     without, with_capture = (median(side) for side in zip(*pairs, strict=True))
     ratio = with_capture / without
     print(f"{name:12} without {without * 1e3:6.0f} ms  with {with_capture * 1e3:6.0f} ms  ratio {ratio:.3f}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from tcexplore.capture.memory_peak import meter
+from tcexplore.capture.memory import peak_meter
 
 MOST_OFF = 0.02
 ROWS, WIDTH = 512, 1024
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--eager", action="store_true", help="leave compiled out")
     options = parser.parse_args()
-    print(f"torch {torch.__version__}, {options.device}: {meter(options.device).method}")
+    print(f"torch {torch.__version__}, {options.device}: {peak_meter(options.device).method}")
     print(f"{'model':24} {'side':9} {'counted':>12} {'measured':>12} {'error':>8}")
     worst = 0.0
     with torch.no_grad():
@@ -102,7 +102,7 @@ def row(name: str, side: str, model: Callable[..., torch.Tensor], counted: int, 
     """Print one line; how far the method is off."""
     for _ in range(2):
         model(x)
-    measured = meter(x.device).peak(lambda: model(x))
+    measured = peak_meter(x.device).peak(lambda: model(x))
     error = abs(measured / counted - 1)
     print(f"{name:24} {side:9} {counted:12,} {measured:12,} {error:8.2%}", flush=True)
     return error

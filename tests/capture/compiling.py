@@ -1,4 +1,4 @@
-"""Compile a model in this process with the capture's hooks on, and take them off again."""
+"""Compiles of a model in this process with the capture's hooks installed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -14,40 +15,39 @@ import torch._dynamo
 import torch._functorch.config
 import torch._inductor.config
 
-from tcexplore.capture.dynamo import dynamo_graphs as dynamo
+from tcexplore.capture.dynamo import dynamo_graphs
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import aot_graphs as aot
-from tcexplore.capture.inductor import cache_lookups as caches
-from tcexplore.capture.inductor import fusion_decisions as fusion
-from tcexplore.capture.inductor import kernels, wrapper
-from tcexplore.capture.inductor import lowering_graph as inductor
+from tcexplore.capture.inductor import aot_graphs, fusion_decisions, inductor_trace, kernels, lowering_graph
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Event
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch's own, about itself
+    warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
     import torch._inductor.codegen.cpp
     import torch._inductor.codegen.triton
     from torch._inductor.graph import GraphLowering
 
     from tests.capture import no_gpu
 
-_ROOMS = (dynamo, aot, inductor, kernels, wrapper, fusion, caches)
+MODULES: tuple[ModuleType, ...] = (
+    dynamo_graphs, aot_graphs, lowering_graph, kernels, fusion_decisions, inductor_trace,
+)  # fmt: skip
+"""Capture modules that are installed by default."""
 
 
 @contextlib.contextmanager
-def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
-    """Dynamo's graphs and all below are watched while inside; what is known of the user's `file` goes into the list.
+def watching(file: str, *, traced: bool = True, modules: tuple[ModuleType, ...] = MODULES) -> Iterator[list[Event]]:
+    """Install the hooks of `modules` inside this context and collect their events for the model file `file`.
 
-    Not `listening` to torch's structured trace spares torch the texts that it writes for it.
+    If not `traced`, there is no handler for torch's structured trace, so torch does not format its texts.
     """
     events: list[Event] = []
     hooks = Hooks(events.append)
-    trace, project = StructuredTrace(hooks), UserFiles(file)
-    for room in _ROOMS:
-        room.install(hooks, trace, project)
-    if listening:
+    trace, user_files = StructuredTrace(hooks), UserFiles(file)
+    for module in modules:
+        module.install(hooks, trace, user_files)
+    if traced:
         trace.install()
     try:
         yield events
@@ -57,8 +57,10 @@ def watching(file: str, *, listening: bool = True) -> Iterator[list[Event]]:
 
 
 def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: bool = False) -> Any:
-    """Compile and run a model, forward and, to `train`, backward; for a `gpu` nothing but generate the code. Returns
-    what the model returns."""
+    """Compile and run a model, with a backward pass to `train`, and return its output.
+
+    For a `gpu` only the code is generated.
+    """
     torch._dynamo.reset()
     with torch._inductor.config.patch(fx_graph_cache=False), torch._functorch.config.patch(enable_autograd_cache=False):
         program = torch.compile(model, backend=no_gpu.backend if gpu else "inductor")
@@ -71,39 +73,46 @@ def compiled(model: Any, inputs: tuple[Any, ...], *, train: bool = False, gpu: b
 
 
 def generated(action: Callable[[], Any]) -> list[str]:
-    """The text of every module that Inductor writes during `action`, wrapper and kernels, but for AOTAutograd's count
-    of the graphs that this process compiled."""
+    """Return the text of every module that Inductor writes during `action`, without AOTAutograd's graph number."""
     texts: list[str] = []
     with mock.patch.object(GraphLowering, "save_output_code", texts.append):
         action()
-    return [_uncounted(text) for text in texts]
+    return [_without_graph_number(text) for text in texts]
 
 
 def generated_for_gpu(model: Any, inputs: tuple[Any, ...], file: str | None, *, train: bool = False) -> list[str]:
-    """The same for a make-believe GPU, where nothing is run; watched with a `file` of the user's."""
+    """Return the same for a simulated GPU, where nothing runs; with hooks if a model `file` is given."""
     with contextlib.ExitStack() as stack:
-        texts = stack.enter_context(no_gpu.stopping())
+        texts = stack.enter_context(no_gpu.stop_after_codegen())
         if file is not None:
             stack.enter_context(watching(file))
         compiled(model, inputs, train=train, gpu=True)
-    return [_uncounted(text) for text in texts]
+    return [_without_graph_number(text) for text in texts]
 
 
-def _uncounted(text: str) -> str:
+def _without_graph_number(text: str) -> str:
     return re.sub(r"^# AOT ID: .*$", "", text, flags=re.MULTILINE)
 
 
 def loss(output: Any) -> torch.Tensor:
-    """The mean of every floating-point tensor of an output."""
+    """Return the sum of the means of an output's differentiable tensors."""
     leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return sum(leaf.float().mean() for leaf in leaves if leaf.is_floating_point() and leaf.requires_grad)
 
 
-def captured(model: Any, inputs: tuple[Any, ...], file: str, *, train: bool = False, gpu: bool = False) -> list[Event]:
-    """The events of one compile."""
+def captured(
+    model: Any,
+    inputs: tuple[Any, ...],
+    file: str,
+    *,
+    train: bool = False,
+    gpu: bool = False,
+    modules: tuple[ModuleType, ...] = MODULES,
+) -> list[Event]:
+    """Return the events of one compile."""
     with contextlib.ExitStack() as stack:
         if gpu:
-            stack.enter_context(no_gpu.stopping())
-        events = stack.enter_context(watching(file))
+            stack.enter_context(no_gpu.stop_after_codegen())
+        events = stack.enter_context(watching(file, modules=modules))
         compiled(model, inputs, train=train, gpu=gpu)
     return events

@@ -1,4 +1,4 @@
-"""A model whose every line has a constant of its own: where that constant stands in a kernel, the line is proven."""
+"""A model with a unique constant on each line, which identifies the line of a kernel's statement."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ class Constants(torch.nn.Module):
 
 
 def make() -> tuple[Constants, tuple[torch.Tensor, ...]]:
-    """The model and its inputs; 48 and 98 columns leave a tail after vectors of 16, and few rows stay unparallel."""
+    """Return the model and its inputs.
+
+    48 and 98 columns leave a tail after vectors of 16; few rows are not parallelized.
+    """
     torch.manual_seed(0)
     return Constants(), (torch.randn(24, 48), torch.randint(0, 16, (24,)))

@@ -1,5 +1,7 @@
-"""Generated code and nothing more, for tests: Triton on a machine without a GPU as well. Graphs are moved to a
-make-believe device after they were partitioned, and code generation is stopped where the module would be loaded."""
+"""Code generation without execution, for tests; generates Triton code on a machine without a GPU.
+
+Graphs move to a simulated device after they are partitioned, and code generation stops before the module is loaded.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,15 @@ _CUDA = torch.device("cuda", 0)
 
 
 class CodeReady(BaseException):
-    """The code is generated; nothing more is wanted. No `Exception`, which torch would wrap in one of its own."""
+    """Raised when the code is complete. It is no `Exception`: torch would wrap that in one of its own."""
 
 
 @contextlib.contextmanager
-def stopping() -> Iterator[list[str]]:
-    """While inside, compiling ends with `CodeReady` when the wrapper is whole; its text goes into the list. To be
-    entered before any hook."""
+def stop_after_codegen() -> Iterator[list[str]]:
+    """End each compile in this context with `CodeReady` when the wrapper is complete, and collect its text.
+
+    Enter it before hooks are installed.
+    """
     texts: list[str] = []
 
     def stop(_lowering: Any, wrapper_code: Any) -> None:
@@ -59,7 +63,7 @@ def stopping() -> Iterator[list[str]]:
 
 
 def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
-    """Generates Triton code for the graph, and for its backward; then the graph runs on as it is, on the CPU."""
+    """Generate Triton code for the graph and its backward, and run the original graph on the CPU."""
     _device_guard()
     original = copy.deepcopy(gm)
     for node in original.graph.nodes:
@@ -72,7 +76,7 @@ def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
 
 
 def cpu_backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
-    """Generates C++ for the graph, and for its backward, as it is; no compiler sees it."""
+    """Generate C++ code for the graph and its backward, without compiling it."""
     with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
         compile_fx(copy.deepcopy(gm), example_inputs, inner_compile=_generate)
     return gm.forward
@@ -80,21 +84,29 @@ def cpu_backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Any:
 
 def _generate_for_gpu(gm: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
     runnable = copy.deepcopy(gm)
-    with _pretending():
+    with _simulated_gpu():
         _generate(gm, _moved(gm, inputs), **kwargs)
     return make_boxed_func(runnable.forward)
 
 
 def _generate(gm: torch.fx.GraphModule, inputs: list[Any], **kwargs: Any) -> Any:
     runnable = make_boxed_func(copy.deepcopy(gm).forward)
-    taken = ("static_input_idxs", "is_backward", "graph_id", "is_inference", "boxed_forward_device_index", "layout_opt")
+    options = (
+        "static_input_idxs",
+        "is_backward",
+        "graph_id",
+        "is_inference",
+        "boxed_forward_device_index",
+        "layout_opt",
+        "cudagraphs",
+    )
     with contextlib.suppress(CodeReady):
-        compile_fx_inner(gm, inputs, **{k: v for k, v in kwargs.items() if k in (*taken, "cudagraphs")})
+        compile_fx_inner(gm, inputs, **{k: v for k, v in kwargs.items() if k in options})
     return runnable
 
 
 def _moved(gm: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
-    """The graph on the make-believe device, in place; returns its inputs there."""
+    """Move the graph to the simulated device, in place, and return its inputs there."""
     mode = detect_fake_mode(inputs)
 
     def device(value: Any) -> Any:
@@ -115,7 +127,7 @@ def _moved(gm: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _pretending() -> Iterator[None]:
+def _simulated_gpu() -> Iterator[None]:
     answers = {
         "current_device": lambda: 0, "device_count": lambda: 1, "is_available": lambda: True,
         "get_device_properties": lambda _=None: _PROPERTIES, "get_compute_capability": lambda _=None: 90,
@@ -151,8 +163,8 @@ def _efficient_attention(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_
     mask = attn_mask
     if mask is not None:
         if mask.dtype == torch.bool:
-            zero, never = (torch.scalar_tensor(n, dtype=q.dtype, device=q.device) for n in (0.0, float("-inf")))
-            mask = torch.where(mask, zero, never)
+            zero, masked = (torch.scalar_tensor(n, dtype=q.dtype, device=q.device) for n in (0.0, float("-inf")))
+            mask = torch.where(mask, zero, masked)
         mask = mask.expand(q.size(0), q.size(1), q.size(2), k.size(2))
     gradient = torch.is_grad_enabled()
     attention = torch.ops.aten._scaled_dot_product_efficient_attention
@@ -161,7 +173,7 @@ def _efficient_attention(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_
 
 @functools.cache
 def _device_guard() -> None:
-    """What a torch built without CUDA lacks to hold tensors of that device, and a driver for Triton to ask."""
+    """Install a device guard, so that a torch built without CUDA can hold CUDA tensors, and a driver for Triton."""
     driver.set_active(
         SimpleNamespace(
             get_current_target=lambda: GPUTarget("cuda", 90, 32),

@@ -1,4 +1,4 @@
-"""Which lines of a kernel's source are statements: assignments of temporaries and accumulators, loads, stores."""
+"""Statements in a kernel's source: assignments of temporaries and accumulators, loads, stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALIAS = re.compile(r"auto \w*ptr\d+ = \w*ptr\d+;$")
 
 
 def statements(kernel: Kernel) -> list[int]:
-    """Line numbers, from 1, of the statements in a generated kernel's body."""
+    """Return the line numbers, from 1, of the statements in a generated kernel."""
     lines = kernel.source.split("\n")
     bodies = _triton_bodies(kernel.source) if kernel.language == "triton" else range(lines.index("{") + 1, len(lines))
     return [n + 1 for n in bodies if _is_statement(lines[n].strip(), kernel.language)]
@@ -31,7 +31,7 @@ def _is_statement(line: str, language: str) -> bool:
 
 
 def linked(kernel: Kernel) -> tuple[set[int], set[int]]:
-    """The statements that have an op and a line of the user's, and those that have not."""
-    known = {line.n for line in kernel.lines if line.nodes and line.source}
-    found = set(statements(kernel))
-    return found & known, found - known
+    """Return the statements with an op and a line of the user, and those without."""
+    linked_lines = {line.n for line in kernel.lines if line.nodes and line.source}
+    lines = set(statements(kernel))
+    return lines & linked_lines, lines - linked_lines

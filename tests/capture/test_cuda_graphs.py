@@ -1,4 +1,4 @@
-"""What is replayed from CUDA graphs and what is not, with torch's allocator and recordings made up."""
+"""CUDA graph recordings and skipped graphs, with a fake allocator and fake recordings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import cuda_graphs as room
+from tcexplore.capture.inductor import cuda_graphs
 from tcexplore.capture.inductor.cuda_graphs import CudaGraphs, install
 from tcexplore.capture.inductor.lowering_graph import Compilation
 from tcexplore.capture.structured_trace import StructuredTrace
@@ -29,8 +29,8 @@ class CompileId:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """What the allocator says; a test moves it."""
+def allocator(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Values of the fake allocator, set by the test."""
     bytes_ = {"now": 1000, "peak": 0}
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
@@ -39,48 +39,48 @@ def held(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return bytes_
 
 
-def recording(graphs: CudaGraphs, number: int, parent: Any, held: dict[str, int], now: int, peak: int) -> Any:
+def recording(graphs: CudaGraphs, number: int, parent: Any, allocator: dict[str, int], now: int, peak: int) -> Any:
     inputs = [torch.zeros(4), torch.zeros(2), 3]
     wrapped = SimpleNamespace(model=SimpleNamespace(__name__="partition_0"), static_input_idxs=(0,))
     node = SimpleNamespace(non_static_input_idx=[1, 2], id=SimpleNamespace(id=number))
-    held["now"] = now
+    allocator["now"] = now
     args = (node, wrapped, node.id, parent, inputs, "pool", 0, None, None, CompilationMode(), CompileId())
     graphs._begins(*args)
-    held["peak"] = peak
+    allocator["peak"] = peak
     graphs._recorded(None, *args)
     return node
 
 
-def test_a_row_of_recordings_counts_from_what_was_there_before_its_first(held: dict[str, int]):
+def test_peaks_of_chained_recordings_count_from_before_the_first(allocator: dict[str, int]):
     events: list[Event] = []
     graphs = CudaGraphs(Hooks(events.append))
-    first = recording(graphs, 0, None, held, now=1000, peak=1500)
-    recording(graphs, 1, first, held, now=1400, peak=1900)
-    recording(graphs, 2, None, held, now=1200, peak=1300)
-    made = [event for event in events if isinstance(event, CudaGraphRecorded)]
-    assert [(one.number, one.parent, one.peak) for one in made] == [(0, None, 500), (1, 0, 900), (2, None, 100)]
-    assert (made[0].graph, made[0].phase, made[0].part) == ("0/0", "backward", "partition_0")
-    assert (made[0].copied, made[0].copied_bytes) == (1, 8), "a number is not copied, nor what is fixed"
+    first = recording(graphs, 0, None, allocator, now=1000, peak=1500)
+    recording(graphs, 1, first, allocator, now=1400, peak=1900)
+    recording(graphs, 2, None, allocator, now=1200, peak=1300)
+    recorded = [event for event in events if isinstance(event, CudaGraphRecorded)]
+    assert [(one.number, one.parent, one.peak) for one in recorded] == [(0, None, 500), (1, 0, 900), (2, None, 100)]
+    assert (recorded[0].graph, recorded[0].phase, recorded[0].part) == ("0/0", "backward", "partition_0")
+    assert (recorded[0].copied, recorded[0].copied_bytes) == (1, 8), "numbers and static inputs are not copied"
 
 
-def test_each_reason_is_said_once_with_what_it_keeps_out(monkeypatch: pytest.MonkeyPatch):
+def test_each_skip_reason_is_emitted_once_with_its_nodes(monkeypatch: pytest.MonkeyPatch):
     events: list[Event] = []
     graphs = CudaGraphs(Hooks(events.append))
-    graphs._runs(SimpleNamespace(compile_id="2/0"))
+    graphs._run_begins(SimpleNamespace(compile_id="2/0"))
     graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
     graphs._skipped("skipping cudagraphs due to mutated inputs (1 instances)")
-    graphs._ran()
+    graphs._run_ends()
     compiled = SimpleNamespace(
         fx_kwargs={"is_backward": True},
         cudagraph_info=SimpleNamespace(cudagraph_fail_reasons=["complex memory overlap"]),
     )
     graphs._compiled([], compiled)
-    monkeypatch.setattr(room, "compilation", lambda _: Compilation("3/0", "forward"))
+    monkeypatch.setattr(cuda_graphs, "compilation", lambda _: Compilation("3/0", "forward"))
     node = SimpleNamespace(get_name=lambda: "op1")
     with torch._inductor.config.patch({"triton.cudagraphs": True}):
-        graphs._parted("cpu ops", None, node)
-        graphs._parted(None, None, node)
-        graphs._parted("cpu ops", None, SimpleNamespace(snodes=[node], get_name=lambda: "op1_op2"))
+        graphs._partitioned("cpu ops", None, node)
+        graphs._partitioned(None, None, node)
+        graphs._partitioned("cpu ops", None, SimpleNamespace(snodes=[node], get_name=lambda: "op1_op2"))
     skipped = [event for event in events if isinstance(event, CudaGraphSkipped)]
     assert [(one.graph, one.phase, one.nodes) for one in skipped] == [
         ("2/0", "", ()),
@@ -89,7 +89,7 @@ def test_each_reason_is_said_once_with_what_it_keeps_out(monkeypatch: pytest.Mon
     ]
 
 
-def test_the_hooks_are_in_place(monkeypatch: pytest.MonkeyPatch):
+def test_hooks_exist_in_this_torch(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     events: list[Event] = []
     hooks = Hooks(events.append)

@@ -1,4 +1,4 @@
-"""What is captured below Dynamo: AOT and post-grad graphs, kernels and their calls, fusion, the wrapper, caches."""
+"""Events below Dynamo: AOT and post-grad graphs, kernels and their calls, fusion, the wrapper, caches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import cache_lookups as caches
+from tcexplore.capture.inductor import inductor_trace
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.documents.code.scheduler_reasons import plain
@@ -35,7 +35,7 @@ from tests.capture.compiling import captured
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class Twice(torch.nn.Module):
+class Layers(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first = torch.nn.Linear(32, 32)
@@ -50,7 +50,7 @@ class Twice(torch.nn.Module):
 
 @cache
 def _events() -> list[Event]:
-    return captured(Twice(), (torch.randn(16, 32),), __file__, train=True)
+    return captured(Layers(), (torch.randn(16, 32),), __file__, train=True)
 
 
 def _of(kind: type) -> list:
@@ -63,14 +63,14 @@ def _line(text: str) -> int:
 
 
 @pytest.mark.torch
-def test_nothing_is_missing_and_everything_has_its_graph_and_phase() -> None:
+def test_no_fact_is_missing_and_events_have_graph_and_phase() -> None:
     assert _of(FactMissing) == []
     assert {event.graph for event in _of(Kernel) + _of(Wrapper) + _of(AtenGraph) + _of(FusionDecision)} == {"0/0"}
     assert {event.phase for event in _of(Kernel)} == {event.phase for event in _of(Wrapper)} == {"forward", "backward"}
 
 
 @pytest.mark.torch
-def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> None:
+def test_forward_and_backward_nodes_have_dynamo_origins_and_lines() -> None:
     stages = {(graph.stage, graph.phase): graph for graph in _of(AtenGraph)}
     assert set(stages) == {
         ("joint", "forward"), ("forward", "forward"), ("backward", "backward"),
@@ -79,10 +79,10 @@ def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> Non
     backward = [node for node in stages["backward", "backward"].nodes if node.op == "call_function"]
     assert all(node.location is not None for node in backward)
     assert all(node.origins for node in backward)
-    written = {node.name for graph in _of(GraphCaptured) for node in graph.nodes}
-    assert "x" in written, "Dynamo names what the user assigns after the variable"
+    dynamo_names = {node.name for graph in _of(GraphCaptured) for node in graph.nodes}
+    assert "x" in dynamo_names, "Dynamo names a value after the variable"
     for graph in stages.values():
-        assert {origin for node in graph.nodes if node.op == "call_function" for origin in node.origins} <= written
+        assert {origin for node in graph.nodes if node.op == "call_function" for origin in node.origins} <= dynamo_names
     first = {node.origins for node in backward if node.location.line == _line("self.first(x)) * 2.5")}
     second = {node.origins for node in backward if node.location.line == _line("self.second(x)) * 2.5")}
     assert first
@@ -91,17 +91,16 @@ def test_graphs_lead_back_to_dynamo_nodes_and_lines_in_the_backward_too() -> Non
 
 
 @pytest.mark.torch
-def test_nodes_lead_to_dynamo_also_where_torch_follows_them_itself() -> None:
-    """It then keeps from which node of the AOT graph a node of the backward is, under a name that Dynamo may not know,
-    or has given to another node."""
+def test_origins_are_the_same_with_torchs_provenance_tracking() -> None:
+    """torch then records the AOT node of a backward node, under a name that Dynamo may use for another node."""
     with torch._inductor.config.patch({"trace.provenance_tracking_level": 1}):
-        events = captured(Twice(), (torch.randn(16, 32),), __file__, train=True)
-    found = {(g.stage, g.phase, n.name): n.origins for g in events if isinstance(g, AtenGraph) for n in g.nodes}
-    assert found == {(g.stage, g.phase, n.name): n.origins for g in _of(AtenGraph) for n in g.nodes}
+        events = captured(Layers(), (torch.randn(16, 32),), __file__, train=True)
+    origins = {(g.stage, g.phase, n.name): n.origins for g in events if isinstance(g, AtenGraph) for n in g.nodes}
+    assert origins == {(g.stage, g.phase, n.name): n.origins for g in _of(AtenGraph) for n in g.nodes}
 
 
 @pytest.mark.torch
-def test_equal_code_is_one_kernel_that_keeps_what_each_call_is_for() -> None:
+def test_equal_code_is_one_kernel_with_origins_per_call() -> None:
     shared = [k for k in _of(Kernel) if k.phase == "forward" and len(k.calls) == 2]
     assert len(shared) == 1
     lines = [{place.line for place in call.source_lines} for call in shared[0].calls]
@@ -113,7 +112,7 @@ def test_equal_code_is_one_kernel_that_keeps_what_each_call_is_for() -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_kernels_are_in_the_wrapper_in_the_order_of_their_calls(phase: str) -> None:
+def test_kernels_are_in_the_order_of_their_calls_in_the_wrapper(phase: str) -> None:
     kernels = [kernel for kernel in _of(Kernel) if kernel.phase == phase]
     wrapper = next(wrapper for wrapper in _of(Wrapper) if wrapper.phase == phase)
     assert os.path.isfile(wrapper.path)
@@ -130,7 +129,7 @@ def test_kernels_are_in_the_wrapper_in_the_order_of_their_calls(phase: str) -> N
 
 
 @pytest.mark.torch
-def test_fused_nodes_share_a_kernel_and_refused_ones_have_a_reason() -> None:
+def test_fused_nodes_share_a_kernel_and_refusals_have_a_reason() -> None:
     fused = [decision for decision in _of(FusionDecision) if decision.fused]
     assert fused
     for decision in fused:
@@ -142,7 +141,7 @@ def test_fused_nodes_share_a_kernel_and_refused_ones_have_a_reason() -> None:
 
 
 @pytest.mark.torch
-def test_a_pair_that_torch_refuses_in_silence_says_which_method_did_and_what_its_loops_are() -> None:
+def test_an_unexplained_refusal_names_the_method_and_the_loops() -> None:
     events = captured(lambda x: (x.sum(-1), x.exp()), (torch.randn(16, 64),), __file__)
     refused = [event for event in events if isinstance(event, FusionDecision) and not event.fused]
     assert [event.refused_by for event in refused] == ["CppScheduling.can_fuse_horizontal"]
@@ -151,7 +150,7 @@ def test_a_pair_that_torch_refuses_in_silence_says_which_method_did_and_what_its
 
 
 @pytest.mark.torch
-def test_the_schedule_tells_what_each_node_uses_and_needs() -> None:
+def test_the_schedule_has_the_buffers_and_dependencies_of_each_node() -> None:
     for made in _of(ScheduleMade):
         nodes = {node.name: node for node in made.nodes}
         kernels = [k for k in _of(Kernel) if k.phase == made.phase]
@@ -163,26 +162,26 @@ def test_the_schedule_tells_what_each_node_uses_and_needs() -> None:
 
 
 @pytest.mark.torch
-def test_what_the_forward_keeps_has_its_bytes() -> None:
+def test_saved_tensors_have_bytes_and_lines() -> None:
     partition = _of(Partitioned)[0]
-    kept = [tensor for tensor in partition.saved if not tensor.input]
-    assert kept
-    assert all(tensor.bytes for tensor in kept)
-    assert all(tensor.location for tensor in kept)
+    saved = [tensor for tensor in partition.saved if not tensor.input]
+    assert saved
+    assert all(tensor.bytes for tensor in saved)
+    assert all(tensor.location for tensor in saved)
     assert any(tensor.input for tensor in partition.saved)
 
 
 @pytest.mark.parametrize(("name", "cache", "outcome"), [
     ("fx_graph_cache_hit", "fx_graph", "hit"), ("aotautograd_cache_bypass", "aot_autograd", "bypass"),
 ])  # fmt: skip
-def test_cache_look_ups_come_from_the_trace(name: str, cache: str, outcome: str) -> None:
+def test_cache_lookups_come_from_the_trace(name: str, cache: str, outcome: str) -> None:
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
-    caches.install(hooks, trace, UserFiles(__file__))
+    inductor_trace.install(hooks, trace, UserFiles(__file__))
     record = logging.makeLogRecord({
         "metadata": {"artifact": {"name": name}, "frame_id": 1, "frame_compile_id": 0},
-        "payload": json.dumps({"cache_bypass_reason": "told so"}),
+        "payload": json.dumps({"cache_bypass_reason": "unsupported"}),
     })  # fmt: skip
     trace.handle(record)
-    assert events == [CacheLookup(graph="1/0", cache=cache, outcome=outcome, reason="told so")]
+    assert events == [CacheLookup(graph="1/0", cache=cache, outcome=outcome, reason="unsupported")]

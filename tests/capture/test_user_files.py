@@ -1,4 +1,4 @@
-"""Whose a file is, and how the library that a model comes from joins the user's own."""
+"""Ownership of files, and adoption of the library that defines the model."""
 
 from __future__ import annotations
 
@@ -38,45 +38,45 @@ def stack_of(function: object) -> traceback.StackSummary:
     raise AssertionError("nothing was raised")
 
 
-def test_a_library_is_not_the_persons_until_its_model_is_the_entry(library: Path) -> None:
+def test_a_library_is_the_users_once_adopted(library: Path) -> None:
     import lib.model  # type: ignore[import-not-found]
 
-    project = UserFiles(__file__)
-    here = stack_of(lib.model.forward)
-    assert [frame.line for frame in project.frames(here)] == [here[0].lineno]
-    project.adopt(lib.model.forward)
-    assert [frame.line for frame in project.frames(here)] == [here[0].lineno, 2, 6]
-    assert project.frames(here)[-1].file == str(library / "model.py")
+    user_files = UserFiles(__file__)
+    stack = stack_of(lib.model.forward)
+    assert [frame.line for frame in user_files.frames(stack)] == [stack[0].lineno]
+    user_files.adopt(lib.model.forward)
+    assert [frame.line for frame in user_files.frames(stack)] == [stack[0].lineno, 2, 6]
+    assert user_files.frames(stack)[-1].file == str(library / "model.py")
 
 
-def test_what_places_point_into_is_said_with_its_text(library: Path) -> None:
+def test_sources_are_the_files_of_locations(library: Path) -> None:
     import lib.model
 
-    project = UserFiles(__file__)
-    project.adopt(lib.model.forward)
-    project.frames(stack_of(lib.model.forward))
-    assert project.sources() == ((str(library / "model.py"), LIBRARY),)
+    user_files = UserFiles(__file__)
+    user_files.adopt(lib.model.forward)
+    user_files.frames(stack_of(lib.model.forward))
+    assert user_files.sources() == ((str(library / "model.py"), LIBRARY),)
 
 
-def test_an_adopted_library_is_not_watched(library: Path) -> None:
+def test_an_adopted_library_is_not_among_imported_files(library: Path) -> None:
     import lib.model
 
     before = {name for name in sys.modules if name.split(".")[0] != "lib"}
-    project = UserFiles(str(library.parent.parent / "own.py"))
-    project.adopt(lib.model.forward)
-    assert project.owns(lib.model.__file__)
-    assert project.imported(since=before) == ()
+    user_files = UserFiles(str(library.parent.parent / "own.py"))
+    user_files.adopt(lib.model.forward)
+    assert user_files.owns(lib.model.__file__)
+    assert user_files.imported(since=before) == ()
 
 
 @pytest.mark.parametrize("function", [nn.Linear.forward, torch.nn.functional.gelu, json.dumps, len, pytest.main])
-def test_torch_python_and_builtins_are_nobodys_own(function: object) -> None:
-    project = UserFiles(__file__)
-    project.adopt(function)
-    assert not project.owns(torch.nn.modules.linear.__file__ or "")
-    assert not project.owns(json.__file__)
+def test_torch_python_and_builtins_are_never_adopted(function: object) -> None:
+    user_files = UserFiles(__file__)
+    user_files.adopt(function)
+    assert not user_files.owns(torch.nn.modules.linear.__file__ or "")
+    assert not user_files.owns(json.__file__)
 
 
-def test_the_persons_own_function_adopts_nothing() -> None:
-    project = UserFiles(__file__)
-    project.adopt(stack_of)
-    assert not project.owns(pytest.__file__)
+def test_a_function_of_the_user_adopts_nothing() -> None:
+    user_files = UserFiles(__file__)
+    user_files.adopt(stack_of)
+    assert not user_files.owns(pytest.__file__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -18,13 +17,12 @@ from tests.documents.views import VIEWS
 
 
 def snapshot() -> Snapshot:
-    from tcexplore.capture.dynamo import dynamo_graphs as graphs
-    from tcexplore.capture.inductor import pass_diffs as passes
+    from tcexplore.capture.inductor import pass_diffs
     from tests.capture import compiling, constants
 
     model, inputs = constants.make()
-    with mock.patch.object(compiling, "_ROOMS", (graphs, *compiling._ROOMS, passes)):
-        events = compiling.captured(model, inputs, constants.__file__, train=True)
+    modules = (*compiling.MODULES, pass_diffs)
+    events = compiling.captured(model, inputs, constants.__file__, train=True, modules=modules)
     found = Snapshot(
         run=0, file=constants.__file__, source=Path(constants.__file__).read_text(), config=Config(train=True)
     )

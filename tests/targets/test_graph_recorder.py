@@ -20,8 +20,7 @@ from tcexplore.targets.target_tag import tag_events
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
-    from tcexplore.capture.inductor import kernels, wrapper
-    from tcexplore.capture.inductor import lowering_graph as inductor
+    from tcexplore.capture.inductor import inductor_trace, kernels, lowering_graph
     from tcexplore.targets.graph_recorder import GraphRecorder, runnable_kernels
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -32,7 +31,7 @@ def test_events_of_each_target_are_tagged():
     emit = tag_events(events.append)
     hooks = Hooks(emit)
     trace = StructuredTrace(hooks)
-    for module in (inductor, kernels, wrapper):
+    for module in (lowering_graph, kernels, inductor_trace):
         module.install(hooks, trace, UserFiles(__file__))
     trace.install()
     recorder = GraphRecorder(emit)

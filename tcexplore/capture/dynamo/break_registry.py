@@ -36,7 +36,7 @@ class Registry:
             with open(path, encoding="utf-8") as file:
                 registry: dict[str, list[dict[str, Any]]] = json.load(file)
         except (OSError, ValueError) as error:
-            self._hooks.missing("graph break ids", "torch._dynamo:graph_break_registry.json", str(error))
+            self._hooks.report_missing("graph break ids", "torch._dynamo:graph_break_registry.json", str(error))
             return {}
         # A kind may stand under several ids; torch's own links take the last one.
         return {version["Gb_type"]: _entry(id_, versions) for id_, versions in registry.items() for version in versions}

@@ -8,7 +8,7 @@ from typing import Any
 from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.fx.fx_node import fx_node
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.node_stacks import note_caller
+from tcexplore.capture.node_stacks import record_caller
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import GraphCaptured, Location
@@ -39,7 +39,7 @@ class _Graphs:
 
     def captured(self, output_graph: Any, gm: Any, *_args: Any) -> None:
         graph = current_compile_id() or ""
-        note_caller(graph, self._project)
+        record_caller(graph, self._project)
         nodes = tuple(fx_node(node, self._project) for node in gm.graph.nodes)
         names = frozenset(node.name for node in nodes)
         self._project.nodes[graph] = NodeNames(names, dict(_first_names(gm.graph.nodes)))

@@ -8,7 +8,7 @@ from torch.fx.node import Node
 
 from tcexplore.capture.fx.fx_text import args_text, readable_source, target_text
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
-from tcexplore.capture.node_stacks import person_frames
+from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode
 
@@ -24,7 +24,7 @@ def fx_node(node: Node, user_files: UserFiles) -> FxNode:
     meta = node.meta
     facts = tensor_facts(meta.get("example_value", meta.get("val")))
     computed = node.op not in _NOT_COMPUTED
-    stack = person_frames(node.stack_trace, user_files) if computed else ()
+    stack = user_frames(node.stack_trace, user_files) if computed else ()
     return FxNode(
         name=node.name,
         op=node.op,

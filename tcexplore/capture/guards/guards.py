@@ -30,7 +30,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
         def hook(manager: Any, scope: Any, builder: Any) -> None:
             if before is not None:
                 before(manager, scope, builder)
-            hooks.guarded(_FACT, _HOOK, observer.built, manager, builder)
+            hooks.attempt(_FACT, _HOOK, observer.built, manager, builder)
 
         return hook
 

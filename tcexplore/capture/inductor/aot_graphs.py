@@ -1,29 +1,31 @@
-"""What AOTAutograd made: the joint graph, forward and backward, or the inference graph; what the forward saves."""
+"""AOTAutograd's graphs (joint, forward, backward, inference) and what the forward saves for the backward."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
-from tcexplore.capture.inductor.origins import aten_node
-from tcexplore.capture.inductor.partitioner import partition
+from tcexplore.capture.inductor.node_origins import aten_node
+from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph
+from tcexplore.events import AtenGraph, Partitioned, SavedTensor
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
 
 
 class AotGraphs:
-    """Sees the graphs pass between AOTAutograd's stages."""
+    """Observer of the graphs that pass between AOTAutograd's stages."""
 
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._project = project
+        self._user_files = user_files
 
     def install(self) -> None:
-        """Watch the stages' entries and the partitioner's exit."""
+        """Watch where the inference stage and the partitioner start, and where the partitioner returns."""
         watch = self._hooks.watch
         watch("AOT inference graph", f"{_COMPILE}:aot_stage2_inference", before=self._inference)
         watch("AOT graphs", f"{_COMPILE}:_aot_stage2a_partition", before=self._joint, after=self._partitioned)
@@ -38,13 +40,44 @@ class AotGraphs:
         forward, backward = result[:2]
         self._emit("forward", "forward", forward)
         self._emit("backward", "backward", backward)
-        self._hooks.emit(partition(compile_id(), forward.graph, backward.graph, self._project))
+        self._hooks.emit(_partition(forward.graph, backward.graph, self._user_files))
 
     def _emit(self, stage: str, phase: str, module: Any) -> None:
-        nodes = tuple(aten_node(node, self._project) for node in module.graph.nodes)
+        nodes = tuple(aten_node(node, self._user_files) for node in module.graph.nodes)
         self._hooks.emit(AtenGraph(graph=compile_id(), stage=stage, phase=phase, nodes=nodes))
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
-    """Emit AOTAutograd's graphs as they are made, and what its partitioner saved and chose to recompute."""
-    AotGraphs(hooks, project).install()
+def _partition(forward: Any, backward: Any, user_files: UserFiles) -> Partitioned:
+    """Return the values saved for the backward and the nodes recomputed in it.
+
+    The partitioner gives a node of the joint graph the same name in the forward and in the backward.
+    """
+    forward_nodes = {node.name: node for node in forward.nodes if node.op != "output"}
+    shared = [node for node in backward.nodes if node.name in forward_nodes]
+    return Partitioned(
+        graph=compile_id(),
+        saved=tuple(_saved(forward_nodes[node.name], user_files) for node in shared if node.op == "placeholder"),
+        recomputed=tuple(node.name for node in shared if node.op.startswith("call_")),
+    )
+
+
+def _saved(node: Any, user_files: UserFiles) -> SavedTensor:
+    frames = user_frames(node.stack_trace, user_files) if node.op != "placeholder" else ()
+    return SavedTensor(
+        name=node.name,
+        bytes=_bytes(node.meta.get("val")),
+        input=node.op == "placeholder",
+        location=frames[-1] if frames else None,
+    )
+
+
+def _bytes(value: Any) -> int | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    elements = value.numel()
+    return elements * value.element_size() if isinstance(elements, int) else None
+
+
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+    """Emit AOTAutograd's graphs, and what its partitioner saves and recomputes."""
+    AotGraphs(hooks, user_files).install()

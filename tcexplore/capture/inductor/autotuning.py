@@ -1,11 +1,11 @@
-"""What torch measured before it chose: configurations of Triton kernels, and algorithms of matrix products."""
+"""What torch benchmarked before a choice: configurations of Triton kernels, and algorithms of matrix products."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,36 +16,39 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Choice, Tuned
 
-FACT = "autotuning"
-TUNER = "torch._inductor.runtime.triton_heuristics:CachingAutotuner"
-SELECTOR = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
+_CONFIGURATION_FACT = "autotuning"
+_ALGORITHM_FACT = "choice of algorithms"
+_TUNER = "torch._inductor.runtime.triton_heuristics:CachingAutotuner"
+_SELECTOR = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
 
 _UNNAMED = "Placeholder."
-"""What a template is called while it is only tried: no kernel of the wrapper yet."""
+"""Prefix of a template's name while it is only benchmarked and not yet a kernel of the wrapper."""
 
 
 class Autotuning:
-    """Emits a `Tuned` whenever torch is done with measuring."""
+    """Observer that emits a `Tuned` after each benchmark."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._nodes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        """The node that each algorithm was offered for."""
         self._began: list[float] = []
 
     def install(self) -> None:
+        """Watch algorithm selection, and on a GPU the tuning of Triton kernels."""
         watch = self._hooks.watch
-        watch("choice of algorithms", f"{SELECTOR}.__call__", before=self._asked)
-        measured: list[tuple[str, str, Callable[..., None]]] = [
-            ("choice of algorithms", f"{SELECTOR}.do_autotuning", self._algorithms)
+        watch(_ALGORITHM_FACT, f"{_SELECTOR}.__call__", before=self._selection_begins)
+        benchmarks: list[tuple[str, str, Callable[..., None]]] = [
+            (_ALGORITHM_FACT, f"{_SELECTOR}.do_autotuning", self._algorithms)
         ]
         if torch.cuda.is_available():
-            measured.append((FACT, f"{TUNER}.benchmark_all_configs", self._configurations))
-            measured.append((FACT, f"{TUNER}.coordinate_descent_tuning", self._descended))
-        for fact, symbol, after in measured:
+            benchmarks.append((_CONFIGURATION_FACT, f"{_TUNER}.benchmark_all_configs", self._configurations))
+            benchmarks.append((_CONFIGURATION_FACT, f"{_TUNER}.coordinate_descent_tuning", self._coordinate_descent))
+        for fact, symbol, after in benchmarks:
             watch(fact, symbol, before=self._begins, after=after, failed=self._failed)
 
     def _begins(self, *_: Any, **__: Any) -> None:
-        """One measuring may lie in another: choosing an algorithm tunes the templates' kernels too."""
+        """Start a timer; benchmarks nest, because choosing an algorithm also tunes the templates' kernels."""
         self._began.append(time.perf_counter())
 
     def _failed(self, *_: Any, **__: Any) -> None:
@@ -55,21 +58,29 @@ class Autotuning:
         return time.perf_counter() - self._began.pop()
 
     def _configurations(self, timings: Mapping[Any, float], tuner: Any, *_: Any, **__: Any) -> None:
-        """`timings` has milliseconds by launcher; infinite where a configuration spills and was not tried."""
+        """Emit the configurations of a kernel; `timings` maps launchers to milliseconds, infinite for one that spills
+        registers and was not run."""
         seconds = self._seconds()
         if len(timings) > 1:
-            measured = {configuration(launcher.config): ms for launcher, ms in timings.items()}
-            self._kernel(tuner, "configurations", measured, min(measured, key=measured.__getitem__), seconds)
+            times = {configuration(launcher.config): ms for launcher, ms in timings.items()}
+            self._emit_kernel(tuner, "configurations", times, min(times, key=times.__getitem__), seconds)
 
-    def _descended(self, best: Any, tuner: Any, *_: Any, **__: Any) -> None:
+    def _coordinate_descent(self, best: Any, tuner: Any, *_: Any, **__: Any) -> None:
         seconds = self._seconds()
-        known = getattr(tuner.coordesc_tuner, "cached_benchmark_results", None)
-        if known and len(known) > 1:
-            taken = _all(best.config)
-            measured = {_options(_in_order(dict(options), taken)): ms for options, ms in known.items()}
-            self._kernel(tuner, "coordinate descent", measured, _options(taken), seconds)
+        results = getattr(tuner.coordesc_tuner, "cached_benchmark_results", None)
+        if results and len(results) > 1:
+            taken = _options(best.config)
+            times = {_joined(_in_order(dict(options), taken)): ms for options, ms in results.items()}
+            self._emit_kernel(tuner, "coordinate descent", times, _joined(taken), seconds)
 
-    def _kernel(self, tuner: Any, what: str, measured: Mapping[str, float], best: str, seconds: float) -> None:
+    def _emit_kernel(
+        self,
+        tuner: Any,
+        method: Literal["configurations", "coordinate descent"],
+        times: Mapping[str, float],
+        best: str,
+        seconds: float,
+    ) -> None:
         kernel = str(tuner.inductor_meta.get("kernel_name", ""))
         if not kernel or kernel.startswith(_UNNAMED):
             return
@@ -77,18 +88,18 @@ class Autotuning:
             Tuned(
                 graph=str(getattr(tuner, "compile_id", None) or compile_id()),
                 phase="backward" if getattr(tuner, "is_backward", False) else "forward",
-                what=what,
+                what=method,
                 kernel=kernel,
                 choices=_fastest_first(
                     Choice(name=name, kind="configuration", us=microseconds(ms), taken=name == best)
-                    for name, ms in measured.items()
+                    for name, ms in times.items()
                 ),
                 seconds=seconds,
             )
         )
 
-    def _asked(self, _selector: Any, _name: str, choices: list[Any], *_: Any, **__: Any) -> None:
-        """Remember for which node the choice is made: it may be measured when another is lowered already."""
+    def _selection_begins(self, _selector: Any, _name: str, choices: list[Any], *_: Any, **__: Any) -> None:
+        """Record the node of a choice: torch may benchmark it while it lowers a later node."""
         from torch._inductor.virtualized import V
 
         node = getattr(V.graph, "current_node", None)
@@ -122,42 +133,42 @@ class Autotuning:
 
 
 def configuration(config: Any) -> str:
-    """`XBLOCK=8, num_warps=2, num_stages=1`."""
-    return _options(_all(config))
+    """Return a Triton configuration as text: `XBLOCK=8, num_warps=2, num_stages=1`."""
+    return _joined(_options(config))
 
 
-def _all(config: Any) -> dict[str, Any]:
+def _options(config: Any) -> dict[str, Any]:
     return {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
 
 
 def _in_order(options: dict[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
-    """The options in the order of another configuration's; torch keeps those that it measured in another."""
+    """Return the options in the order of another configuration; torch stores benchmarked ones in another order."""
     return {**{key: options[key] for key in like if key in options}, **options}
 
 
-def _options(options: Mapping[str, Any]) -> str:
+def _joined(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in options.items())
 
 
 def microseconds(ms: float) -> float | None:
-    """None for what was not measured, which torch writes as infinitely slow."""
+    """Convert milliseconds; None for a choice that was not run, which torch records as infinitely slow."""
     return ms * 1e3 if math.isfinite(ms) else None
 
 
-def _fastest_first(choices: Any) -> tuple[Choice, ...]:
+def _fastest_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda choice: math.inf if choice.us is None else choice.us))
 
 
 def _algorithm(choice: Any) -> str:
-    """The choice's name, with what a template was filled in with."""
+    """Return the choice's name with the parameters of a template."""
     described = str(getattr(choice, "description", "") or "")
     return f"{choice.name} {described}".strip()
 
 
-def _kind(choice: Any) -> str:
+def _kind(choice: Any) -> Literal["extern", "template"]:
     return "extern" if "Extern" in type(choice).__name__ else "template"
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, _project: UserFiles) -> None:
-    """Watch both kinds of measuring."""
+def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:
+    """Watch both kinds of benchmarks."""
     Autotuning(hooks).install()

@@ -1,4 +1,4 @@
-"""Where the time of one warm call goes: torch's profiler, with a mark around each graph and each C++ kernel."""
+"""Profile of a warm call: torch's profiler, with a mark around each graph and each C++ kernel."""
 
 from __future__ import annotations
 
@@ -10,47 +10,45 @@ from time import perf_counter
 from typing import Any
 
 from tcexplore.capture.dynamo.eager_ops import quiet_profiler
-from tcexplore.capture.inductor.call_parts import parts_of
-from tcexplore.capture.inductor.device_work import works
-from tcexplore.capture.inductor.kernel_times import kernel_times, launched_as
-from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, faster_half, seen
+from tcexplore.capture.inductor.call_parts import call_parts
+from tcexplore.capture.inductor.kernel_times import kernel_times, launch_names
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, device_work, faster_half, profiler_tree
 from tcexplore.events import CallProfiled, Kernel, KernelTimed, Wrapper
 
-TIMES = 9
-FEWEST = 3
-ENOUGH_S = 2.0
-"""So many calls are profiled, fewer of those that take long: none is begun after these seconds once there are a few."""
+CALLS = 9
+MIN_CALLS = 3
+MAX_SECONDS = 2.0
+"""Profiled calls; after `MAX_SECONDS` and `MIN_CALLS` calls no further one begins."""
 
 
 def profile_call(
     call: Callable[[], object], reset: Callable[[], None], kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]
 ) -> Iterator[CallProfiled | KernelTimed]:
-    """Profile `call()`, which is warm, a few times; times are microseconds of one call. Raises what `call` raises.
+    """Profile a warm `call()` several times and yield the times of one call, in microseconds.
 
-    `reset` is called after each, and does not count. `kernels` and `wrappers` are those that Inductor made for it. Only
-    the faster half of the calls counts: what else the machine does can only make a call longer.
-
-    The profiler and the marks make a call longer: a microsecond or two for each op and kernel.
+    `reset` runs after each call and is not profiled. `kernels` and `wrappers` are Inductor's for this call. Only the
+    faster half of the calls counts, because other load on the machine only ever slows a call down. Profiler and marks
+    add one or two microseconds per op and kernel. Exceptions of `call` propagate.
     """
-    found = faster_half(seen(_profiled(call, reset, wrappers)))
-    work = works(found)
-    names = frozenset(name for kernel in kernels for name in launched_as(kernel))
-    yield parts_of(found, work, names)
-    yield from kernel_times(found, work, kernels)
+    events = faster_half(profiler_tree(_profile(call, reset, wrappers)))
+    work = device_work(events)
+    names = frozenset(name for kernel in kernels for name in launch_names(kernel))
+    yield call_parts(events, work, names)
+    yield from kernel_times(events, work, kernels)
 
 
-def _profiled(call: Callable[[], object], reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> list[Any]:
+def _profile(call: Callable[[], object], reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> list[Any]:
     from torch import cuda
     from torch.profiler import ProfilerActivity, profile, record_function
 
     on_device = cuda.is_available() and cuda.is_initialized()
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
-    with quiet_profiler(), _marked(wrappers), profile(activities=activities, acc_events=True) as profiler:
+    with quiet_profiler(), _marks(wrappers), profile(activities=activities, acc_events=True) as profiler:
         began = perf_counter()
-        for number in range(1 + TIMES):
-            if number > FEWEST and perf_counter() - began > ENOUGH_S:
+        for number in range(1 + CALLS):
+            if number > MIN_CALLS and perf_counter() - began > MAX_SECONDS:
                 break
-            # The first one pays for what the profiler sets up.
+            # The first call includes the profiler's own setup and has another mark.
             with record_function(CALL if number else f"{CALL} that does not count"):
                 call()
                 if on_device:
@@ -60,16 +58,16 @@ def _profiled(call: Callable[[], object], reset: Callable[[], None], wrappers: S
 
 
 @contextmanager
-def _marked(wrappers: Sequence[Wrapper]) -> Iterator[None]:
-    """Let each graph and each C++ kernel enter a mark of its own; Triton's are seen on the device."""
+def _marks(wrappers: Sequence[Wrapper]) -> Iterator[None]:
+    """Mark each graph and each C++ kernel in the profile; Triton kernels have their own device events."""
     with ExitStack() as stack:
-        _mark_graphs(stack, {PurePath(one.path).stem: f"{one.graph} {one.phase}" for one in wrappers})
+        _mark_graphs(stack, {PurePath(wrapper.path).stem: f"{wrapper.graph} {wrapper.phase}" for wrapper in wrappers})
         _mark_kernels(stack)
         yield
 
 
 def _mark_graphs(stack: ExitStack, graphs: dict[str, str]) -> None:
-    """Inductor's graphs know by what key their wrapper's module was loaded, and that is its file's name."""
+    """Mark graphs, which are recognized by their cache key: it is also the name of the wrapper's file."""
     from torch._inductor.output_code import CompiledFxGraph
     from torch.profiler import record_function
 
@@ -83,7 +81,7 @@ def _mark_graphs(stack: ExitStack, graphs: dict[str, str]) -> None:
             return call(self, *args, **kwargs)
 
     stack.callback(setattr, CompiledFxGraph, "__call__", call)
-    setattr(CompiledFxGraph, "__call__", marked)  # noqa: B010 - mypy has torch here and there not
+    setattr(CompiledFxGraph, "__call__", marked)  # noqa: B010 - mypy rejects the assignment where torch is installed
 
 
 def _mark_kernels(stack: ExitStack) -> None:
@@ -93,10 +91,10 @@ def _mark_kernels(stack: ExitStack) -> None:
         scope = vars(module)
         for name in [name for name, value in scope.items() if name.startswith("cpp_") and callable(value)]:
             stack.callback(partial(scope.__setitem__, name, scope[name]))
-            scope[name] = _marking(scope[name], KERNEL + name)
+            scope[name] = _marked(scope[name], KERNEL + name)
 
 
-def _marking(kernel: Callable[..., Any], mark: str) -> Callable[..., Any]:
+def _marked(kernel: Callable[..., Any], mark: str) -> Callable[..., Any]:
     from torch.profiler import record_function
 
     def marked(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which parts of a run are replayed from CUDA graphs, and why the others are not."""
+"""Parts of a run that are replayed from CUDA graphs, and the reasons for those that are not."""
 
 from __future__ import annotations
 
@@ -12,60 +12,64 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import CudaGraphRecorded, CudaGraphSkipped
 
-FACT = "CUDA graphs"
-NODE = "torch._inductor.cudagraph_trees:CUDAGraphNode"
+RECORDED_FACT = "CUDA graphs"
+SKIPPED_FACT = "CUDA graphs that were skipped"
 
-_SKIP = "log_cudagraph_skip_and_bump_counter"
-_SKIPS_IN = (
+_TREES = "torch._inductor.cudagraph_trees"
+_SKIP_LOGGER = "log_cudagraph_skip_and_bump_counter"
+_SKIP_MODULES = (
     "torch._inductor.output_code",
     "torch._inductor.compile_fx",
-    "torch._inductor.cudagraph_trees",
+    _TREES,
     "torch._dynamo.backends.cudagraphs",
 )
-"""These modules hold the function under their own name."""
+"""Modules that import the function by name."""
 
 
 class CudaGraphs:
-    """Follows torch while it records; knows what a row of recordings held before its first."""
+    """Observer of recordings; it knows the memory before the first recording of each tree path."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._base: dict[int, int] = {}
+        self._allocated_before: dict[int, int] = {}
+        """Bytes allocated before the first recording of the path, by recording."""
         self._before = 0
-        self._sizes: list[int] = []
-        self._said: set[CudaGraphSkipped] = set()
+        self._input_sizes: list[int] = []
+        self._emitted: set[CudaGraphSkipped] = set()
         self._manager: Any = None
 
     def install(self) -> None:
-        watch, module = self._hooks.watch, "torch._inductor"
-        watch(FACT, f"{NODE}.__init__", before=self._begins, after=self._recorded)
-        watch(f"{FACT} ", f"{module}.cudagraph_trees:CUDAGraphTreeManager.run", before=self._runs, after=self._ran)
-        for name in _SKIPS_IN:
-            watch("CUDA graphs that were skipped", f"{name}:{_SKIP}", before=self._skipped)
+        """Watch recordings, runs of the graph tree, and every place that skips CUDA graphs."""
+        watch = self._hooks.watch
+        watch(RECORDED_FACT, f"{_TREES}:CUDAGraphNode.__init__", before=self._begins, after=self._recorded)
+        watch(SKIPPED_FACT, f"{_TREES}:CUDAGraphTreeManager.run", before=self._run_begins, after=self._run_ends)
+        for name in _SKIP_MODULES:
+            watch(SKIPPED_FACT, f"{name}:{_SKIP_LOGGER}", before=self._skipped)
+        watch(SKIPPED_FACT, "torch._inductor.output_code:cudagraph_partition_post_compile", before=self._compiled)
         watch(
-            "CUDA graphs that were skipped", f"{module}.output_code:cudagraph_partition_post_compile",
-            before=self._compiled,
+            "parts outside CUDA graphs", "torch._inductor.scheduler:Scheduler.should_partition",
+            after=self._partitioned,
         )  # fmt: skip
-        watch("parts outside CUDA graphs", f"{module}.scheduler:Scheduler.should_partition", after=self._parted)
 
     def _begins(self, _node: Any, _wrapped: Any, _id: Any, parent: Any, inputs: Any, *_: Any, **__: Any) -> None:
-        """The allocator's peak is read around a recording: what it takes then is all that a replay uses."""
+        """Reset the allocator's peak: what a recording allocates is all that its replays use."""
         torch.cuda.synchronize()
-        # torch lets go of cuBLAS's workspace for the time of a recording; it must not count as freed by the graph.
+        # torch frees cuBLAS's workspace for the duration of a recording; the graph did not free it.
         getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        self._before = before if parent is None else self._base.get(parent.id.id, before)
-        self._sizes = [one.nbytes if isinstance(one, torch.Tensor) else 0 for one in inputs]
+        self._before = before if parent is None else self._allocated_before.get(parent.id.id, before)
+        self._input_sizes = [value.nbytes if isinstance(value, torch.Tensor) else 0 for value in inputs]
 
     def _recorded(
         self, _: None, node: Any, wrapped: Any, number: Any, parent: Any, _inputs: Any, *more: Any, **named: Any
     ) -> None:
         torch.cuda.synchronize()
-        mode = next((one for one in (*more, *named.values()) if type(one).__name__ == "CompilationMode"), None)
-        graph = next((one for one in (*more, *named.values()) if type(one).__name__ == "CompileId"), None)
-        self._base[number.id] = self._before
-        copied = [self._sizes[index] for index in node.non_static_input_idx if self._sizes[index]]
+        arguments = (*more, *named.values())
+        mode = next((value for value in arguments if type(value).__name__ == "CompilationMode"), None)
+        graph = next((value for value in arguments if type(value).__name__ == "CompileId"), None)
+        self._allocated_before[number.id] = self._before
+        copied = [self._input_sizes[index] for index in node.non_static_input_idx if self._input_sizes[index]]
         self._hooks.emit(
             CudaGraphRecorded(
                 graph="" if graph is None else str(graph),
@@ -79,38 +83,38 @@ class CudaGraphs:
             )
         )
 
-    def _runs(self, manager: Any, *_: Any, **__: Any) -> None:
+    def _run_begins(self, manager: Any, *_: Any, **__: Any) -> None:
         self._manager = manager
 
-    def _ran(self, *_: Any, **__: Any) -> None:
+    def _run_ends(self, *_: Any, **__: Any) -> None:
         self._manager = None
 
     def _skipped(self, reason: str, *_: Any, **__: Any) -> None:
         running = getattr(self._manager, "compile_id", None)
-        self._say(CudaGraphSkipped(graph=str(running or compile_id()), reason=reason))
+        self._emit_skipped(CudaGraphSkipped(graph=str(running or compile_id()), reason=reason))
 
     def _compiled(self, _inputs: Any, compiled: Any, *_: Any, **__: Any) -> None:
-        """torch logs nothing where a graph that it would have cut into parts is skipped as a whole."""
+        """Emit why a whole graph is skipped that torch would have partitioned: torch logs nothing then."""
         phase = "backward" if compiled.fx_kwargs.get("is_backward") else "forward"
         for reason in getattr(compiled.cudagraph_info, "cudagraph_fail_reasons", None) or ():
-            self._say(CudaGraphSkipped(graph=compile_id(), phase=phase, reason=str(reason)))
+            self._emit_skipped(CudaGraphSkipped(graph=compile_id(), phase=phase, reason=str(reason)))
 
-    def _parted(self, reason: Any, _scheduler: Any, node: Any, *_: Any, **__: Any) -> None:
-        """A fused node asks for each of those in it; only these are said."""
+    def _partitioned(self, reason: Any, _scheduler: Any, node: Any, *_: Any, **__: Any) -> None:
+        """Emit why a node stays outside; a fused node calls this for each of its nodes, and only those count."""
         from torch._inductor.virtualized import V
 
         if not isinstance(reason, str) or hasattr(node, "snodes") or not torch._inductor.config.triton.cudagraphs:
             return
         graph, phase = compilation(V.graph)
-        self._say(CudaGraphSkipped(graph=graph, phase=phase, reason=reason, nodes=(node.get_name(),)))
+        self._emit_skipped(CudaGraphSkipped(graph=graph, phase=phase, reason=reason, nodes=(node.get_name(),)))
 
-    def _say(self, skipped: CudaGraphSkipped) -> None:
-        if skipped not in self._said:
-            self._said.add(skipped)
+    def _emit_skipped(self, skipped: CudaGraphSkipped) -> None:
+        if skipped not in self._emitted:
+            self._emitted.add(skipped)
             self._hooks.emit(skipped)
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, _project: UserFiles) -> None:
-    """Watch recordings, and every place where torch does without one; there are none without a GPU."""
+def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:
+    """Watch recordings and skipped graphs; without a GPU there are none."""
     if torch.cuda.is_available():
         CudaGraphs(hooks).install()

@@ -1,128 +1,161 @@
-"""Which scheduler nodes Inductor fused, and why it did not fuse others, from its own decision objects."""
+"""Inductor's schedule, the scheduler nodes that it fused, and why it did not fuse others."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import scheduler_nodes as schedule
 from tcexplore.capture.inductor.kernel_schedule import bytes_moved
 from tcexplore.capture.inductor.lowering_graph import Compilation, compilation
-from tcexplore.capture.inductor.unexplained_fusions import UnsaidRefusals
+from tcexplore.capture.inductor.unexplained_fusions import FACT as REFUSED_FACT
+from tcexplore.capture.inductor.unexplained_fusions import UnexplainedRefusals
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FusionDecision
+from tcexplore.events import FusionDecision, ScheduleMade, SchedulerNode
+
+_SCHEDULER = "torch._inductor.scheduler"
 
 
-class FusedNodes(NamedTuple):
+class Fusion(NamedTuple):
     """Two scheduler nodes that became one."""
 
     kind: str
     bytes_saved: int | None
 
 
-class Refused(NamedTuple):
-    """Why two scheduler nodes stayed apart; `by` is empty where the reason is torch's own."""
+class Refusal(NamedTuple):
+    """Two scheduler nodes that were not fused."""
 
     reason: str
     by: str = ""
+    """The method that refused them, empty if the reason is torch's own."""
 
 
 class FusionDecisions:
-    """Gathers the decisions of one scheduler; a pair is tried in several rounds, and the last word counts."""
+    """Decisions of one scheduler; it tries a pair in several rounds, and the last decision counts."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._nodes: dict[str, tuple[str, ...]] = {}
-        self._refused: dict[tuple[str, str], Refused] = {}
-        self._fused: dict[tuple[str, str], FusedNodes] = {}
-        self._unsaid = UnsaidRefusals(hooks, self._silently)
+        self._refusals: dict[tuple[str, str], Refusal] = {}
+        self._fusions: dict[tuple[str, str], Fusion] = {}
+        self._unexplained = UnexplainedRefusals(hooks, self._refused_without_reason)
 
     def install(self) -> None:
-        """Watch reasons being given and pairs being fused; say it all when fusion is over."""
-        scheduler = "torch._inductor.scheduler"
+        """Watch refusals and fusions, and emit the decisions when fusion is complete."""
         watch = self._hooks.watch
-        watch("fusion refused", f"{scheduler}:WhyNoFuse.__init__", after=self._considered)
-        watch("fusion refused", f"{scheduler}:WhyNoFuse.__call__", after=self._refusing)
-        self._unsaid.install()
-        watch("fusion", f"{scheduler}:Scheduler.fuse_two_nodes", after=self._fusing)
-        watch("fusion", f"{scheduler}:Scheduler.codegen", before=self._over)
+        watch(REFUSED_FACT, f"{_SCHEDULER}:WhyNoFuse.__init__", after=self._considered)
+        watch(REFUSED_FACT, f"{_SCHEDULER}:WhyNoFuse.__call__", after=self._refused)
+        self._unexplained.install()
+        watch("fusion", f"{_SCHEDULER}:Scheduler.fuse_two_nodes", after=self._fused)
+        watch("fusion", f"{_SCHEDULER}:Scheduler.codegen", before=self._fusion_ends)
 
     def _considered(self, _result: None, _why: Any, *nodes: Any) -> None:
         for node in nodes:
-            self._note(node)
+            self._record(node)
 
-    def _note(self, node: Any) -> None:
+    def _record(self, node: Any) -> None:
         name = node.get_name()
         if name not in self._nodes:
             self._nodes[name] = tuple(part.get_name() for part in node.get_nodes())
 
-    def _refusing(self, _result: None, why: Any, *_: Any) -> None:
-        self._unsaid.said()
-        self._last((why.name1, why.name2), Refused(why.reason % why.args if why.args else why.reason))
+    def _refused(self, _result: None, why: Any, *_: Any) -> None:
+        self._unexplained.reason_given()
+        self._add_refusal((why.name1, why.name2), Refusal(why.reason % why.args if why.args else why.reason))
 
-    def _silently(self, a: Any, b: Any, reason: str, by: str) -> None:
-        self._note(a)
-        self._note(b)
-        self._last((a.get_name(), b.get_name()), Refused(reason, by))
+    def _refused_without_reason(self, a: Any, b: Any, reason: str, by: str) -> None:
+        self._record(a)
+        self._record(b)
+        self._add_refusal((a.get_name(), b.get_name()), Refusal(reason, by))
 
-    def _last(self, pair: tuple[str, str], refused: Refused) -> None:
-        self._refused.pop(pair, None)
-        self._refused[pair] = refused
+    def _add_refusal(self, pair: tuple[str, str], refusal: Refusal) -> None:
+        self._refusals.pop(pair, None)
+        self._refusals[pair] = refusal
 
-    def _fusing(self, fused: Any, _scheduler: Any, a: Any, b: Any, *_: Any) -> None:
-        self._note(a)
-        self._note(b)
+    def _fused(self, fused: Any, _scheduler: Any, a: Any, b: Any, *_: Any) -> None:
+        self._record(a)
+        self._record(b)
         before, after = (bytes_moved(a), bytes_moved(b)), bytes_moved(fused)
         saved = None if after is None or None in before else sum(n for n in before if n is not None) - after
         reads = {dep.name for dep in b.read_writes.reads}
         produced = bool(reads & {dep.name for dep in a.read_writes.writes})
-        self._fused[a.get_name(), b.get_name()] = FusedNodes(
+        self._fusions[a.get_name(), b.get_name()] = Fusion(
             "producer and consumer" if produced else "side by side", saved
         )
 
-    def _over(self, scheduler: Any) -> None:
+    def _fusion_ends(self, scheduler: Any) -> None:
         from torch._inductor.virtualized import V
 
-        of = compilation(V.graph)
-        for (a, b), fused in self._fused.items():
-            self._emit(of, a, b, fused=fused)
-        for (a, b), refused in self._standing(scheduler).items():
-            self._emit(of, a, b, refused=refused)
-        for gathered in (self._nodes, self._refused, self._fused):
-            gathered.clear()
+        compiled = compilation(V.graph)
+        for (a, b), fusion in self._fusions.items():
+            self._emit(compiled, a, b, fusion=fusion)
+        for (a, b), refusal in self._final_refusals(scheduler).items():
+            self._emit(compiled, a, b, refusal=refusal)
+        for decisions in (self._nodes, self._refusals, self._fusions):
+            decisions.clear()
 
-    def _standing(self, scheduler: Any) -> dict[tuple[str, str], Refused]:
-        """The last refusal for each two nodes that stayed apart: not those of pairs that came together another way."""
+    def _final_refusals(self, scheduler: Any) -> dict[tuple[str, str], Refusal]:
+        """Return the last refusal per two final nodes, without pairs that ended up in one node."""
         final = {part.get_name(): node.get_name() for node in scheduler.nodes for part in node.get_nodes()}
         last: dict[frozenset[str], tuple[str, str]] = {}
-        for a, b in self._refused:
+        for a, b in self._refusals:
             ends = {final.get(self._nodes[name][0], name) for name in (a, b)}
             if len(ends) == 2:
                 last[frozenset(ends)] = (a, b)
-        return {pair: self._refused[pair] for pair in last.values()}
+        return {pair: self._refusals[pair] for pair in last.values()}
 
     def _emit(
-        self, of: Compilation, a: str, b: str, *, fused: FusedNodes | None = None, refused: Refused | None = None
+        self, compiled: Compilation, a: str, b: str, *, fusion: Fusion | None = None, refusal: Refusal | None = None
     ) -> None:
         self._hooks.emit(
             FusionDecision(
-                graph=of.graph,
-                phase=of.phase,
+                graph=compiled.graph,
+                phase=compiled.phase,
                 a=a,
                 b=b,
-                fused=fused is not None,
-                reason=refused.reason if refused else "",
+                fused=fusion is not None,
+                reason=refusal.reason if refusal else "",
                 a_nodes=self._nodes[a],
                 b_nodes=self._nodes[b],
-                kind=fused.kind if fused else "",
-                bytes_saved=fused.bytes_saved if fused else None,
-                refused_by=refused.by if refused else "",
+                kind=fusion.kind if fusion else "",
+                bytes_saved=fusion.bytes_saved if fusion else None,
+                refused_by=refusal.by if refusal else "",
             )
         )
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
-    """Emit a `FusionDecision` for each pair that Inductor fused, and for each that it considered and left apart."""
+def _scheduler_node(scheduler: Any, node: Any) -> SchedulerNode:
+    name = node.get_name()
+    # A weak dependency only orders nodes around a buffer that is overwritten later; nothing is read.
+    reads = (dep for dep in node.read_writes.reads if type(dep).__name__ != "WeakDep")
+    producers = (_producer(scheduler, dep.name) for dep in reads)
+    return SchedulerNode(
+        name=name,
+        buffers=tuple(sorted(node.used_buffer_names())),
+        needs=tuple(sorted({producer for producer in producers if producer not in ("", name)})),
+    )
+
+
+def _producer(scheduler: Any, buffer: str) -> str:
+    """Return the scheduler node that computes a buffer, empty for an input of the graph."""
+    known = scheduler.name_to_buf.get(buffer)
+    return "" if known is None else str(known.defining_op_name())
+
+
+def _install_schedule(hooks: Hooks) -> None:
+    def fusion_ends(scheduler: Any) -> None:
+        from torch._inductor import config
+        from torch._inductor.virtualized import V
+
+        graph, phase = compilation(V.graph)
+        nodes = tuple(_scheduler_node(scheduler, part) for node in scheduler.nodes for part in node.get_nodes())
+        attempts = getattr(config, "max_fusion_buffer_group_pairwise_attempts", None)
+        hooks.emit(ScheduleMade(graph=graph, phase=phase, nodes=nodes, attempts=attempts))
+
+    hooks.watch("schedule", f"{_SCHEDULER}:Scheduler.codegen", before=fusion_ends)
+
+
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+    """Emit a `FusionDecision` for each pair that Inductor fused or refused to fuse, and the final `ScheduleMade`."""
     FusionDecisions(hooks).install()
-    schedule.install(hooks)
+    _install_schedule(hooks)

@@ -1,21 +1,25 @@
-"""The kernel calls of one wrapper, gathered while Inductor writes it."""
+"""The kernel calls of one wrapper, collected while Inductor writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tcexplore.capture.inductor.kernel_schedule import Scheduled
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.kernel_schedule import CallSchedule
 from tcexplore.capture.inductor.kernel_source import KernelSource
 from tcexplore.events import Kernel, KernelCall, KernelLine, Location
 
 Item = TypeVar("Item")
 
+_OTHER_LINES = ("MemoryPlanningLine", "FreeLine", "CommentLine", "AssertSizeStrideLine")
+"""Wrapper lines around a call that are no part of it: allocations, frees, comments, checks of the result."""
+
 
 @dataclass(slots=True)
-class Called:
-    """A kernel and its calls so far; `text` has the lines of an extern call, filled in when the wrapper is written."""
+class CalledKernel:
+    """A kernel and its calls so far."""
 
     name: str
     language: str
@@ -23,41 +27,43 @@ class Called:
     fusion: str
     calls: list[KernelCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    """The wrapper's lines of an extern call, filled in when the wrapper is written."""
 
 
 class WrapperCalls:
-    """Kernel definitions and calls in the order in which the wrapper will make them."""
+    """Kernel definitions and calls in the order of the wrapper."""
 
     def __init__(self) -> None:
         self.defined: dict[str, KernelSource] = {}
-        self._kernels: dict[str, Called] = {}
+        self._kernels: dict[str, CalledKernel] = {}
         self._order = 0
 
     def next_order(self) -> int:
-        """The number of the next call."""
+        """Return the number of the next call."""
         self._order += 1
         return self._order - 1
 
-    def call(self, name: str, facts: Scheduled, call: KernelCall) -> None:
-        """A generated kernel is called."""
+    def add(self, name: str, schedule: CallSchedule, call: KernelCall) -> None:
+        """Add a call of a generated kernel."""
         source = self.defined.get(name)
         language = source.language if source else "extern"
-        self._kernels.setdefault(name, Called(name, language, facts.kind, facts.fusion)).calls.append(call)
+        kernel = self._kernels.setdefault(name, CalledKernel(name, language, schedule.kind, schedule.fusion))
+        kernel.calls.append(call)
 
-    def extern(self, name: str, facts: Scheduled, call: KernelCall) -> Called:
-        """An extern kernel is called."""
+    def add_extern(self, name: str, schedule: CallSchedule, call: KernelCall) -> CalledKernel:
+        """Add a call of an extern kernel, under a unique name."""
         times = sum(kernel.name.partition(":")[0] == name for kernel in self._kernels.values())
         unique = f"{name}:{times + 1}" if times else name
-        return self._kernels.setdefault(unique, Called(unique, "extern", facts.kind, "", [call]))
+        return self._kernels.setdefault(unique, CalledKernel(unique, "extern", schedule.kind, "", [call]))
 
-    def kernels(self, graph: str, phase: str) -> Iterable[Kernel]:
-        """The events."""
+    def events(self, graph: str, phase: str) -> Iterable[Kernel]:
+        """Return an event per kernel."""
         for kernel in self._kernels.values():
             source = self.defined.get(kernel.name)
             yield _event(kernel, graph, phase, source.text if source else "\n".join(kernel.text))
 
 
-def _event(kernel: Called, graph: str, phase: str, source: str) -> Kernel:
+def _event(kernel: CalledKernel, graph: str, phase: str, source: str) -> Kernel:
     calls = tuple(kernel.calls)
     return Kernel(
         graph=graph,
@@ -82,12 +88,12 @@ def _event(kernel: Called, graph: str, phase: str, source: str) -> Kernel:
     )
 
 
-def _joined(several: Iterable[tuple[Item, ...]]) -> tuple[Item, ...]:
-    return tuple(dict.fromkeys(item for one in several for item in one))
+def _joined(tuples: Iterable[tuple[Item, ...]]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys(item for items in tuples for item in items))
 
 
 def _joined_lines(calls: tuple[KernelCall, ...]) -> tuple[KernelLine, ...]:
-    """Each line with all that it stands for in any of the calls."""
+    """Return each line with its nodes and source lines of all calls."""
     nodes: dict[int, dict[str, None]] = {}
     source: dict[int, dict[Location, None]] = {}
     for line in (line for call in calls for line in call.lines):
@@ -99,3 +105,59 @@ def _joined_lines(calls: tuple[KernelCall, ...]) -> tuple[KernelLine, ...]:
 def _total(numbers: Iterable[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
+
+
+class ExternCallText:
+    """The text of extern calls, which exists only when the wrapper is written out.
+
+    It finds the wrapper lines that belong to the call that is being generated.
+    """
+
+    def __init__(self) -> None:
+        self._kernel: CalledKernel | None = None
+        self._first_line = 0
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch the scheduler generate extern calls."""
+        hooks.watch(
+            "extern calls",
+            "torch._inductor.scheduler:Scheduler.codegen_extern_call",
+            before=self._generation_begins,
+            after=self._generated,
+        )
+
+    def begin(self, kernel: CalledKernel) -> None:
+        """Take `kernel` as the one whose call is being generated."""
+        self._kernel = kernel
+
+    def _generation_begins(self, *_: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        self._kernel = None
+        self._first_line = len(V.graph.wrapper_code.lines)
+
+    def _generated(self, *_: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        if self._kernel is not None:
+            for line in V.graph.wrapper_code.lines[self._first_line :]:
+                _collect_text(line, self._kernel.text)
+        self._kernel = None
+
+
+def _collect_text(line: Any, text: list[str]) -> None:
+    """Append a wrapper line to `text`, now or when torch writes it out."""
+    if isinstance(line, str):
+        if line.strip() and not line.lstrip().startswith("#"):
+            text.append(line.strip())
+        return
+    if not hasattr(line, "codegen") or any(base.__name__ in _OTHER_LINES for base in type(line).__mro__):
+        return
+    write = line.codegen
+
+    def codegen(code: Any) -> None:
+        start = len(code._lines)
+        write(code)
+        text.extend(str(written).strip() for written in code._lines[start:] if isinstance(written, str))
+
+    line.codegen = codegen

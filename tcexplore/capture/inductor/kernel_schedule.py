@@ -1,21 +1,24 @@
-"""What Inductor's scheduler knows of the nodes behind one kernel call."""
+"""The scheduler nodes behind one kernel call: names, buffers, bytes, FLOPs and the kind of fusion."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tcexplore.capture.inductor.flops import flops
+from torch.fx.node import Node, map_arg
+from torch.utils.flop_counter import flop_registry
 
 
-class Scheduled(NamedTuple):
-    """Names of scheduler nodes and of the buffers that they write, the post-grad nodes they came from; `kind` is the
-    class of the fused scheduler node, or the classes of several. Bytes and flops are None where there are none."""
+class CallSchedule(NamedTuple):
+    """Facts about the scheduler nodes of one kernel call; bytes and FLOPs are None if torch gives none."""
 
     kind: str
+    """Class of the fused scheduler node, or classes of several."""
     names: tuple[str, ...]
     buffers: tuple[str, ...]
+    """Buffers that the nodes write."""
     origins: frozenset[str]
+    """Names of the post-grad nodes that the scheduler nodes come from."""
     bytes_read: int | None
     bytes_written: int | None
     bytes_saved: int | None
@@ -23,43 +26,58 @@ class Scheduled(NamedTuple):
     fusion: str
 
 
-def scheduled(schedule: Iterable[Any], scheduler: Any) -> Scheduled:
-    """The facts of a node schedule; the marks between its nodes (`EnableReduction`) are passed over."""
-    nodes = [node for node in schedule if hasattr(node, "get_name") and hasattr(node, "read_writes")]
+def call_schedule(node_schedule: Iterable[Any], scheduler: Any) -> CallSchedule:
+    """Return the facts of a node schedule, ignoring markers between its nodes (`EnableReduction`)."""
+    nodes = [node for node in node_schedule if hasattr(node, "get_name") and hasattr(node, "read_writes")]
     parts = [part for node in nodes for part in node.get_nodes()]
-    whole = _fused(nodes, scheduler)
-    return Scheduled(
-        kind=", ".join(dict.fromkeys(type(node).__name__ for node in whole)),
+    fused = _fused(nodes, scheduler)
+    return CallSchedule(
+        kind=", ".join(dict.fromkeys(type(node).__name__ for node in fused)),
         names=tuple(part.get_name() for part in parts),
         buffers=tuple(name for part in parts for name in part.get_buffer_names()),
         origins=frozenset(origin.name for part in parts for origin in _origins(part.node)),
-        bytes_read=_sum(bytes_moved(node, writes=False) for node in whole),
-        bytes_written=_sum(bytes_moved(node, reads=False) for node in whole),
-        bytes_saved=_saved(parts, whole),
-        flops=_sum(flops(part.node.get_origin_node()) for part in parts if part.is_extern() or part.is_template()),
-        fusion=_fusion(parts, whole),
+        bytes_read=_sum(bytes_moved(node, writes=False) for node in fused),
+        bytes_written=_sum(bytes_moved(node, reads=False) for node in fused),
+        bytes_saved=_bytes_saved(parts, fused),
+        flops=_sum(_flops(part.node.get_origin_node()) for part in parts if part.is_extern() or part.is_template()),
+        fusion=_fusion(parts, fused),
     )
 
 
 def bytes_moved(node: Any, *, reads: bool = True, writes: bool = True) -> int | None:
-    """Bytes of the buffers that a scheduler node reads or writes, each once. Not through torch's own methods for one
-    direction: those keep their answer, which may still change while torch fuses."""
+    """Return the bytes of the buffers that a scheduler node reads or writes, each counted once.
+
+    torch's own methods for one direction cache their result, which may still change while torch fuses.
+    """
     count = getattr(node, "get_read_write_buffers_sizes_impl", None)
     return None if count is None else int(count(include_reads=reads, include_writes=writes))
 
 
-def _saved(parts: list[Any], whole: list[Any]) -> int | None:
-    apart, together = _sum(map(bytes_moved, parts)), _sum(map(bytes_moved, whole))
-    return None if apart is None or together is None else apart - together
+def _bytes_saved(parts: list[Any], fused: list[Any]) -> int | None:
+    separate, together = _sum(map(bytes_moved, parts)), _sum(map(bytes_moved, fused))
+    return None if separate is None or together is None else separate - together
 
 
-def _fusion(parts: list[Any], whole: list[Any]) -> str:
-    """What was fused, by the classes and answers of torch's scheduler nodes."""
+def _flops(node: Node | None) -> int | None:
+    """Count the FLOPs of a post-grad node with torch's formulas; None without a formula or with symbolic shapes."""
+    formula: Any = flop_registry.get(getattr(node.target, "overloadpacket", None)) if node is not None else None
+    if node is None or formula is None:
+        return None
+    args, kwargs = (map_arg(values, lambda arg: arg.meta.get("val")) for values in (node.args, node.kwargs))
+    try:
+        flops = formula(*args, **kwargs, out_val=node.meta.get("val"))
+    except (TypeError, ValueError, AssertionError):
+        return None
+    return flops if isinstance(flops, int) else None
+
+
+def _fusion(parts: list[Any], fused: list[Any]) -> str:
+    """Return the kind of fusion, from the classes and predicates of torch's scheduler nodes."""
     if len(parts) < 2:
         return "template" if any(part.is_template() for part in parts) else ""
-    if any("OuterLoop" in type(node).__name__ for node in whole):
+    if any("OuterLoop" in type(node).__name__ for node in fused):
         return "outer loop"
-    if any(node.is_foreach() for node in whole):
+    if any(node.is_foreach() for node in fused):
         return "foreach"
     if any(part.is_template() for part in parts):
         return "template epilogue"
@@ -67,8 +85,10 @@ def _fusion(parts: list[Any], whole: list[Any]) -> str:
 
 
 def _origins(node: Any) -> Iterable[Any]:
-    """The post-grad nodes of an IR node. An extern kernel computes just one, where torch says which; its other origins
-    are those of what it reads."""
+    """Return the post-grad nodes of an IR node.
+
+    An extern kernel computes one node; if torch names it, the other origins are those of its inputs.
+    """
     if node is None:
         return ()
     exact = node.get_origin_node() if hasattr(node, "op_overload") else None
@@ -76,7 +96,7 @@ def _origins(node: Any) -> Iterable[Any]:
 
 
 def _fused(nodes: list[Any], scheduler: Any) -> list[Any]:
-    """The scheduler's own nodes that these are part of: sizes are right only for those."""
+    """Return the fused nodes that contain these: torch's sizes are right for fused nodes only."""
     fused = getattr(scheduler, "name_to_fused_node", {})
     return list(dict.fromkeys(fused.get(node.get_name(), node) for node in nodes))
 

@@ -1,4 +1,4 @@
-"""The text of a kernel as one reads it, out of the Python expression that defines it in the wrapper."""
+"""The readable text of a kernel, extracted from the Python expression that defines it in the wrapper."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ _LANGUAGES = {"cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton"}
 
 
 class KernelSource(NamedTuple):
-    """`text` is what is shown, `cut` the number of lines left out before it, not counting the blank ones at the top."""
+    """A kernel's text as it is shown."""
 
     language: str
     text: str
     cut: int
+    """Number of lines left out before the text, without blank lines at the top."""
 
 
 def kernel_source(body: str) -> KernelSource:
-    """The kernel in `async_compile.cpp_pybinding([...], r'''...''')` or `async_compile.triton('name', '''...''')`.
+    """Extract the kernel from `async_compile.cpp_pybinding([...], r'''...''')` or
+    `async_compile.triton('name', '''...''')`.
 
-    With the C++ wrapper there is no Python around it, and the body is the kernel.
+    With the C++ wrapper there is no Python expression, and the body is the kernel.
     """
     call = _call(body)
     texts = (
@@ -41,7 +43,7 @@ def _call(body: str) -> ast.Call | None:
 
 
 def _preamble(text: str) -> int:
-    """How many lines of imports and setting up stand before the first definition."""
+    """Count the lines of imports and setup before the first definition."""
     try:
         statements = ast.parse(text).body
     except (SyntaxError, ValueError):

@@ -1,8 +1,8 @@
-"""How long each kernel of a run works in one call: what the profiler saw, matched with what Inductor generated.
+"""Time of each kernel in one call: profiled work, matched with the kernels that Inductor generated.
 
-A generated kernel is known by its name. A library call is known by its place: between two generated kernels, or the
-ends of the graph, there must be exactly one, or the ops that the host called there must be the ones that were
-generated. What cannot be told apart is left out.
+A generated kernel is recognized by its name. A library call is recognized by its position: between two generated
+kernels, or the ends of the graph, there must be exactly one, or its ops must be those that Inductor planned. Ambiguous
+work is left out.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TypeVar
 
-from tcexplore.capture.inductor.device_work import Work
-from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, Seen
+from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, DeviceWork, ProfilerEvent
 from tcexplore.events import Kernel, KernelTimed
 
 Item = TypeVar("Item")
 
-_FUNCTION = re.compile(r"@triton\.jit\s+def (\w+)\(")
-_NOT_OURS = ("aten::_foreach_copy_", "aten::copy_", "aten::empty", "aten::as_strided")
-"""What CUDA graphs and wrappers do for themselves between the kernels."""
+_TRITON_FUNCTION = re.compile(r"@triton\.jit\s+def (\w+)\(")
+_UNPLANNED_OPS = ("aten::_foreach_copy_", "aten::copy_", "aten::empty", "aten::as_strided")
+"""Ops that CUDA graphs and wrappers call between the kernels."""
 
 
 @dataclass(slots=True)
 class ProfileStep:
-    """One thing that a graph ran, in its order: an op that the host called, or a piece of a CUDA graph's work."""
+    """One step of a graph's run: an op that the host called, or a piece of a CUDA graph's work."""
 
     name: str
     us: float
@@ -36,29 +35,31 @@ class ProfileStep:
     replayed: bool = False
 
 
-def launched_as(kernel: Kernel) -> frozenset[str]:
-    """The names under which the launches of a generated kernel are seen; those of a library are not known."""
+def launch_names(kernel: Kernel) -> frozenset[str]:
+    """Return the names under which a generated kernel is launched, none for a library call."""
     if kernel.language == "extern":
         return frozenset()
-    return frozenset({kernel.name, *_FUNCTION.findall(kernel.source)})
+    return frozenset({kernel.name, *_TRITON_FUNCTION.findall(kernel.source)})
 
 
-def kernel_times(found: Sequence[Seen], work: Sequence[Work], kernels: Sequence[Kernel]) -> Iterator[KernelTimed]:
-    """A `KernelTimed` for each kernel that is known again, the median of the calls."""
-    calls = [event for event in found if event.host and event.name == CALL]
-    of_graph: dict[str, list[Kernel]] = defaultdict(list)
+def kernel_times(
+    events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], kernels: Sequence[Kernel]
+) -> Iterator[KernelTimed]:
+    """Yield a `KernelTimed`, the median over the calls, for each kernel that is recognized in the profile."""
+    calls = [event for event in events if event.host and event.name == CALL]
+    by_graph: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        of_graph[f"{kernel.graph} {kernel.phase}"].append(kernel)
-    taken: dict[int, dict[Seen, list[ProfileStep]]] = defaultdict(lambda: {call: [] for call in calls})
-    for region in (event for event in found if event.host and event.name.startswith(GRAPH)):
-        call = next((one for one in region.around() if one.name == CALL), None)
+        by_graph[f"{kernel.graph} {kernel.phase}"].append(kernel)
+    steps: dict[int, dict[ProfilerEvent, list[ProfileStep]]] = defaultdict(lambda: {call: [] for call in calls})
+    for run in (event for event in events if event.host and event.name.startswith(GRAPH)):
+        call = next((event for event in run.with_ancestors() if event.name == CALL), None)
         if call is None:
             continue
-        for kernel, step in _matched(_steps(region, work), of_graph[region.name.removeprefix(GRAPH)]):
-            taken[id(kernel)][call].append(step)
+        for kernel, step in _matched(_steps(run, work), by_graph[run.name.removeprefix(GRAPH)]):
+            steps[id(kernel)][call].append(step)
     for kernel in kernels:
-        if id(kernel) in taken:
-            yield _timed(kernel, list(taken[id(kernel)].values()))
+        if id(kernel) in steps:
+            yield _timed(kernel, list(steps[id(kernel)].values()))
 
 
 def _timed(kernel: Kernel, calls: Sequence[Sequence[ProfileStep]]) -> KernelTimed:
@@ -76,83 +77,86 @@ def _timed(kernel: Kernel, calls: Sequence[Sequence[ProfileStep]]) -> KernelTime
     )
 
 
-def _steps(region: Seen, work: Sequence[Work]) -> list[ProfileStep]:
-    """What one run of a graph did; where the device worked at all, of the host only its own kernels count."""
-    own = [piece for piece in work if piece.launch is not None and region in piece.launch.around()]
-    host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(region)]
-    if not own:
+def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
+    """Return the steps of one run of a graph.
+
+    If the device worked in it, only generated C++ kernels count of the host's ops.
+    """
+    launched = [piece for piece in work if piece.launch is not None and run in piece.launch.with_ancestors()]
+    host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(run)]
+    if not launched:
         return [step for _, step in host]
-    marked = {child.start for child in _children(region) if child.name.startswith(KERNEL)}
-    steps = [*_on_device(region, own), *((at, step) for at, step in host if at in marked)]
-    return [step for _, step in sorted(steps, key=lambda one: one[0])]
+    kernel_starts = {child.start for child in _children(run) if child.name.startswith(KERNEL)}
+    steps = [*_device_steps(run, launched), *((start, step) for start, step in host if start in kernel_starts)]
+    return [step for _, step in sorted(steps, key=lambda timed: timed[0])]
 
 
-def _on_device(region: Seen, own: Sequence[Work]) -> list[tuple[float, ProfileStep]]:
-    """What each op launched, all of it together, and each piece of a CUDA graph; with the time of the launch."""
-    steps: list[tuple[Seen | None, float, ProfileStep]] = []
-    for piece in own:
-        above, at = _below(region, piece.launch), piece.launch.start if piece.launch else piece.start
-        if piece.replayed or above is None or not steps or steps[-1][0] is not above:
-            name = piece.name if piece.replayed or above is None else above.name
-            steps.append((above, at, ProfileStep(name, 0.0, "cuda", replayed=piece.replayed)))
+def _device_steps(run: ProfilerEvent, launched: Sequence[DeviceWork]) -> list[tuple[float, ProfileStep]]:
+    """Return a step per op with everything that it launched, and per piece of a CUDA graph, with the launch time."""
+    steps: list[tuple[ProfilerEvent | None, float, ProfileStep]] = []
+    for piece in launched:
+        op, start = _op_of_launch(run, piece.launch), piece.launch.start if piece.launch else piece.start
+        if piece.replayed or op is None or not steps or steps[-1][0] is not op:
+            name = piece.name if piece.replayed or op is None else op.name
+            steps.append((op, start, ProfileStep(name, 0.0, "cuda", replayed=piece.replayed)))
         steps[-1][2].us += piece.us
         steps[-1][2].functions.append(piece.name)
-    return [(at, step) for _, at, step in steps]
+    return [(start, step) for _, start, step in steps]
 
 
-def _children(region: Seen) -> Iterator[Seen]:
-    """What the graph called itself, below torch's own frames around its code."""
-    for child in region.children:
+def _children(run: ProfilerEvent) -> Iterator[ProfilerEvent]:
+    """Yield what the graph itself called, below torch's own frames around its code."""
+    for child in run.children:
         if child.name.startswith("## "):
             yield from _children(child)
         else:
             yield child
 
 
-def _below(region: Seen, launch: Seen | None) -> Seen | None:
-    """The op of the graph that a launch was made for, the launch itself where no op is around it."""
-    around = list(launch.around()) if launch is not None else []
-    own = around[: around.index(region)] if region in around else []
-    return next((one for one in reversed(own) if not one.name.startswith("## ")), None)
+def _op_of_launch(run: ProfilerEvent, launch: ProfilerEvent | None) -> ProfilerEvent | None:
+    """Return the graph's outermost op around a launch, or the launch itself outside of an op."""
+    ancestors = list(launch.with_ancestors()) if launch is not None else []
+    inside = ancestors[: ancestors.index(run)] if run in ancestors else []
+    return next((event for event in reversed(inside) if not event.name.startswith("## ")), None)
 
 
 Matched = tuple[Kernel, ProfileStep]
 
 
 def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterator[Matched]:
-    by_name = {name: kernel for kernel in kernels for name in launched_as(kernel)}
+    by_name = {name: kernel for kernel in kernels for name in launch_names(kernel)}
     planned = sorted(((call.order, kernel) for kernel in kernels for call in kernel.calls), key=lambda one: one[0])
     order = [kernel for _, kernel in planned] or list(kernels)
-    real = [step for step in steps if not step.name.startswith(_NOT_OURS) or step.replayed]
-    generated = [(by_name[step.name], step) for step in real if step.name in by_name]
+    used = [step for step in steps if not step.name.startswith(_UNPLANNED_OPS) or step.replayed]
+    generated = [(by_name[step.name], step) for step in used if step.name in by_name]
     yield from generated
     if [id(kernel) for kernel, _ in generated] != [id(kernel) for kernel in order if kernel.language != "extern"]:
         return
-    seen_between = _between(real, lambda step: step.name in by_name)
-    known_between = _between(order, lambda kernel: kernel.language != "extern")
-    for run, externs in zip(seen_between, known_between, strict=True):
-        yield from _libraries(run, externs)
+    steps_between = _between(used, lambda step: step.name in by_name)
+    externs_between = _between(order, lambda kernel: kernel.language != "extern")
+    for library_steps, externs in zip(steps_between, externs_between, strict=True):
+        yield from _library_calls(library_steps, externs)
 
 
-def _between(items: Sequence[Item], splits: Callable[[Item], bool]) -> list[list[Item]]:
-    """The runs of items before, between and after those that split them."""
-    runs: list[list[Item]] = [[]]
+def _between(items: Sequence[Item], is_separator: Callable[[Item], bool]) -> list[list[Item]]:
+    """Return the sequences of items before, between and after the separators."""
+    parts: list[list[Item]] = [[]]
     for item in items:
-        if splits(item):
-            runs.append([])
+        if is_separator(item):
+            parts.append([])
         else:
-            runs[-1].append(item)
-    return runs
+            parts[-1].append(item)
+    return parts
 
 
-def _libraries(steps: Sequence[ProfileStep], externs: Sequence[Kernel]) -> Iterator[Matched]:
-    """The library calls between two generated kernels, as far as they can be told apart."""
+def _library_calls(steps: Sequence[ProfileStep], externs: Sequence[Kernel]) -> Iterator[Matched]:
+    """Match the library calls between two generated kernels, as far as they are unambiguous."""
     if len(externs) == 1 and steps and (len(steps) == 1 or all(step.replayed for step in steps)):
         yield externs[0], _joined(steps)
         return
-    rest = iter(step for step in steps if not step.replayed)
+    remaining = iter(step for step in steps if not step.replayed)
     for kernel in externs:
-        step = next((step for step in rest if _calls(kernel, step.name)), None)
+        step = next((step for step in remaining if _calls(kernel, step.name)), None)
         if step is None:
             return
         yield kernel, step
@@ -164,6 +168,6 @@ def _joined(steps: Sequence[ProfileStep]) -> ProfileStep:
 
 
 def _calls(kernel: Kernel, op: str) -> bool:
-    """Whether a library call is one of `op` (`aten::addmm`); Inductor has an addmm of its own, `bias_addmm`."""
+    """Return whether an extern kernel calls `op` (`aten::addmm`); Inductor has its own addmm, `bias_addmm`."""
     name = op.rpartition("::")[2]
     return not {name, f"bias_{name}"}.isdisjoint(re.split(r"[.:]", kernel.name))

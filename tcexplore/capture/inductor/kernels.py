@@ -1,4 +1,4 @@
-"""Every kernel of a graph, generated or extern: its text, its calls, and what each call came from."""
+"""The kernels of a graph, generated or extern: text, calls, and the origin of each call."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from weakref import WeakKeyDictionary
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import lines
-from tcexplore.capture.inductor.extern_calls import ExternCalls
-from tcexplore.capture.inductor.kernel_calls import WrapperCalls
-from tcexplore.capture.inductor.kernel_schedule import Scheduled, scheduled
+from tcexplore.capture.inductor.kernel_calls import ExternCallText, WrapperCalls
+from tcexplore.capture.inductor.kernel_schedule import CallSchedule, call_schedule
 from tcexplore.capture.inductor.kernel_source import kernel_source
 from tcexplore.capture.inductor.lowering_graph import compilation, root
-from tcexplore.capture.inductor.postgrad_nodes import PostGrad
+from tcexplore.capture.inductor.node_origins import PostGradNodes
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import KernelCall, KernelLine
 
-_TRACKER = "set_kernel_post_grad_provenance_tracing"
-"""Called once for each kernel call that goes into the wrapper; these modules hold it under their own name."""
+_CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
+"""torch calls this function once for each kernel call in the wrapper."""
 
-_TRACKED_IN = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
+_TRACKER_MODULES = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
+"""Modules that import the function by name."""
 
 
 class KernelCapture:
-    """Follows Inductor while it writes wrappers; the kernels of one are emitted when its text is whole."""
+    """Observer of wrapper generation; emits the kernels of a wrapper when its text is complete."""
 
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._project = project
+        self._user_files = user_files
         self._wrappers: WeakKeyDictionary[Any, WrapperCalls] = WeakKeyDictionary()
-        self._post_grad: WeakKeyDictionary[Any, PostGrad] = WeakKeyDictionary()
-        self._extern = ExternCalls()
-        self._statements = lines.install(hooks)
+        self._post_grad: WeakKeyDictionary[Any, PostGradNodes] = WeakKeyDictionary()
+        self._extern_text = ExternCallText()
+        self._line_ops = lines.install(hooks)
 
     def install(self) -> None:
-        """Watch the definitions, the calls, and the moment at which the wrapper is handed to be loaded."""
+        """Watch kernel definitions, kernel calls, and the moment at which the wrapper is complete."""
         watch = self._hooks.watch
         watch(
             "kernel source", "torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", before=self._defined
         )
-        for module in _TRACKED_IN:
-            watch("kernel calls", f"{module}:{_TRACKER}", before=self._called)
-        self._extern.install(self._hooks)
-        watch("kernels", "torch._inductor.graph:GraphLowering._compile_to_module_lines", before=self._wrapper_written)
+        for module in _TRACKER_MODULES:
+            watch("kernel calls", f"{module}:{_CALL_TRACKER}", before=self._called)
+        self._extern_text.install(self._hooks)
+        watch("kernels", "torch._inductor.graph:GraphLowering._compile_to_module_lines", before=self._wrapper_complete)
 
     def _calls(self) -> WrapperCalls:
         from torch._inductor.virtualized import V
 
         return self._wrappers.setdefault(root(V.graph), WrapperCalls())
 
-    def _nodes(self) -> PostGrad:
+    def _nodes(self) -> PostGradNodes:
         from torch._inductor.virtualized import V
 
         if V.graph not in self._post_grad:
-            self._post_grad[V.graph] = PostGrad(V.graph.graph, self._project)
+            self._post_grad[V.graph] = PostGradNodes(V.graph.graph, self._user_files)
         return self._post_grad[V.graph]
 
     def _defined(self, _wrapper: Any, kernel_name: str, kernel_body: str, *_: Any, **__: Any) -> None:
@@ -65,47 +65,49 @@ class KernelCapture:
 
         calls = self._calls()
         if is_extern:
-            known = V.graph.scheduler.name_to_node.get(node_schedule.get_operation_name())
-            facts = scheduled([] if known is None else [known], V.graph.scheduler)
+            node = V.graph.scheduler.name_to_node.get(node_schedule.get_operation_name())
+            schedule = call_schedule([] if node is None else [node], V.graph.scheduler)
         else:
-            facts = scheduled(node_schedule, V.graph.scheduler)
+            schedule = call_schedule(node_schedule, V.graph.scheduler)
         nodes = self._nodes()
         source = calls.defined.get(kernel_name)
         if source is not None:
-            statements = self._statements.take(kernel_name, source)
-            marked = tuple(
-                KernelLine(n=n, nodes=nodes.sort(ops), source=nodes.source(ops)) for n, ops in statements.items()
+            kernel_lines = tuple(
+                KernelLine(n=n, nodes=nodes.sort(ops), source=nodes.lines(ops))
+                for n, ops in self._line_ops.take(kernel_name, source).items()
             )
-            call = self._call(calls.next_order(), facts, nodes.ops(facts.origins), marked)
-            calls.call(kernel_name, facts, call)
+            call = self._call(calls.next_order(), schedule, nodes.ops(schedule.origins), kernel_lines)
+            calls.add(kernel_name, schedule, call)
         else:
-            call = self._call(calls.next_order(), facts, nodes.targets(facts.origins), ())
-            self._extern.begin(calls.extern(kernel_name, facts, call))
+            call = self._call(calls.next_order(), schedule, nodes.targets(schedule.origins), ())
+            self._extern_text.begin(calls.add_extern(kernel_name, schedule, call))
 
-    def _call(self, order: int, facts: Scheduled, ops: tuple[str, ...], lines: tuple[KernelLine, ...]) -> KernelCall:
+    def _call(
+        self, order: int, schedule: CallSchedule, ops: tuple[str, ...], kernel_lines: tuple[KernelLine, ...]
+    ) -> KernelCall:
         nodes = self._nodes()
         return KernelCall(
             order=order,
             ops=ops,
-            nodes=nodes.sort(facts.origins),
-            source_lines=nodes.source(facts.origins),
-            lines=lines,
-            scheduler_nodes=facts.names,
-            buffers=facts.buffers,
-            bytes_read=facts.bytes_read,
-            bytes_written=facts.bytes_written,
-            bytes_saved=facts.bytes_saved,
-            flops=facts.flops,
-            dtypes=nodes.dtypes(facts.origins),
+            nodes=nodes.sort(schedule.origins),
+            source_lines=nodes.lines(schedule.origins),
+            lines=kernel_lines,
+            scheduler_nodes=schedule.names,
+            buffers=schedule.buffers,
+            bytes_read=schedule.bytes_read,
+            bytes_written=schedule.bytes_written,
+            bytes_saved=schedule.bytes_saved,
+            flops=schedule.flops,
+            dtypes=nodes.dtypes(schedule.origins),
         )
 
-    def _wrapper_written(self, lowering: Any, *_: Any, **__: Any) -> None:
+    def _wrapper_complete(self, lowering: Any, *_: Any, **__: Any) -> None:
         calls = self._wrappers.pop(root(lowering), None)
         if calls is not None:
-            for kernel in calls.kernels(*compilation(lowering)):
+            for kernel in calls.events(*compilation(lowering)):
                 self._hooks.emit(kernel)
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
-    """Emit a `Kernel` for each kernel of each wrapper, before any compiler has seen its code."""
-    KernelCapture(hooks, project).install()
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+    """Emit a `Kernel` for each kernel of each wrapper, before any of them is compiled."""
+    KernelCapture(hooks, user_files).install()

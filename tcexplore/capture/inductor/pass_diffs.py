@@ -1,7 +1,9 @@
-"""What each of Inductor's passes does to a graph: looked at before and after, where torch says that a pass runs."""
+"""What each of Inductor's passes changes in a graph, from the graph's text before and after the pass."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,10 +11,9 @@ from typing import Any
 from tcexplore.capture.fx.fx_text import GraphText
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
-from tcexplore.capture.inductor.pass_hunks import hunks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import PassRun
+from tcexplore.events import Hunk, PassRun
 
 _FACT = "passes"
 _COMPILE = "torch._inductor.compile_fx"
@@ -23,20 +24,26 @@ STAGES = {
     "joint": f"{_COMPILE}:_recursive_joint_graph_passes",
     "post_grad": f"{_COMPILE}:_recursive_post_grad_passes",
 }
+"""torch's functions that run a stage's passes."""
+
+CONTEXT_LINES = 2
+"""Unchanged lines shown above and below a change."""
 
 
 @dataclass(slots=True)
 class _Stage:
-    """A stage that is going on; `lines` is the graph as it was looked at last, `depth` how many passes are open."""
+    """A stage in progress."""
 
     name: str
     text: GraphText = field(default_factory=GraphText)
     lines: list[str] = field(default_factory=list)
+    """The graph's lines at the last comparison."""
     depth: int = 0
+    """Number of passes in progress."""
 
 
 class Passes:
-    """Follows the stages of one compile after another; graphs inside a graph have stages of their own."""
+    """Observer of the pass stages; a subgraph has its own stages inside those of the outer graph."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -44,7 +51,7 @@ class Passes:
         self._phase = "forward"
 
     def install(self) -> None:
-        """Watch the stages begin and end, and the passes in them."""
+        """Watch the stages and the passes inside them."""
         watch = self._hooks.watch
         for name, symbol in STAGES.items():
             watch(_FACT, symbol, before=partial(self._begin, name), after=self._end, failed=self._abandon)
@@ -61,7 +68,7 @@ class Passes:
         self._open.append(stage)
 
     def _end(self, _result: Any, gm: Any, *_: Any, **__: Any) -> None:
-        self._look(gm, "")
+        self._compare(gm, "")
         self._open.pop()
 
     def _abandon(self, *_: Any, **__: Any) -> None:
@@ -72,7 +79,7 @@ class Passes:
             return
         stage = self._open[-1]
         if not stage.depth:
-            self._look(observer.gm, "")
+            self._compare(observer.gm, "")
         stage.depth += 1
 
     def _pass_ends(self, _result: Any, observer: Any, *_: Any) -> None:
@@ -81,14 +88,14 @@ class Passes:
         stage = self._open[-1]
         stage.depth -= 1
         if not stage.depth:
-            self._look(observer.gm, observer.passname)
+            self._compare(observer.gm, observer.passname)
 
-    def _look(self, gm: Any, name: str) -> None:
-        """Say what is different from the last look: through the pass `name`, or before it where that is empty."""
+    def _compare(self, gm: Any, name: str) -> None:
+        """Emit the changes since the last comparison: those of the pass `name`, or of unnamed code if it is empty."""
         stage = self._open[-1]
         before, stage.lines = stage.lines, stage.text.lines(gm.graph)
-        found = hunks(before, stage.lines)
-        if found or name:
+        changes = hunks(before, stage.lines)
+        if changes or name:
             phase = self._phase if stage.name == "post_grad" else "forward"
             self._hooks.emit(
                 PassRun(
@@ -98,11 +105,44 @@ class Passes:
                     name=name,
                     before=len(before),
                     after=len(stage.lines),
-                    hunks=found,
+                    hunks=changes,
                 )
             )
 
 
-def install(hooks: Hooks, trace: StructuredTrace, project: UserFiles) -> None:  # noqa: ARG001
-    """Emit a `PassRun` for each pass that runs, and for what changes a graph between those that have a name."""
+def hunks(before: Sequence[str], after: Sequence[str]) -> tuple[Hunk, ...]:
+    """Return the differences in order.
+
+    A pass changes little of a graph, so equal lines at both ends are cut off before the comparison.
+    """
+    if before == after:
+        return ()
+    start = _common(before, after)
+    end = _common(before[start:][::-1], after[start:][::-1])
+    middle = before[start : len(before) - end], after[start : len(after) - end]
+    matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
+    return tuple(
+        _hunk(before, after, start + a, start + b, start + c, start + d)
+        for tag, a, b, c, d in matcher.get_opcodes()
+        if tag != "equal"
+    )
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """Count the equal lines at the start of both."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _hunk(before: Sequence[str], after: Sequence[str], a: int, b: int, c: int, d: int) -> Hunk:
+    return Hunk(
+        at=a,
+        removed=tuple(before[a:b]),
+        added=tuple(after[c:d]),
+        above=tuple(before[max(a - CONTEXT_LINES, 0) : a]),
+        below=tuple(before[b : b + CONTEXT_LINES]),
+    )
+
+
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+    """Emit a `PassRun` for each pass that runs, and for each change outside a named pass."""
     Passes(hooks).install()

@@ -1,90 +1,92 @@
-"""What torch's profiler saw, as a plain tree: the host's events under each other, the device's work beside them."""
+"""A profile as a tree: nested host events, and the device's work with the launch, call and graph of each piece."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 CALL = "tcexplore: call"
 GRAPH = "tcexplore: graph "
 KERNEL = "tcexplore: kernel "
-OURS = "tcexplore: "
+_MARK = "tcexplore: "
+"""Names of tcexplore's marks in a profile."""
 
-_LAUNCHES = ("cuda", "cu", "hip")
-"""What begins with this is a call of the device's own interface."""
+_DEVICE_API = ("cuda", "cu", "hip")
+"""Prefixes of the host's calls of the device's API."""
+
+_GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
 
 
 @dataclass(slots=True, eq=False)
-class Seen:
-    """One event: its name, its `start` and `end` in microseconds, and whether the `host` or the device worked.
-
-    `id` is one and the same for a piece of the device's work and the call of its interface that launched it.
-    """
+class ProfilerEvent:
+    """One event of a profile; times are in microseconds."""
 
     name: str
     host: bool
+    """Whether the host worked, not the device."""
     id: int
+    """Shared by a piece of the device's work and the API call that launched it."""
     start: float
     end: float
-    parent: Seen | None = None
-    children: list[Seen] = field(default_factory=list)
+    parent: ProfilerEvent | None = None
+    children: list[ProfilerEvent] = field(default_factory=list)
 
     @property
     def us(self) -> float:
         return self.end - self.start
 
     @property
-    def launches(self) -> bool:
-        """Whether this is a call of the device's interface; others may carry the same `id`."""
-        return self.host and self.name.startswith(_LAUNCHES)
+    def is_launch(self) -> bool:
+        """Whether this is a call of the device's API; other host events may share its `id`."""
+        return self.host and self.name.startswith(_DEVICE_API)
 
-    def around(self) -> Iterator[Seen]:
-        """This event, then each one that it lies in, the innermost first."""
-        here: Seen | None = self
-        while here is not None:
-            yield here
-            here = here.parent
+    def with_ancestors(self) -> Iterator[ProfilerEvent]:
+        """Yield this event, then its ancestors, innermost first."""
+        event: ProfilerEvent | None = self
+        while event is not None:
+            yield event
+            event = event.parent
 
 
-def seen(events: Iterable[Any]) -> list[Seen]:
-    """The profiler's `events()`, the user's own marks of the device's time line left out: no work stands for them."""
-    kept = [event for event in events if _on_host(event) or not _is_mark(event)]
-    made = {id(event): _one(event) for event in kept}
-    for event in kept:
-        parent = made.get(id(event.cpu_parent)) if event.cpu_parent is not None else None
+def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
+    """Convert the profiler's `events()`, without marks on the device's time line: they are no work."""
+    used = [event for event in events if _on_host(event) or not _is_mark(event)]
+    converted = {id(event): _converted(event) for event in used}
+    for event in used:
+        parent = converted.get(id(event.cpu_parent)) if event.cpu_parent is not None else None
         if parent is not None:
-            _under(parent, made[id(event)])
-    found = list(made.values())
-    _adopt(found)
-    return found
+            _add_child(parent, converted[id(event)])
+    tree = list(converted.values())
+    _add_other_threads(tree)
+    return tree
 
 
-def faster_half(found: list[Seen]) -> list[Seen]:
-    """What belongs to the faster half of the calls; with an odd number of calls the middle one counts to it."""
-    calls = sorted((event for event in found if event.host and event.name == CALL), key=lambda event: event.us)
+def faster_half(events: list[ProfilerEvent]) -> list[ProfilerEvent]:
+    """Return the events of the faster half of the calls, including the middle one of an odd number."""
+    calls = sorted((event for event in events if event.host and event.name == CALL), key=lambda event: event.us)
     slower = set(calls[(len(calls) + 1) // 2 :])
-    return [event for event in found if not slower.intersection(event.around())]
+    return [event for event in events if not slower.intersection(event.with_ancestors())]
 
 
-def _one(event: Any) -> Seen:
+def _converted(event: Any) -> ProfilerEvent:
     times = event.time_range
-    return Seen(name=event.name, host=_on_host(event), id=event.id, start=times.start, end=times.end)
+    return ProfilerEvent(name=event.name, host=_on_host(event), id=event.id, start=times.start, end=times.end)
 
 
-def _under(parent: Seen, child: Seen) -> None:
+def _add_child(parent: ProfilerEvent, child: ProfilerEvent) -> None:
     child.parent = parent
     parent.children.append(child)
 
 
-def _adopt(found: list[Seen]) -> None:
-    """What another thread did during a call, as autograd's does for a device, belongs to the call that waits for it."""
-    calls = [event for event in found if event.name == CALL]
-    for event in found:
+def _add_other_threads(events: list[ProfilerEvent]) -> None:
+    """Put the work of other threads, such as autograd's for a device, under the call that waits for it."""
+    calls = [event for event in events if event.name == CALL]
+    for event in events:
         if event.host and event.parent is None and event.name != CALL:
             waiting = next((call for call in calls if call.start <= event.start and event.end <= call.end), None)
             if waiting is not None:
-                _under(waiting, event)
+                _add_child(waiting, event)
 
 
 def _on_host(event: Any) -> bool:
@@ -92,4 +94,59 @@ def _on_host(event: Any) -> bool:
 
 
 def _is_mark(event: Any) -> bool:
-    return bool(getattr(event, "is_user_annotation", False)) or event.name.startswith(OURS)
+    return bool(getattr(event, "is_user_annotation", False)) or event.name.startswith(_MARK)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceWork:
+    """A kernel, copy or fill of the device; times are in microseconds."""
+
+    name: str
+    start: float
+    end: float
+    launch: ProfilerEvent | None
+    """The API call that started it, None if the profiler does not record it."""
+    call: ProfilerEvent | None
+    """The timed call that it belongs to, None if it lies outside of all calls."""
+    graph: str
+    """Compile id and phase of the graph that launched it (`0/0 forward`), empty outside of a graph."""
+    replayed: bool
+    """Whether a CUDA graph launched it."""
+
+    @property
+    def us(self) -> float:
+        return self.end - self.start
+
+
+def device_work(events: Sequence[ProfilerEvent]) -> list[DeviceWork]:
+    """Return the device's work inside the timed calls, in order of time."""
+    launches = {event.id: event for event in events if event.is_launch}
+    calls = [event for event in events if event.host and event.name == CALL]
+    work = (_work(event, launches.get(event.id), calls) for event in events if not event.host)
+    return sorted((piece for piece in work if piece.call is not None), key=lambda piece: piece.start)
+
+
+def _work(event: ProfilerEvent, launch: ProfilerEvent | None, calls: Sequence[ProfilerEvent]) -> DeviceWork:
+    ancestors = list(launch.with_ancestors()) if launch is not None else []
+    graph = next((one.name.removeprefix(GRAPH) for one in ancestors if one.name.startswith(GRAPH)), "")
+    call = next((one for one in ancestors if one.name == CALL), None)
+    if launch is None:
+        call = next((one for one in calls if one.start <= event.start <= one.end), None)
+    replayed = launch is not None and launch.name.startswith(_GRAPH_LAUNCHES)
+    return DeviceWork(event.name, event.start, event.end, launch, call, graph, replayed)
+
+
+def busy_us(work: Iterable[DeviceWork]) -> float:
+    """Return the time during which the device worked on at least one piece."""
+    total, until = 0.0, float("-inf")
+    for piece in sorted(work, key=lambda piece: piece.start):
+        total += max(0.0, piece.end - max(piece.start, until))
+        until = max(until, piece.end)
+    return total
+
+
+def gaps_us(work: Sequence[DeviceWork]) -> float:
+    """Return the idle time of the device between the first and the last piece."""
+    if not work:
+        return 0.0
+    return max(piece.end for piece in work) - min(piece.start for piece in work) - busy_us(work)

@@ -1,5 +1,4 @@
-"""Pairs that Inductor's scheduler refuses without giving a reason: which of its questions was answered with no, and
-what the two nodes are that it was asked about."""
+"""Pairs that Inductor's scheduler refuses to fuse without a reason: the method that refused, and what the nodes are."""
 
 from __future__ import annotations
 
@@ -13,61 +12,62 @@ FACT = "fusion refused"
 _SCHEDULER = "torch._inductor.scheduler:Scheduler"
 _CPP = "torch._inductor.codegen.cpp:CppScheduling"
 
-Refused = Callable[[Any, Any, str, str], None]
-"""Called with the two nodes, the reason and the method that said no."""
+RefusalObserver = Callable[[Any, Any, str, str], None]
+"""Takes the two nodes, the reason, and the method that refused them."""
 
 
 @dataclass(slots=True)
-class _Question:
-    """One call of `Scheduler.can_fuse`. `said` is set when torch gave a reason for it; else `by` is the method that
-    said no to these two, and `reason` what they are."""
+class _Attempt:
+    """One call of `Scheduler.can_fuse`."""
 
-    said: bool = False
+    explained: bool = False
+    """Whether torch gave a reason."""
     by: str = ""
+    """The backend's method that refused the pair."""
     reason: str = ""
 
 
-class UnsaidRefusals:
-    """Watches the scheduler ask, and tells of each pair that it leaves apart in silence."""
+class UnexplainedRefusals:
+    """Observer of the scheduler that reports each pair refused without a reason."""
 
-    def __init__(self, hooks: Hooks, refused: Refused) -> None:
+    def __init__(self, hooks: Hooks, refused: RefusalObserver) -> None:
         self._hooks = hooks
         self._refused = refused
-        self._asking: list[_Question] = []
+        self._attempts: list[_Attempt] = []
 
     def install(self) -> None:
-        """Watch the questions, and the backend's answers."""
+        """Watch the scheduler's calls and the backend's answers."""
         watch = self._hooks.watch
-        watch(FACT, f"{_SCHEDULER}.can_fuse", before=self._asked, after=self._answered, failed=self._given_up)
-        watch(FACT, f"{_SCHEDULER}.speedup_by_fusion", after=self._measured)
+        watch(FACT, f"{_SCHEDULER}.can_fuse", before=self._begins, after=self._ends, failed=self._failed)
+        watch(FACT, f"{_SCHEDULER}.speedup_by_fusion", after=self._benchmarked)
         watch(FACT, f"{_CPP}.can_fuse_vertical", after=self._vertical)
         watch(FACT, f"{_CPP}.can_fuse_horizontal", after=self._horizontal)
 
-    def said(self) -> None:
-        """torch gives a reason for what it was asked last."""
-        if self._asking:
-            self._asking[-1].said = True
+    def reason_given(self) -> None:
+        """Mark the innermost attempt as explained by torch."""
+        if self._attempts:
+            self._attempts[-1].explained = True
 
-    def _asked(self, *_: Any, **__: Any) -> None:
-        self._asking.append(_Question())
+    def _begins(self, *_: Any, **__: Any) -> None:
+        self._attempts.append(_Attempt())
 
-    def _given_up(self, *_: Any, **__: Any) -> None:
-        self._asking.pop()
+    def _failed(self, *_: Any, **__: Any) -> None:
+        self._attempts.pop()
 
-    def _answered(self, fuse: bool, _scheduler: Any, a: Any, b: Any, *_: Any, **__: Any) -> None:
-        question = self._asking.pop()
-        if not fuse and not question.said and a is not b:
-            kinds = f"{type(a).__name__}, {type(b).__name__}"
-            self._refused(a, b, question.reason or kinds, question.by or "Scheduler.can_fuse")
+    def _ends(self, fuse: bool, _scheduler: Any, a: Any, b: Any, *_: Any, **__: Any) -> None:
+        attempt = self._attempts.pop()
+        if not fuse and not attempt.explained and a is not b:
+            classes = f"{type(a).__name__}, {type(b).__name__}"
+            self._refused(a, b, attempt.reason or classes, attempt.by or "Scheduler.can_fuse")
 
-    def _measured(self, result: Any, _scheduler: Any, a: Any, b: Any) -> None:
-        """A fusion that is left to a measurement has a function in the place of an answer."""
+    def _benchmarked(self, result: Any, _scheduler: Any, a: Any, b: Any) -> None:
+        """Report a pair without speed-up; a result with `callable_fn` is not decided yet."""
         if getattr(result, "callable_fn", None) is None and not getattr(result, "should_fuse", result):
             self._refused(a, b, "no speed-up expected", "Scheduler.speedup_by_fusion")
 
     def _vertical(self, fuse: bool, _backend: Any, a: Any, b: Any) -> None:
         if not fuse:
-            self._no(
+            self._refuse(
                 "CppScheduling.can_fuse_vertical", _template(a, b) or f"no loop in common: {_loops(a)}, {_loops(b)}"
             )
 
@@ -75,16 +75,18 @@ class UnsaidRefusals:
         if not fuse:
             reason = _template(a, b) or _too_many(a, b) or _outer_loop(a, b)
             reason = reason or f"loops of different ranges: {_loops(a)}, {_loops(b)}"
-            self._no("CppScheduling.can_fuse_horizontal", reason)
+            self._refuse("CppScheduling.can_fuse_horizontal", reason)
 
-    def _no(self, by: str, reason: str) -> None:
-        if self._asking:
-            self._asking[-1].by, self._asking[-1].reason = by, reason
+    def _refuse(self, by: str, reason: str) -> None:
+        if self._attempts:
+            self._attempts[-1].by, self._attempts[-1].reason = by, reason
 
 
 def _loops(node: Any) -> str:
-    """The ranges that a node's group loops and reduces over; of an outer-loop fusion those of its parts, and how many
-    loops they share."""
+    """Return the ranges of a node's loops and reductions.
+
+    An outer-loop fusion has those of its parts, and the number of loops that they share.
+    """
     depth = getattr(node, "outer_loop_fusion_depth", None)
     if depth is not None:
         parts = dict.fromkeys(map(_loops, node.get_outer_nodes()))

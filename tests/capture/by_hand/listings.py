@@ -1,19 +1,19 @@
-"""The statements of a model's generated code, each with the lines of the model that it is from, written down by hand.
+"""Hand-written listings of a model's generated code: each statement with the model's lines that it comes from.
 
-A listing is a text file named `MODEL.LANGUAGE`. In it, a line without a bar names a kernel and its phase; the others
-are the kernel's statements in their order, after the labels of the lines that they belong to:
+A listing is a text file named `MODEL.LANGUAGE`. A line without a bar names a kernel and its phase. The others are the
+kernel's statements in order, each after the labels of its lines:
 
     cpp_fused_add_mul_0 forward
     a b  | auto tmp0 = Vectorized<float>::loadu(in_ptr0 + (x0), (8));
 
-A statement may belong to several lines: then it is right to name any of them, and wrong to name another. These do:
-- what lines with the same subexpression share, and the load of a value that several lines read;
-- the sum of the gradients of a value: to the lines that use the value, and to the one that made it;
-- what is part of one op that torch put in the place of several (`prepare_softmax_online` for a maximum, a difference,
-  an exponential and a sum): to the lines of all these;
-- a store: to the line that made the value, and to the one for which it is stored (a part of a `cat`, a copy in the
-  layout that an extern kernel asks for, an update in place);
-- a load that a slice or a flip has moved, a masked one: to the line of the load, and to that of the slice.
+A statement may belong to several lines: any subset of them is right. These statements do:
+- a subexpression that several lines share, and the load of a value that several lines read;
+- the sum of a value's gradients: the lines that use the value, and the one that computes it;
+- part of an op that replaces several (`prepare_softmax_online` for a maximum, a difference, an exponential and a sum):
+  the lines of all of them;
+- a store: the line that computes the value, and the one that requires the store (a part of a `cat`, a copy in the
+  layout of an extern kernel, an in-place update);
+- a masked load, or one moved by a slice or a flip: the line of the load, and that of the slice.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from tests.capture.statements import statements
 
 FOLDER = Path(__file__).parent
 TORCH = "2.13"
-"""Whose code the listings hold; another torch writes other statements."""
+"""The torch version that generated the listed code; another one generates other statements."""
 
 _SETTINGS: dict[str, Any] = {"fx_graph_cache": False, "cpp.simdlen": 256, "cpp.threads": 2}
-"""Vectors of 256 bits and two threads, whatever machine this is."""
+"""Vectors of 256 bits and two threads on any machine."""
 
 _LABEL = re.compile(r"  # (\w+)$")
 _NOISE = re.compile(r"\bstatic_cast<int64_t>|\bat::vec::")
 
 
 class Statement(NamedTuple):
-    """One statement, and the labels of the lines that it belongs to, or is said to belong to."""
+    """One statement and the labels of its lines."""
 
     text: str
     lines: frozenset[str]
@@ -61,70 +61,70 @@ class Listing(NamedTuple):
 @cache
 def _labels() -> dict[int, str]:
     lines = Path(models.__file__).read_text().splitlines()
-    return {n: found.group(1) for n, line in enumerate(lines, 1) if (found := _LABEL.search(line))}
+    return {n: label.group(1) for n, line in enumerate(lines, 1) if (label := _LABEL.search(line))}
 
 
 def labels() -> set[str]:
-    """Every label in the models."""
+    """Return every label in the models."""
     return set(_labels().values())
 
 
 def names() -> list[str]:
-    """Every listing there is."""
+    """Return the names of all listings."""
     return sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".cpp", ".triton"))
 
 
 def has_vectors() -> bool:
-    """Whether this machine has vectors of the size that the C++ listings are for."""
+    """Return whether this machine has the vectors that the C++ listings require."""
     from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 
     return any(isa.bit_width() == _SETTINGS["cpp.simdlen"] for isa in valid_vec_isa_list())
 
 
 def written(name: str) -> list[Listing]:
-    """What was written down by hand."""
-    found: list[Listing] = []
+    """Return the hand-written listings of a file."""
+    listings: list[Listing] = []
     for line in (FOLDER / name).read_text().splitlines():
         labels, bar, text = line.partition("| ")
         if bar:
-            found[-1].statements.append(Statement(text, frozenset(labels.split())))
+            listings[-1].statements.append(Statement(text, frozenset(labels.split())))
         elif line.strip():
-            found.append(Listing(line, []))
-    return found
+            listings.append(Listing(line, []))
+    return listings
 
 
 def captured(name: str) -> list[Listing]:
-    """What tcexplore says of the code that this torch generates."""
+    """Return the listings that tcexplore captures for the code that this torch generates."""
     model, _, language = name.partition(".")
-    found = _generated(models.MODELS[model], gpu=language == "triton")
-    wanted = {listing.kernel for listing in written(name)}
-    return [listing for listing in map(_listing, found) if not wanted or listing.kernel in wanted]
+    kernels = _generated(models.MODELS[model], gpu=language == "triton")
+    listed = {listing.kernel for listing in written(name)}
+    return [listing for listing in map(_listing, kernels) if not listed or listing.kernel in listed]
 
 
 def _generated(model: models.Model, *, gpu: bool) -> Iterator[Kernel]:
     torch._dynamo.reset()
     backend = no_gpu.backend if gpu else no_gpu.cpu_backend
-    with no_gpu.stopping(), watching(models.__file__) as events, torch._inductor.config.patch(_SETTINGS):
+    with no_gpu.stop_after_codegen(), watching(models.__file__) as events, torch._inductor.config.patch(_SETTINGS):
         with torch.set_grad_enabled(model.train):
             torch.compile(model.make(), backend=backend)(*model.inputs())
         yield from (event for event in events if isinstance(event, Kernel) and event.language != "extern")
 
 
 def _listing(kernel: Kernel) -> Listing:
-    said = {line.n: line.source for line in kernel.lines}
+    places = {line.n: line.source for line in kernel.lines}
     lines = kernel.source.split("\n")
-    found = [
+    listed = [
         Statement(
             _NOISE.sub("", lines[n - 1].strip()),
-            frozenset(_labels().get(place.line, str(place.line)) for place in said.get(n, ())),
+            frozenset(_labels().get(place.line, str(place.line)) for place in places.get(n, ())),
         )
         for n in statements(kernel)
     ]
-    return Listing(f"{kernel.name} {kernel.phase}", found)
+    return Listing(f"{kernel.name} {kernel.phase}", listed)
 
 
 class Judgement(NamedTuple):
-    """Statements whose named lines are all right, some of them wrong, or not named at all."""
+    """Number of statements with right lines only, and reports of those with a wrong line or none."""
 
     right: int
     wrong: list[str]
@@ -132,18 +132,20 @@ class Judgement(NamedTuple):
 
 
 def judge(name: str) -> Judgement:
-    """Compare what is said with what was written down. Raises `OtherCodeError` where the statements differ."""
-    expected, found = written(name), captured(name)
-    if [_texts(listing) for listing in expected] != [_texts(listing) for listing in found]:
-        raise OtherCodeError(f"torch {torch.__version__} generates other code for {name} than was read")
+    """Compare captured with hand-written lines; raise `OtherCodeError` if the statements differ."""
+    expected, actual = written(name), captured(name)
+    if [_texts(listing) for listing in expected] != [_texts(listing) for listing in actual]:
+        raise OtherCodeError(f"torch {torch.__version__} generates other code for {name} than the listing has")
     right, wrong, missing = 0, [], []
-    for ours, theirs in zip(expected, found, strict=True):
-        for truth, said in zip(ours.statements, theirs.statements, strict=True):
-            told = f"{name} {ours.kernel}: {truth.text}: is {sorted(truth.lines)}, said {sorted(said.lines)}"
-            if not said.lines and truth.lines:
-                missing.append(told)
-            elif not said.lines <= truth.lines:
-                wrong.append(told)
+    for listing, other in zip(expected, actual, strict=True):
+        for truth, linked in zip(listing.statements, other.statements, strict=True):
+            report = (
+                f"{name} {listing.kernel}: {truth.text}: expected {sorted(truth.lines)}, got {sorted(linked.lines)}"
+            )
+            if not linked.lines and truth.lines:
+                missing.append(report)
+            elif not linked.lines <= truth.lines:
+                wrong.append(report)
             else:
                 right += 1
     return Judgement(right, wrong, missing)
@@ -154,4 +156,4 @@ def _texts(listing: Listing) -> tuple[str, list[str]]:
 
 
 class OtherCodeError(Exception):
-    """The generated code is not the code that was read."""
+    """The generated code differs from the listed code."""

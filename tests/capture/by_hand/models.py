@@ -1,7 +1,6 @@
-"""Small, varied models, of whose generated code someone wrote down by hand which line each statement is from.
+"""Small, varied models with hand-written listings of the line behind each generated statement.
 
-The comment at a line's end is its label: the listings beside this file name lines by it. A label is the line's own
-within its model.
+The comment at the end of a line is its label, unique within the model; the listings in this folder refer to it.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ def statistics(x: Tensor) -> tuple[Tensor, ...]:
 
 
 class Model(NamedTuple):
-    """`gpu` as well as C++; `train` with the backward."""
+    """A model to list: `gpu` for Triton as well as C++, `train` for the backward as well."""
 
     make: Callable[[], Any]
     inputs: Callable[[], tuple[Tensor, ...]]

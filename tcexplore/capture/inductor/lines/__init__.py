@@ -1,29 +1,24 @@
-"""Which op wrote each statement of a generated kernel: marks that go with the text until the kernel is finished."""
+"""The op behind each statement of a generated kernel: marks stay in the text until the kernel is complete."""
 
 from __future__ import annotations
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import Running
-from tcexplore.capture.inductor.lines.finished_kernels import Handover
-from tcexplore.capture.inductor.lines.folded_constants import FoldedValues
-from tcexplore.capture.inductor.lines.line_marks import Marks
+from tcexplore.capture.inductor.lines.current_op import CurrentOp, SymbolicValues
+from tcexplore.capture.inductor.lines.line_marks import LineMarks, MarkedKernels
 from tcexplore.capture.inductor.lines.loop_bodies import LoopBodies
-from tcexplore.capture.inductor.lines.reductions import Reductions
-from tcexplore.capture.inductor.lines.triton_helpers import HelperFunctions
-from tcexplore.capture.inductor.lines.written_lines import Writing
+from tcexplore.capture.inductor.lines.written_lines import HelperFunctions, Reductions, WrittenLines
 
 
-def install(hooks: Hooks) -> Handover:
-    """Follow statements from the op to the finished kernel.
+def install(hooks: Hooks) -> MarkedKernels:
+    """Follow statements from the op to the complete kernel.
 
-    Where torch hands finished kernels over at a place unknown to us nothing is marked, and kernels keep what is known
-    of them as a whole.
+    If torch does not define kernels where expected, no line is marked, and kernels have their origins as a whole only.
     """
-    marks, running = Marks(), Running()
-    handover = Handover(marks)
-    if handover.install(hooks):
-        for part in (running, FoldedValues(running), LoopBodies(running)):
+    marks, current = LineMarks(), CurrentOp()
+    kernels = MarkedKernels(marks)
+    if kernels.install(hooks):
+        for part in (current, SymbolicValues(current), LoopBodies(current)):
             part.install(hooks)
-        for writer in (Writing(marks), Reductions(marks), HelperFunctions(marks)):
+        for writer in (WrittenLines(marks), Reductions(marks), HelperFunctions(marks)):
             writer.install(hooks)
-    return handover
+    return kernels

@@ -1,30 +1,44 @@
-"""Marks that travel with the text of a kernel while it is written: a comment at a line's end that names its ops."""
+"""Marks in the text of a kernel while it is generated: a comment at the end of a line that names its ops.
+
+The marks are removed before torch hashes, names or compiles the kernel.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.kernel_source import KernelSource
+
+FACT = "statement provenance"
 CPP = "/*{}*/"
 TRITON = "#{}"
+
+_SCHEDULINGS = ("cpp:CppScheduling", "triton:TritonScheduling")
+_HOOKED = "_tcexplore_marked_kernels"
+_ALREADY_HOOKED = (
+    "other hooks of this process mark statements already; they have to be removed before these are installed"
+)
 
 Ops = tuple[str, ...]
 """Names of post-grad nodes."""
 
 
 class MarkedText(NamedTuple):
-    """A text without its marks, and the ops of those lines (counted from 0) that had one."""
+    """A text without its marks."""
 
     text: str
     ops: dict[int, Ops]
+    """The ops of each marked line, counted from 0."""
 
 
-class Marks:
-    """Issues marks, each once; what a mark stands for may grow after its line was written.
+class LineMarks:
+    """Issuer of unique marks; a mark may get further ops after its line was written.
 
-    Marks of another instance are left alone.
+    Each instance ignores the marks of others.
     """
 
     _instances = itertools.count()
@@ -36,30 +50,79 @@ class Marks:
 
     @property
     def issued(self) -> int:
-        """How many marks there are: those of a piece of work are the numbers between two readings."""
+        """Number of marks so far; the marks between two readings have the numbers between them."""
         return len(self._ops)
 
     def mark(self, line: str, ops: Ops, form: str) -> str:
-        """The line with a new mark; as it is when it is blank, has one already, or could not bear a comment."""
+        """Add a new mark to a line, unless it is blank, marked already, or cannot have a comment."""
         if not ops or not line.strip() or self._sign in line or line.endswith("\\"):
             return line
         self._ops.append(dict.fromkeys(ops))
         return line + form.format(f"{self._sign}{len(self._ops) - 1}@")
 
     def add(self, numbers: Iterable[int], ops: Ops) -> None:
-        """The lines that bear these marks are also those of `ops`."""
+        """Add ops to existing marks."""
         for number in numbers:
             self._ops[number].update(dict.fromkeys(ops))
 
     def strip(self, text: str) -> MarkedText:
-        """Take all marks out of a text."""
+        """Remove all marks from a text."""
         if self._sign not in text:
             return MarkedText(text, {})
-        found: dict[int, Ops] = {}
+        ops: dict[int, Ops] = {}
         lines = text.split("\n")
         for n, line in enumerate(lines):
             if self._sign in line:
                 numbers = [int(cpp or triton) for cpp, triton in self._mark.findall(line)]
-                found[n] = tuple(dict.fromkeys(op for number in numbers for op in self._ops[number]))
+                ops[n] = tuple(dict.fromkeys(op for number in numbers for op in self._ops[number]))
                 lines[n] = self._mark.sub("", line)
-        return MarkedText("\n".join(lines), found)
+        return MarkedText("\n".join(lines), ops)
+
+
+class MarkedKernels:
+    """The marks of complete kernels, by kernel name, of the latest definition."""
+
+    def __init__(self, marks: LineMarks) -> None:
+        self._marks = marks
+        self._defined: dict[str, MarkedText] = {}
+        self._already_hooked = False
+
+    def install(self, hooks: Hooks) -> bool:
+        """Watch kernel definitions; return whether lines may be marked.
+
+        They may not if torch defines kernels elsewhere, or if other hooks mark lines: a value has one mark only.
+        """
+        symbols = (f"torch._inductor.codegen.{owner}.define_kernel" for owner in _SCHEDULINGS)
+        exist = [hooks.wrap(FACT, symbol, self._defining) for symbol in symbols]
+        if self._already_hooked:
+            hooks.report_missing(FACT, "torch._inductor.codegen", _ALREADY_HOOKED)
+        return all(exist) and not self._already_hooked
+
+    def _defining(self, original: Callable[..., str]) -> Callable[..., str]:
+        self._already_hooked = self._already_hooked or hasattr(original, _HOOKED)
+
+        def define_kernel(scheduling: Any, src_code: str, *args: Any, **kwargs: Any) -> str:
+            marked = self._marks.strip(src_code)
+            name = original(scheduling, marked.text, *args, **kwargs)
+            self._defined[name] = marked
+            return name
+
+        setattr(define_kernel, _HOOKED, self)
+        return define_kernel
+
+    def take(self, kernel: str, source: KernelSource) -> dict[int, Ops]:
+        """Return the ops of the lines of `source`, counted from 1, for the latest definition of `kernel`.
+
+        Lines whose text differs from the marked one are left out.
+        """
+        marked = self._defined.pop(kernel, None)
+        if marked is None:
+            return {}
+        written, shown = marked.text.split("\n"), source.text.split("\n")
+        blank = next((n for n, line in enumerate(written) if line.strip()), 0)
+        placed = {n - blank - source.cut: (written[n].strip(), ops) for n, ops in marked.ops.items()}
+        return {
+            n + 1: ops
+            for n, (text, ops) in sorted(placed.items())
+            if 0 <= n < len(shown) and shown[n].strip() == text and any(c.isalnum() for c in text)
+        }

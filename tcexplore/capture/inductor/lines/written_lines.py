@@ -1,38 +1,40 @@
-"""Lines of code as they are written: each one gets the mark of the op that it is written for."""
+"""Code lines as Inductor writes them: each gets the mark of the op that it is written for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lines.current_op import FACT
-from tcexplore.capture.inductor.lines.line_marks import CPP, TRITON, Marks, Ops
-from tcexplore.capture.inductor.lines.loop_bodies import index_ops_of, ops_of
+from tcexplore.capture.inductor.lines.line_marks import CPP, FACT, TRITON, LineMarks, Ops
+from tcexplore.capture.inductor.lines.loop_bodies import current_node, index_ops_of, ops_of
 
 _MARKS = "_tcexplore_marks"
+_REDUCTIONS = "_tcexplore_reductions"
+_HELPER_OPS = "_tcexplore_ops"
+_REDUCTION_KERNELS = ("cpp:CppKernel", "cpp:CppVecKernel", "triton:TritonKernel")
 
 
-class Writing:
-    """Marks what goes into a kernel's own buffers.
+class WrittenLines:
+    """Writer of marks into a kernel's own buffers.
 
-    Not what goes into others: their text may be compared or used as a key before it reaches a kernel.
+    Text in other buffers may be compared or used as a key before it reaches a kernel, so it gets no marks.
     """
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: LineMarks) -> None:
         self._marks = marks
         self._forms: dict[type, str | None] = {}
         self._headers = 0
         self._expressions = 0
 
     def install(self, hooks: Hooks) -> None:
-        """Watch lines being written and common subexpressions being found again."""
+        """Watch lines being written and common subexpressions being reused."""
         hooks.wrap(FACT, "torch._inductor.utils:IndentedBuffer.writeline", self._marking)
         hooks.wrap(FACT, "torch._inductor.codegen.common:CSE.generate", self._sharing)
         hooks.wrap(FACT, "torch._inductor.codegen.simd:IterationRangesEntry._codegen", self._in_header)
 
     def form(self, kernel: Any) -> str | None:
-        """How a mark looks in the language of a kernel; None for a backend that hands its text over elsewhere."""
+        """Return the form of a mark in a kernel's language, None for any other backend."""
         cls = type(kernel)
         if cls not in self._forms:
             bases = {base.__name__ for base in cls.__mro__}
@@ -73,20 +75,20 @@ class Writing:
                 variable = original(cse, buffer, expr, *args, **kwargs)
             finally:
                 self._expressions -= 1
-            self.share(variable, first, index_ops_of(node), found_again=variable is not expr)
+            self.share(variable, first, index_ops_of(node), reused=variable is not expr)
             return variable
 
         return generate
 
-    def share(self, variable: Any, first: int, ops: Ops, *, found_again: bool = True) -> None:
-        """`variable` was computed by the marks from `first` on, or is one from before that `ops` now use as well."""
+    def share(self, variable: Any, first: int, ops: Ops, *, reused: bool = True) -> None:
+        """Record the marks from `first` on as those of `variable`; without new ones, add `ops` to the ones it has."""
         if self._marks.issued > first:
             setattr(variable, _MARKS, range(first, self._marks.issued))
-        elif found_again:
+        elif reused:
             self._marks.add(getattr(variable, _MARKS, ()), ops)
 
     def _in_header(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Iteration variables are defined when an op first needs them, but are no op's."""
+        """Leave the definition of iteration variables unmarked: the first op that needs one triggers it."""
 
         def codegen(entry: Any) -> Any:
             self._headers += 1
@@ -99,7 +101,81 @@ class Writing:
 
 
 def _owns(kernel: Any, buffer: Any) -> bool:
-    for value in vars(kernel).values():  # noqa: SIM110 - thousands of times in a compile
+    for value in vars(kernel).values():  # noqa: SIM110 - runs thousands of times per compile
         if value is buffer:
             return True
     return False
+
+
+class Reductions:
+    """Marks of reductions: accumulators are declared late, and equal reductions are computed once."""
+
+    def __init__(self, marks: LineMarks) -> None:
+        self._marks = marks
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch reductions being generated."""
+        for kernel in _REDUCTION_KERNELS:
+            hooks.wrap(FACT, f"torch._inductor.codegen.{kernel}.reduction", self._reducing)
+
+    def _reducing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def reduction(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            ops, first = ops_of(current_node()), self._marks.issued
+            declared = len(getattr(kernel, "reduction_prefix_generators", ()))
+            result = original(kernel, *args, **kwargs)
+            marks_by_result = vars(kernel).setdefault(_REDUCTIONS, {})
+            if self._marks.issued > first:
+                marks_by_result[str(result)] = range(first, self._marks.issued)
+            else:
+                self._marks.add(marks_by_result.get(str(result), ()), ops)
+            generators = getattr(kernel, "reduction_prefix_generators", [])
+            generators[declared:] = [self._declaring(generate, ops) for generate in generators[declared:]]
+            return result
+
+        return reduction
+
+    def _declaring(self, generate: Callable[..., Any], ops: Ops) -> Callable[..., Any]:
+        def declaration(size: Any = None) -> Any:
+            code = generate(size)
+            if isinstance(code, str):
+                return self._marks.mark(code, ops, CPP)
+            return code.map(lambda line: self._marks.mark(line, ops, CPP) if isinstance(line, str) else line)
+
+        return declaration
+
+
+class HelperFunctions:
+    """Marks of Triton helper functions (how a scan combines two values).
+
+    torch writes them separately and shares those with equal text, so the marks are added when they go into a kernel.
+    """
+
+    def __init__(self, marks: LineMarks) -> None:
+        self._marks = marks
+
+    def install(self, hooks: Hooks) -> None:
+        """Watch helpers being added and written."""
+        owner = "torch._inductor.codegen.triton:HelperFunctions"
+        hooks.wrap(FACT, f"{owner}.add", self._adding)
+        hooks.wrap(FACT, f"{owner}.__iter__", self._writing)
+
+    def _adding(self, original: Callable[..., str]) -> Callable[..., str]:
+        def add(helpers: Any, *args: Any, **kwargs: Any) -> str:
+            name = original(helpers, *args, **kwargs)
+            ops = vars(helpers).setdefault(_HELPER_OPS, {})
+            ops[name] = (*ops.get(name, ()), *ops_of(current_node()))
+            return name
+
+        return add
+
+    def _writing(self, original: Callable[..., Iterator[str]]) -> Callable[..., Iterator[str]]:
+        def iterate(helpers: Any) -> Iterator[str]:
+            ops_by_name: dict[str, Ops] = getattr(helpers, _HELPER_OPS, {})
+            for text in original(helpers):
+                ops = next((ops for name, ops in ops_by_name.items() if f"def {name}(" in text), ())
+                yield "\n".join(self._marked(line, ops) for line in text.split("\n"))
+
+        return iterate
+
+    def _marked(self, line: str, ops: Ops) -> str:
+        return self._marks.mark(line, ops, TRITON) if line.startswith(" ") else line

@@ -1,4 +1,4 @@
-"""Every pass of Inductor's is seen, and what is said to have changed is what changed."""
+"""Every Inductor pass is recorded, and its hunks are exactly what it changed."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcexplore.capture.fx.fx_text import GraphText
-from tcexplore.capture.inductor import pass_diffs as passes
-from tcexplore.capture.inductor.pass_hunks import hunks
+from tcexplore.capture.inductor import pass_diffs
+from tcexplore.capture.inductor.pass_diffs import Passes, hunks
 from tcexplore.events import FactMissing, Hunk, PassRun
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12)
 
 
-def applied(before: list[str], found: tuple[Hunk, ...]) -> list[str]:
+def applied(before: list[str], changes: tuple[Hunk, ...]) -> list[str]:
     after = list(before)
-    for hunk in reversed(found):
+    for hunk in reversed(changes):
         assert tuple(after[hunk.at : hunk.at + len(hunk.removed)]) == hunk.removed
         after[hunk.at : hunk.at + len(hunk.removed)] = hunk.added
     return after
 
 
 @given(LINES, LINES)
-def test_hunks_lead_from_one_text_to_the_other(before: list[str], after: list[str]):
-    found = hunks(before, after)
-    assert applied(before, found) == after
-    assert bool(found) == (before != after)
-    for hunk in found:
+def test_hunks_turn_one_text_into_the_other(before: list[str], after: list[str]):
+    changes = hunks(before, after)
+    assert applied(before, changes) == after
+    assert bool(changes) == (before != after)
+    for hunk in changes:
         assert before[hunk.at - len(hunk.above) : hunk.at] == list(hunk.above)
 
 
@@ -38,15 +38,15 @@ def test_hunks_lead_from_one_text_to_the_other(before: list[str], after: list[st
 def test_passes_of_a_training_compile():
     from tests.capture import compiling, constants
 
-    remembered = passes.Passes._look
+    compare = Passes._compare
 
-    def checked(self: passes.Passes, gm: object, name: str) -> None:
-        remembered(self, gm, name)
+    def checked(self: Passes, gm: object, name: str) -> None:
+        compare(self, gm, name)
         assert self._open[-1].lines == GraphText().lines(gm.graph)  # type: ignore[attr-defined]
 
     model, inputs = constants.make()
-    with mock.patch.object(compiling, "_ROOMS", (passes,)), mock.patch.object(passes.Passes, "_look", checked):
-        events = compiling.captured(model, inputs, constants.__file__, train=True)
+    with mock.patch.object(Passes, "_compare", checked):
+        events = compiling.captured(model, inputs, constants.__file__, train=True, modules=(pass_diffs,))
     assert [event for event in events if isinstance(event, FactMissing)] == []
     runs = [event for event in events if isinstance(event, PassRun)]
     assert {(run.stage, run.phase) for run in runs} >= {
@@ -58,5 +58,5 @@ def test_passes_of_a_training_compile():
     assert len(changed) < len(runs)
     for stage in ("joint", "post_grad"):
         for phase in ("forward", "backward"):
-            mine = [run for run in runs if (run.stage, run.phase) == (stage, phase)]
-            assert all(a.after == b.before for a, b in pairwise(mine))
+            stage_runs = [run for run in runs if (run.stage, run.phase) == (stage, phase)]
+            assert all(a.after == b.before for a, b in pairwise(stage_runs))

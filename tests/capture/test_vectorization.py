@@ -1,4 +1,4 @@
-"""Whether C++ loops are vectorized, and why not, as Inductor's own tiling decided."""
+"""Vectorization of C++ loops, and the reason for scalar ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import vectorization as vectorizing
+from tcexplore.capture.inductor import vectorization
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.documents.code.target_notes import describe_loops
@@ -22,11 +22,11 @@ def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.relu(x) * 2, x.to(torch.int16) + 1, x.t().contiguous() + 3
 
 
-def found(**options: object) -> dict[str, LoopVectorized]:
-    """How each loop nest was written, by what its kernel is said to compute."""
-    with watching(__file__, listening=False) as events:
+def loops_by_form(**options: object) -> dict[str, LoopVectorized]:
+    """Return the loop nests of the model by their form."""
+    with watching(__file__, traced=False) as events:
         hooks = Hooks(events.append)
-        vectorizing.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
+        vectorization.install(hooks, StructuredTrace(hooks), UserFiles(__file__))
         try:
             with torch._inductor.config.patch(options):
                 compiled(model, (torch.randn(64, 128),))
@@ -36,13 +36,15 @@ def found(**options: object) -> dict[str, LoopVectorized]:
     for event in events:
         snapshot = snapshot.apply(event)
     kernels = [event for event in events if isinstance(event, Kernel)]
-    every = [(loop, kernel) for kernel in kernels for loop in loops(snapshot, kernel)]
-    assert {loop.nodes for loop, _ in every} == {loop.nodes for loop in snapshot.code.vectorized}, "each has its kernel"
-    return {loop.form + (" int16" if "int16" in loop.reason else ""): loop for loop, _ in every}
+    by_kernel = [loop for kernel in kernels for loop in loops(snapshot, kernel)]
+    assert {loop.nodes for loop in by_kernel} == {loop.nodes for loop in snapshot.code.vectorized}, (
+        "each loop has a kernel"
+    )
+    return {loop.form + (" int16" if "int16" in loop.reason else ""): loop for loop in by_kernel}
 
 
-def test_vectors_tiles_and_why_a_loop_is_scalar():
-    forms = found()
+def test_tiles_and_the_reason_for_a_scalar_loop():
+    forms = loops_by_form()
     if not next(iter(forms.values())).isa:
         pytest.skip("torch has no vector instructions for this machine")
     assert {"tiles", "scalar int16"} <= forms.keys()
@@ -52,8 +54,8 @@ def test_vectors_tiles_and_why_a_loop_is_scalar():
     assert "transposed tiles" in describe_loops([tiles])
 
 
-def test_without_vector_instructions_the_option_is_named():
-    forms = found(**{"cpp.simdlen": 1})
+def test_without_vector_instructions_the_reason_names_the_setting():
+    forms = loops_by_form(**{"cpp.simdlen": 1})
     assert forms.keys() == {"scalar"}
     assert forms["scalar"].isa == ""
     assert "cpp.simdlen = 1" in describe_loops(list(forms.values()))

@@ -1,4 +1,4 @@
-"""A library whose functions Dynamo compiles on their own, after a break in it, belongs to the line that calls it."""
+"""Library functions that Dynamo compiles separately, after a break, belong to the user's line that calls them."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def _imported(path: Path, text: str) -> Any:
     return module
 
 
-def test_each_part_of_the_library_is_for_the_line_that_calls_it(
+def test_each_part_of_the_library_belongs_to_the_line_that_calls_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = _imported(tmp_path / "site-packages" / "library.py", LIBRARY)
     monkeypatch.setitem(sys.modules, "library", library)
     file = tmp_path / "model.py"
     events = captured(_imported(file, MODEL).model, (torch.randn(8, requires_grad=True),), str(file), train=True)
-    found = {
+    kernel_lines = {
         (line.file, line.line, kernel.phase)
         for kernel in events
         if isinstance(kernel, Kernel)
         for line in kernel.source_lines
     }
-    assert found == {(str(file), line, phase) for line in (5, 6) for phase in ("forward", "backward")}
+    assert kernel_lines == {(str(file), line, phase) for line in (5, 6) for phase in ("forward", "backward")}
     assert all(kernel.source_lines for kernel in events if isinstance(kernel, Kernel))
     graphs = [event for event in events if isinstance(event, GraphCaptured)]
     assert [{n.location.line for n in g.nodes if n.location} for g in graphs] == [{5}, {5}, {6}]

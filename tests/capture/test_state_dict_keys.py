@@ -1,4 +1,4 @@
-"""Names in a compiled module's state dict, from live objects."""
+"""State dict keys of a compiled module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcexplore.capture.state_dict_keys import state_keys
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
-def test_the_compiled_ones_names_have_a_prefix_and_in_place_has_none():
+def test_compiled_keys_have_a_prefix_and_in_place_keys_have_none():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2))
     keys = state_keys(model, torch.compile(model, backend="eager"))
     assert keys is not None
@@ -22,7 +22,7 @@ def test_the_compiled_ones_names_have_a_prefix_and_in_place_has_none():
     assert state_keys(model, model).prefix == ""  # type: ignore[union-attr]
 
 
-def test_a_function_and_a_module_without_parameters_have_none():
+def test_functions_and_modules_without_parameters_have_no_keys():
     assert state_keys(torch.nn.Linear(1, 1), torch.compile(torch.sin, backend="eager")) is None
     bare = torch.nn.GELU()
     assert state_keys(bare, torch.compile(bare, backend="eager")) is None

@@ -1,4 +1,4 @@
-"""What passes put in the place of a node."""
+"""Nodes that passes put in the place of others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import operator
 import pytest
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor import replaced_nodes as replaced
+from tcexplore.capture.inductor.node_origins import record_replacements, source_nodes
 from tcexplore.events import Event
 
 
 @pytest.mark.torch
-def test_a_number_in_the_place_of_a_node_costs_nothing_that_is_known():
+def test_a_node_replaced_by_a_number_is_ignored():
     import torch
 
     graph = torch.fx.Graph()
@@ -20,15 +20,15 @@ def test_a_number_in_the_place_of_a_node_costs_nothing_that_is_known():
     doubled = graph.call_function(operator.mul, (rate, 2))
     earlier = graph.call_function(operator.neg, (doubled,))
     graph.output(earlier)
-    told: list[Event] = []
-    hooks = Hooks(told.append)
-    replaced.install(hooks)
+    events: list[Event] = []
+    hooks = Hooks(events.append)
+    record_replacements(hooks)
     try:
         rate.replace_all_uses_with(0.1)  # type: ignore[arg-type]
         new = graph.call_function(operator.pos, (doubled,))
         earlier.replace_all_uses_with(new)
     finally:
         hooks.remove()
-    assert told == []
+    assert events == []
     assert doubled.args == (0.1, 2)
-    assert replaced.sources(new) == (earlier,)
+    assert source_nodes(new) == (earlier,)

@@ -1,0 +1,64 @@
+"""Inductor's events in torch's structured trace: wrapper code, cache look-ups, kernel compile times, graph scripts."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.inductor.lowering_graph import compilation
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
+from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import CacheLookup, GraphScript, KernelCompiled, Wrapper
+
+_CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
+_OUTCOMES = ("hit", "miss", "bypass")
+_TRITON_COMPILE_TIMES = "triton_kernel_compile_times_us"
+
+
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
+    """Emit a `Wrapper` per generated module, a `CacheLookup` per look-up and a `KernelCompiled` per Triton kernel."""
+    trace.subscribe("wrapper code", "inductor_output_code", partial(_emit_wrapper, hooks))
+    for prefix, cache in _CACHES.items():
+        for outcome in _OUTCOMES:
+            trace.subscribe("caches", f"{prefix}_{outcome}", partial(_emit_lookup, hooks, cache, outcome))
+    trace.subscribe("compile time of each kernel", "compilation_metrics", partial(_emit_compile_times, hooks))
+
+
+def install_graph_scripts(hooks: Hooks, trace: StructuredTrace) -> None:
+    """Emit a `GraphScript` for each graph that Inductor begins to compile: torch's own script to reproduce an error."""
+
+    def emit(event: TraceEvent) -> None:
+        hooks.emit(GraphScript(graph=event.graph or "", source=event.payload or ""))
+
+    trace.subscribe("scripts of single graphs", "fx_graph_runnable", emit)
+
+
+def _emit_wrapper(hooks: Hooks, event: TraceEvent) -> None:
+    """Emit the generated module, before its C++ or Triton kernels are compiled."""
+    from torch._inductor.virtualized import V
+
+    graph, phase = compilation(V.graph)
+    path = event.meta.get("file_path", "") if isinstance(event.meta, dict) else ""
+    source, reused = event.payload or "", _reused_buffers(V.graph)
+    hooks.emit(Wrapper(graph=event.graph or graph, phase=phase, source=source, path=path, reused=reused))
+
+
+def _reused_buffers(lowering: Any) -> tuple[tuple[str, str], ...]:
+    """Return pairs of a freed buffer and the buffer that reuses its memory, from the wrapper's planned lines."""
+    lines = getattr(getattr(lowering, "wrapper_code", None), "lines", ())
+    reuses = [line for line in lines if type(line).__name__ == "ReuseLine"]
+    return tuple((line.node.get_name(), line.reused_as.get_name()) for line in reuses)
+
+
+def _emit_lookup(hooks: Hooks, cache: str, outcome: str, event: TraceEvent) -> None:
+    facts = json.loads(event.payload or "{}")
+    reason = facts.get("cache_bypass_reason") or "" if isinstance(facts, dict) else ""
+    hooks.emit(CacheLookup(graph=event.graph or "", cache=cache, outcome=outcome, reason=str(reason)))
+
+
+def _emit_compile_times(hooks: Hooks, event: TraceEvent) -> None:
+    """Emit the times that torch records: those of a graph's slowest Triton kernels, and of no C++ kernels."""
+    for name, microseconds in json.loads(event.meta.get(_TRITON_COMPILE_TIMES) or "[]"):
+        hooks.emit(KernelCompiled(graph=event.graph or "", name=str(name), seconds=microseconds / 1e6))

@@ -1,0 +1,197 @@
+"""Origins of AOT and post-grad nodes: the nodes that a pass replaced, the Dynamo nodes, and the user's lines.
+
+Inductor's passes create some nodes without a stack trace. When a pass puts an existing node in the place of one that
+does nothing, torch overwrites its metadata with that of the replaced node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.fx.fx_node import fx_node, root_names
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.node_stacks import user_frames
+from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import FxNode, Location
+
+_FACT = "lines of nodes that passes create"
+_REPLACED = "tcexplore_replaced"
+_ORIGINAL_META = "tcexplore_original_meta:"
+_PROVENANCE_KEYS = (
+    "stack_trace", "from_node", "source_fn_stack", "fwd_source_fn_stack", "nn_module_stack", "original_aten",
+)  # fmt: skip
+_PATTERN_ENTRIES = ("GraphPatternEntry", "LoweringPatternEntry", "ReplacementPatternEntry")
+
+
+def record_replacements(hooks: Hooks) -> None:
+    """Record in each new node without a stack trace which nodes it replaces, and save metadata before torch
+    overwrites it."""
+    unplaced: list[set[Any]] = []
+
+    def pattern_begins(_entry: Any, _match: Any, graph: Any, *_: Any, **__: Any) -> None:
+        unplaced.append(_without_stack(graph))
+
+    def pattern_applied(_result: Any, _entry: Any, match: Any, graph: Any, *_: Any, **__: Any) -> None:
+        for node in _without_stack(graph) - unplaced.pop():
+            node.meta[_REPLACED] = tuple(match.nodes)
+
+    def uses_replaced(old: Any, new: Any, *_: Any, **__: Any) -> None:
+        # `new` is a number if torch specializes a symbol.
+        if getattr(new, "op", "") != "call_function":
+            return
+        if new.stack_trace:
+            # The node's name is part of the key: the metadata that overwrites this may hold the other node's entry.
+            original = {key: new.meta[key] for key in _PROVENANCE_KEYS if key in new.meta}
+            new.meta.setdefault(_ORIGINAL_META + new.name, original)
+        elif old not in new.meta.get(_REPLACED, ()):
+            new.meta[_REPLACED] = (*new.meta.get(_REPLACED, ()), old)
+
+    for entry in _PATTERN_ENTRIES:
+        symbol = f"torch._inductor.pattern_matcher:{entry}.apply"
+        hooks.watch(_FACT, symbol, before=pattern_begins, after=pattern_applied)
+    hooks.watch(_FACT, "torch.fx.node:Node.replace_all_uses_with", before=uses_replaced)
+
+
+def _without_stack(graph: Any) -> set[Any]:
+    return {node for node in graph.nodes if node.op == "call_function" and "stack_trace" not in node.meta}
+
+
+class _OriginalNode:
+    """A node with the metadata that it had before a pass overwrote it."""
+
+    def __init__(self, node: Any, original: dict[str, Any]) -> None:
+        self._node = node
+        self.meta = {**{key: value for key, value in node.meta.items() if key not in _PROVENANCE_KEYS}, **original}
+        self.stack_trace = original.get("stack_trace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+def original_node(node: Any) -> Any:
+    """Return the node with its original metadata."""
+    original = node.meta.get(_ORIGINAL_META + node.name)
+    return node if original is None else _OriginalNode(node, original)
+
+
+def source_nodes(node: Any) -> tuple[Any, ...]:
+    """Return the nodes that know a node's origin: the node itself, or those that it replaced."""
+    sources, pending, seen = {}, [node], set()
+    while pending:
+        current = pending.pop(0)
+        predecessors = () if current.stack_trace else _predecessors(current)
+        if not predecessors:
+            sources[current] = original_node(current)
+        elif current not in seen:
+            seen.add(current)
+            pending.extend(predecessors)
+    return tuple(sources.values())
+
+
+def _predecessors(node: Any) -> tuple[Any, ...]:
+    """Return the nodes that a node without a stack trace stands for.
+
+    AOTAutograd ends a graph with a `copy_` for each mutated input: it has the origin of the value that it copies.
+    """
+    if node.op == "call_function" and getattr(node.target, "__name__", "") == "copy_.default":
+        return tuple(node.args[1:2])
+    return tuple(node.meta.get(_REPLACED, ()))
+
+
+def aten_node(node: Any, user_files: UserFiles) -> FxNode:
+    """Return the record of an AOT or post-grad node with its `origins`.
+
+    `location` is None for a node that replaced several nodes of different lines.
+    """
+    record = fx_node(original_node(node), user_files)
+    if node.op == "placeholder":
+        return record
+    places = (record.location,) if record.location else user_lines(node, user_files)
+    return replace(
+        record,
+        origins=tuple(dict.fromkeys(name for source in source_nodes(node) for name in _origins(source, user_files))),
+        location=places[0] if len(places) == 1 else None,
+    )
+
+
+def user_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
+    """Return the user's innermost line of a node, or the lines of the nodes that it replaced.
+
+    An input has no line: code generated for it (a copy in another layout) belongs to the nodes that use it.
+    """
+    if node.op == "placeholder":
+        return tuple(dict.fromkeys(line for user in node.users for line in _source_lines(user, user_files)))
+    return _source_lines(node, user_files)
+
+
+def _source_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
+    stacks = (user_frames(source.stack_trace, user_files) for source in source_nodes(node))
+    return tuple(dict.fromkeys(frames[-1] for frames in stacks if frames))
+
+
+def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
+    """Return the names of the Dynamo nodes that a node comes from.
+
+    A backward node descends from no Dynamo node. torch stores with it the source functions of the forward node whose
+    gradient it computes, under the first name of that Dynamo node.
+    """
+    dynamo = user_files.nodes.get(current_compile_id() or "")
+    functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
+    roots = tuple(name for name in root_names(node.meta) if name and (dynamo is None or name in dynamo.all))
+    if not functions or (roots and "fwd_source_fn_stack" not in node.meta):
+        return roots
+    name = str(functions[-1][0])
+    return (dynamo.by_first.get(name, name) if dynamo else name,)
+
+
+class PostGradNodes:
+    """The post-grad nodes of one graph by name.
+
+    Results are unique and in graph order; a name of another graph is ignored.
+    """
+
+    def __init__(self, graph: Any, user_files: UserFiles) -> None:
+        self._nodes = {node.name: node for node in graph.nodes}
+        self._user_files = user_files
+        self._lines: dict[str, tuple[Location, ...]] = {}
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self._nodes)}
+
+    def sort(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the names that are nodes of this graph."""
+        return tuple(sorted({name for name in names if name in self._nodes}, key=self._order.__getitem__))
+
+    def ops(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the ATen ops (`aten.gelu`) that the nodes were decomposed from."""
+        nodes = (original_node(self._nodes[name]) for name in self.sort(names))
+        return tuple(dict.fromkeys(_op_name(node.meta.get("original_aten") or node.target) for node in nodes))
+
+    def targets(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the ops that the nodes call (`aten.addmm`)."""
+        return tuple(dict.fromkeys(_op_name(self._nodes[name].target) for name in self.sort(names)))
+
+    def dtypes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the floating-point types that the nodes read."""
+        values = (read.meta.get("val") for name in self.sort(names) for read in self._nodes[name].all_input_nodes)
+        dtypes = (getattr(value, "dtype", None) for value in values)
+        return tuple(dict.fromkeys(str(d).rpartition(".")[2] for d in dtypes if d is not None and d.is_floating_point))
+
+    def lines(self, names: Iterable[str]) -> tuple[Location, ...]:
+        """Return the user's innermost lines."""
+        return tuple(dict.fromkeys(line for name in self.sort(names) for line in self._lines_of(name)))
+
+    def _lines_of(self, name: str) -> tuple[Location, ...]:
+        if name not in self._lines:
+            self._lines[name] = user_lines(self._nodes[name], self._user_files)
+        return self._lines[name]
+
+
+def _op_name(op: Any) -> str:
+    packet = getattr(op, "overloadpacket", None)
+    return str(packet) if packet is not None else str(getattr(op, "__name__", op))

@@ -1,0 +1,113 @@
+"""Memory of a call: the allocator's peak, the memory that stays allocated, and tensors saved for the backward pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+from tcexplore.capture.dynamo.eager_ops import quiet_profiler
+
+
+class PeakMeter(NamedTuple):
+    """A way to measure the peak memory of a call."""
+
+    method: str
+    """The method in words."""
+    peak: Callable[[Callable[[], object]], int]
+    """Returns the bytes at the peak of a call above those allocated before it."""
+
+
+class MemoryReading(NamedTuple):
+    """A way to read the memory that is allocated now."""
+
+    method: str
+    """The method in words."""
+    read: Callable[[], int | None]
+    """Returns bytes, None if they are unknown."""
+
+
+def peak_meter(device: torch.device) -> PeakMeter:
+    """Return the meter of a device: the allocator's peak on a GPU, profiled allocations and frees on a CPU."""
+    if device.type == "cuda":
+        return PeakMeter("peak of torch's CUDA allocator during one call", lambda call: _cuda_peak(device, call))
+    return PeakMeter("tensors allocated and freed during one call, as torch.profiler records them", _cpu_peak)
+
+
+def memory_reading(device: torch.device) -> MemoryReading:
+    """Return the reading of a device: what torch's allocator reserves on a GPU, the process's memory on a CPU."""
+    if device.type == "cuda":
+        return MemoryReading("memory reserved by torch's CUDA allocator", lambda: torch.cuda.memory_reserved(device))
+    return MemoryReading("resident memory of the worker process", _resident)
+
+
+def cuda_graph_pools(device: torch.device) -> int:
+    """Return the bytes in the private memory pools of CUDA graphs, which no call allocates again."""
+    if device.type != "cuda":
+        return 0
+    segments = torch.cuda.memory_snapshot()
+    private = [segment for segment in segments if tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)]
+    return sum(segment["total_size"] for segment in private)
+
+
+def saved_for_backward(forward: Callable[[], object], known: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of the storages that autograd saves while `forward()` runs, without those of `known`."""
+    known_storages = {tensor.untyped_storage().data_ptr() for tensor in known}
+    saved: dict[int, int] = {}
+    references: list[torch.Tensor] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known_storages:
+            saved[storage.data_ptr()] = storage.nbytes()
+            # A reference keeps a later storage from reusing the address.
+            references.append(tensor.detach())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        forward()
+    return sum(saved.values())
+
+
+def _cuda_peak(device: torch.device, call: Callable[[], object]) -> int:
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before: int = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    peak: int = torch.cuda.max_memory_allocated(device)
+    return peak - before
+
+
+def _cpu_peak(call: Callable[[], object]) -> int:
+    """Measure the peak on a CPU; scratch memory that a library or a kernel allocates itself is not included."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with quiet_profiler(), profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
+        call()
+    return _highest(_allocations(profiler))
+
+
+def _allocations(profiler: Any) -> list[int]:
+    """Return the bytes allocated (positive) and freed (negative) on the CPU, in order of time."""
+    records = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    on_cpu = [event for event in records if event.device_type() == torch.autograd.DeviceType.CPU]
+    return [event.nbytes() for event in sorted(on_cpu, key=lambda event: event.start_ns())]
+
+
+def _highest(allocations: list[int]) -> int:
+    peak = allocated = 0
+    for change in allocations:
+        allocated += change
+        peak = max(peak, allocated)
+    return peak
+
+
+def _resident() -> int | None:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,170 @@
+"""Parts of a call and times of its kernels, from recorded profiles of an H200."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tcexplore.capture.inductor.call_parts import PROFILER, call_parts
+from tcexplore.capture.inductor.kernel_times import kernel_times, launch_names
+from tcexplore.capture.inductor.profiler_tree import (
+    CALL,
+    GRAPH,
+    KERNEL,
+    ProfilerEvent,
+    busy_us,
+    device_work,
+    faster_half,
+    gaps_us,
+    profiler_tree,
+)
+from tcexplore.events import CallProfiled, Kernel, KernelTimed
+from tests.capture import recorded_profiles
+
+
+def timed(case: str) -> dict[tuple[str, str, str], KernelTimed]:
+    events = recorded_profiles.events_of_call(case)
+    return {
+        (t.graph, t.phase, t.kernel): t
+        for t in kernel_times(events, device_work(events), recorded_profiles.kernels(case))
+    }
+
+
+def profiled(case: str) -> CallProfiled:
+    events = recorded_profiles.events_of_call(case)
+    names = frozenset(name for kernel in recorded_profiles.kernels(case) for name in launch_names(kernel))
+    return call_parts(events, device_work(events), names)
+
+
+@pytest.mark.parametrize("case", ["default", "replayed", "training", "training_replayed", "parts", "two_replayed"])
+def test_host_parts_add_up_and_device_work_is_separate(case: str):
+    call = profiled(case)
+    assert sum(part.us for part in call.parts if part.kind != "device") == pytest.approx(call.total_us)
+    assert call.busy_us is not None
+    assert call.gaps_us is not None
+    assert 0 < call.busy_us + call.gaps_us < call.total_us, "the device works and waits within the call"
+    assert sum(part.us for part in call.parts if part.kind == "device") / call.busy_us == pytest.approx(1, rel=0.01)
+    assert {"guards", "wrapper", "dispatch", "waiting"} <= {part.kind for part in call.parts}
+
+
+def test_kernels_have_their_time_and_library_calls_the_sum_of_their_launches():
+    times = timed("default")
+    assert {name for _, _, name in times} == {kernel.name for kernel in recorded_profiles.kernels("default")}
+    product = times["0/0", "forward", "extern_kernels.addmm"]
+    assert len(product.functions) == 4
+    assert product.us == pytest.approx(15.3, abs=1)
+    assert (product.device, product.replayed, product.count) == ("cuda", False, 1)
+    call = profiled("default")
+    assert (call.works, call.launches, call.replays) == (7, 7, 0)
+    assert sum(one.us for one in times.values()) == pytest.approx(call.busy_us, rel=0.05)
+
+
+def test_replayed_kernels_are_recognized_by_their_position():
+    times = timed("replayed")
+    assert {name for _, _, name in times} == {kernel.name for kernel in recorded_profiles.kernels("replayed")}
+    assert all(one.replayed for one in times.values())
+    call = profiled("replayed")
+    assert (call.works, call.launches, call.replays, call.replayed) == (8, 2, 1, 7)
+
+
+def test_adjacent_replayed_library_calls_are_left_out():
+    times = timed("training_replayed")
+    backward = {name for _, phase, name in times if phase == "backward"}
+    assert {"triton_per_fused_sum_0", "extern_kernels.mm:3"} <= backward
+    assert backward.isdisjoint({"extern_kernels.mm", "extern_kernels.mm:2"})
+    assert {graph for graph, _, _ in timed("two_replayed")} == {"0/0", "1/0"}
+
+
+def test_the_backward_in_another_thread_is_part_of_the_call():
+    times = timed("training")
+    assert {name for _, _, name in times} == {kernel.name for kernel in recorded_profiles.kernels("training")}
+    parts = {(part.kind, part.graph) for part in profiled("training").parts}
+    assert ("extern", "0/0 backward") in parts
+    assert ("kernel", "0/0 backward") in parts
+    assert ("outside", "") in parts
+
+
+def test_a_cpp_kernel_between_two_replays_has_the_hosts_time():
+    times = timed("parts")
+    devices = {name: (one.device, one.replayed) for (_, _, name), one in times.items()}
+    assert devices == {
+        "triton_poi_fused__to_copy_add_sin_0": ("cuda", True),
+        "cpp_fused__to_copy_add_cos_1": ("cpu", False),
+        "triton_poi_fused_add_mul_sin_2": ("cuda", True),
+    }
+    assert profiled("parts").replays == 2
+
+
+def test_a_user_triton_kernel_is_launched_under_its_function_name():
+    kernel = Kernel(
+        graph="0/0", phase="forward", name="mine_0", language="triton", source="@triton.jit\ndef mine(x):\n    pass\n"
+    )
+    assert launch_names(kernel) == {"mine_0", "mine"}
+
+
+def event(name: str, start: float, end: float, parent: object = None, **more: object) -> SimpleNamespace:
+    facts = {"device_type": "DeviceType.CPU", "id": 1, "is_user_annotation": False, **more}
+    return SimpleNamespace(name=name, time_range=SimpleNamespace(start=start, end=end), cpu_parent=parent, **facts)
+
+
+def test_device_marks_are_no_work_and_other_threads_belong_to_the_call():
+    call = event(CALL, 0, 100)
+    device = {"device_type": "DeviceType.CUDA"}
+    tree = profiler_tree(
+        [
+            call,
+            event("aten::add", 10, 20, call),
+            event("mark of the user", 30, 60, is_user_annotation=True, **device),
+            event(GRAPH + "0/0 forward", 30, 60, **device),
+            event("k", 40, 50, **device),
+            event("autograd::engine::evaluate_function: MulBackward0", 50, 90),
+            event("elsewhere", 150, 190),
+        ]
+    )
+    assert [(one.name, one.host) for one in tree if not one.host] == [("k", False)]
+    assert [child.name for child in tree[0].children] == [
+        "aten::add",
+        "autograd::engine::evaluate_function: MulBackward0",
+    ]
+
+
+def test_the_profilers_own_work_is_not_part_of_a_call():
+    call, graph = ProfilerEvent(CALL, True, 1, 0, 100), ProfilerEvent(GRAPH + "0/0 forward", True, 2, 10, 90)
+    kernel, profiler = ProfilerEvent(KERNEL + "cpp_fused_0", True, 3, 20, 30), ProfilerEvent(PROFILER, True, 4, 40, 80)
+    for parent, child in ((call, graph), (graph, kernel), (graph, profiler)):
+        child.parent = parent
+        parent.children.append(child)
+    profile = call_parts([call, graph, kernel, profiler], [], frozenset())
+    assert profile.total_us == 60
+    assert {(part.kind, part.name, part.graph): part.us for part in profile.parts} == {
+        ("python", "", ""): 20,
+        ("wrapper", "", ""): 30,
+        ("kernel", "cpp_fused_0", "0/0 forward"): 10,
+    }
+    assert profile.busy_us is None
+
+
+def test_overlapping_work_is_not_counted_twice():
+    events = [
+        ProfilerEvent(CALL, True, 1, 0, 100),
+        *(ProfilerEvent("k", False, 9, *span) for span in ((10, 30), (20, 40), (60, 70))),
+    ]
+    work = device_work(events)
+    assert (busy_us(work), gaps_us(work)) == (40, 20)
+    assert gaps_us([]) == 0
+
+
+def test_only_the_faster_half_of_the_calls_counts():
+    def call(start: float, us: float) -> list[ProfilerEvent]:
+        whole = ProfilerEvent(CALL, True, 0, start, start + us)
+        inside = ProfilerEvent("aten::add", True, 0, start, start + us / 2, parent=whole)
+        whole.children.append(inside)
+        return [whole, inside]
+
+    calls = [call(100.0 * number, us) for number, us in enumerate((5.0, 70.0, 4.0, 6.0, 90.0))]
+    faster = faster_half([event for one in calls for event in one])
+    assert faster == [event for number in (0, 2, 3) for event in calls[number]]
+    assert faster_half(calls[0]) == calls[0]
+    profile = call_parts(faster, [], frozenset())
+    assert (profile.times, profile.total_us) == (3, pytest.approx(5.0))

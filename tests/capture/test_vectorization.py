@@ -36,7 +36,7 @@ def loops_by_form(**options: object) -> dict[str, LoopVectorized]:
     for event in events:
         snapshot = snapshot.apply(event)
     kernels = [event for event in events if isinstance(event, Kernel)]
-    by_kernel = [loop for kernel in kernels for loop in loops(snapshot, kernel)]
+    by_kernel = [loop for kernel in kernels for loop in loops(snapshot.code, kernel)]
     assert {loop.nodes for loop in by_kernel} == {loop.nodes for loop in snapshot.code.vectorized}, (
         "each loop has a kernel"
     )

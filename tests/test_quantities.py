@@ -8,7 +8,7 @@ from tcexplore.quantities import count, duration, size
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("text", "expected"),
     [
         (count(1, "guard"), "1 guard"),
         (count(0, "guard"), "0 guards"),
@@ -29,5 +29,5 @@ from tcexplore.quantities import count, duration, size
         (duration(9000), "2.50 h"),
     ],
 )
-def test_words(said: str, words: str):
-    assert said == words
+def test_units(text: str, expected: str):
+    assert text == expected

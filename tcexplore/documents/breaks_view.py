@@ -55,72 +55,74 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    found = costed.found
-    where, link, at = places(snapshot.file), break_link(found), found.location
+    graph_break = costed.found
+    where, link, at = places(snapshot.file), break_link(graph_break), graph_break.location
     links = (link, line_link(at)) if at else (link,)
     name = f"break {link.where} {link.name}"
     opened = name not in toggled
-    times = f"  ×{found.count}" if found.count > 1 else ""
+    times = f"  ×{graph_break.count}" if graph_break.count > 1 else ""
     lost = format_cost_briefly(costed)
     yield fold(name, opened, ("✖ ", "break"), (where.describe(at) or "no line known", "break"),
-               (f"  {lost}" if lost else "", "number"), (f"  {found.code}", ""),
-               (f"  {found.id or ''}", "muted"), (times, "muted"),
+               (f"  {lost}" if lost else "", "number"), (f"  {graph_break.code}", ""),
+               (f"  {graph_break.id or ''}", "muted"), (times, "muted"),
                links=links, location=at, indent=0)  # fmt: skip
-    yield from wrapped(found.reason or found.kind, width, "strong", indent=3, links=links, location=at)
+    yield from wrapped(graph_break.reason or graph_break.kind, width, "strong", indent=3, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, width))
-        yield from _more(snapshot, found, name, name + " more" in toggled, width)
+        yield from _more(snapshot, graph_break, name, name + " more" in toggled, width)
     yield BLANK
 
 
 def _details(snapshot: Snapshot, costed: Costed, width: int) -> Iterator[Row]:
-    found = costed.found
-    if found.explanation and found.explanation != found.reason:
-        yield from wrapped(found.explanation, width, indent=3)
-    for hint in found.hints:
+    graph_break = costed.found
+    if graph_break.explanation and graph_break.explanation != graph_break.reason:
+        yield from wrapped(graph_break.explanation, width, indent=3)
+    for hint in graph_break.hints:
         yield from wrapped(hint, width, "ok", indent=3, lead="try ")
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}: {explain_cost(costed)}", width, "muted", indent=3, lead="lost to it ")
 
 
-def _more(snapshot: Snapshot, found: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
+def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
     """The user stack, what torch's registry adds, torch's context and its page, behind a fold."""
-    links, where = (break_link(found),), places(snapshot.file)
-    adds = _registry(found)
-    said = [count(len(found.stack), "frame")] if found.stack else []
-    said += [f"what torch's registry says of {found.id}"] if adds else []
-    said += ["torch's context"] if found.context else []
-    said += ["its page"] if found.url else []
-    if not said:
+    links, where = (break_link(graph_break),), places(snapshot.file)
+    adds = _registry(graph_break)
+    parts = [count(len(graph_break.stack), "frame")] if graph_break.stack else []
+    parts += [f"what torch's registry says of {graph_break.id}"] if adds else []
+    parts += ["torch's context"] if graph_break.context else []
+    parts += ["its page"] if graph_break.url else []
+    if not parts:
         return
-    yield fold(f"{name} more", opened, (", ".join(said), "muted"), indent=3, links=links, location=found.location)
+    yield fold(
+        f"{name} more", opened, (", ".join(parts), "muted"), indent=3, links=links, location=graph_break.location
+    )
     if not opened:
         return
-    for frame in found.stack:
+    for frame in graph_break.stack:
         function = f" in {frame.function}" if frame.function else ""
         yield row((f"     {where.describe(frame)}", "location"), (function, "muted"), links=links, location=frame)
     for text in adds:
         yield from wrapped(text, width, indent=5, lead="registry: ", links=links)
-    if found.context:
-        yield from wrapped(found.context, width, "dim", indent=5, lead="context: ", links=links)
-    if found.url:
-        yield row(("     page: ", "muted"), (found.url, "location"), links=links, copy=found.url)
+    if graph_break.context:
+        yield from wrapped(graph_break.context, width, "dim", indent=5, lead="context: ", links=links)
+    if graph_break.url:
+        yield row(("     page: ", "muted"), (graph_break.url, "location"), links=links, copy=graph_break.url)
 
 
 def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What is to be said of all breaks, and what to do about one."""
-    if said := format_shared_cost(snapshot):
-        yield from wrapped(said, width, "muted")
+    if text := format_shared_cost(snapshot):
+        yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
         yield from wrapped("Press h for a tested fix.", width, "muted", keys_only=True)
         yield BLANK
 
 
-def _registry(found: GraphBreak) -> list[str]:
+def _registry(graph_break: GraphBreak) -> list[str]:
     """What the registry says that this break's own texts do not; its blanks (`{}`) are filled in those."""
-    said = f"{found.explanation} {' '.join(found.hints)}"
-    texts = (found.registry_explanation, *found.registry_hints)
-    return [text for text in texts if text and not all(piece.strip() in said for piece in text.split("{}"))]
+    known = f"{graph_break.explanation} {' '.join(graph_break.hints)}"
+    texts = (graph_break.registry_explanation, *graph_break.registry_hints)
+    return [text for text in texts if text and not all(piece.strip() in known for piece in text.split("{}"))]
 
 
 def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:

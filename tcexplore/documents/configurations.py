@@ -25,8 +25,8 @@ def format_compile_call(config: Config) -> str:
 
 def format_configuration(config: Config) -> str:
     """`inductor · default`, and what differs from the defaults."""
-    said = [config.backend, config.mode]
-    said += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
-    said += ["fullgraph"] if config.fullgraph else []
-    said += ["forward and backward"] if config.train else []
-    return " · ".join(said)
+    parts = [config.backend, config.mode]
+    parts += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
+    parts += ["fullgraph"] if config.fullgraph else []
+    parts += ["forward and backward"] if config.train else []
+    return " · ".join(parts)

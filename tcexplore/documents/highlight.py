@@ -134,7 +134,7 @@ def _stretches(text: str, language: str) -> list[_Stretch]:
     pattern, marks, _ = _LONG[language]
     if not any(mark in text for mark in marks):
         return []
-    found: list[_Stretch] = []
+    stretches: list[_Stretch] = []
     line = at = 0
     for match in pattern.finditer(text):
         if match["many"] is None or "\n" not in match["many"]:
@@ -143,5 +143,7 @@ def _stretches(text: str, language: str) -> list[_Stretch]:
         first = line + text.count("\n", at, start)
         last = first + text.count("\n", start, end)
         line, at = last, end
-        found.append(_Stretch(first, start - text.rfind("\n", 0, start) - 1, last, end - text.rfind("\n", 0, end) - 1))
-    return found
+        stretches.append(
+            _Stretch(first, start - text.rfind("\n", 0, start) - 1, last, end - text.rfind("\n", 0, end) - 1)
+        )
+    return stretches

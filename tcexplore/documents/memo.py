@@ -25,14 +25,14 @@ def by_identity(kept: int) -> Callable[[Callable[[*From], Made]], Callable[[*Fro
 
         def remembered(*given: *From) -> Made:
             key = tuple(value if isinstance(value, _SMALL) else id(value) for value in given)
-            found = known.get(key)
-            if found is None:
-                found = known[key] = (given, make(*given))
+            cached = known.get(key)
+            if cached is None:
+                cached = known[key] = (given, make(*given))
             with suppress(KeyError):  # another thread may have let it, or the oldest, go
                 known.move_to_end(key)
                 while len(known) > kept:
                     known.popitem(last=False)
-            return found[1]
+            return cached[1]
 
         return remembered
 

@@ -30,8 +30,8 @@ def output_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     """The document of the pane."""
     parts = [fixed(failure(snapshot, snapshot.failed, width))] if snapshot.failed else []
     if snapshot.output_dropped:
-        said = f" … {count(snapshot.output_dropped, 'character')} before this were let go"
-        parts.append(fixed([row((said, "warn"))]))
+        text = f" … {count(snapshot.output_dropped, 'character')} before this were let go"
+        parts.append(fixed([row((text, "warn"))]))
     parts += [_printed(written) for written in snapshot.output]
     if not snapshot.output and not snapshot.failed:
         parts.append(fixed(_silent(snapshot, width)))
@@ -103,8 +103,8 @@ def missing_facts(snapshot: Snapshot, toggled: frozenset[str], width: int) -> It
         return
     opened = "missing" not in toggled
     yield BLANK
-    said = f"{count(len(snapshot.missing), 'fact')} that this torch does not give"
-    yield fold("missing", opened, (said, "warn"), indent=0)
+    label = f"{count(len(snapshot.missing), 'fact')} that this torch does not give"
+    yield fold("missing", opened, (label, "warn"), indent=0)
     for missing in snapshot.missing if opened else ():
         yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)
         yield row((f"     {missing.symbol}", "dim"))

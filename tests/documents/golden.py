@@ -21,9 +21,9 @@ def lines(*rows: Row) -> str:
     return "\n".join(row.text.rstrip() for row in rows) + "\n"
 
 
-def check(name: str, found: str, folder: Path = FOLDER) -> None:
+def check(name: str, text: str, folder: Path = FOLDER) -> None:
     """Compare with `NAME.txt` in `folder`; with TCEXPLORE_GOLDENS=write in the environment, write it instead."""
     path = folder / f"{name}.txt"
     if os.environ.get("TCEXPLORE_GOLDENS") == "write":
-        path.write_text(found, encoding="utf-8")
-    assert found == path.read_text(encoding="utf-8"), f"{path.name} differs"
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path.name} differs"

@@ -51,13 +51,13 @@ def test_lines_of_another_module():
 
 
 def test_folds_opened():
-    found = []
+    texts = []
     for pane, build in BUILDERS.items():
         run, opened = fakes.complete(), frozenset[str]()
         while more := _closed(build(run, opened, WIDE)):
             opened |= more
-        found += [f"== {pane}\n{golden.text(build(run, opened, WIDE))}"] if opened else []
-    golden.check("folds", "\n".join(found))
+        texts += [f"== {pane}\n{golden.text(build(run, opened, WIDE))}"] if opened else []
+    golden.check("folds", "\n".join(texts))
 
 
 def _closed(document: Document) -> frozenset[str]:

@@ -41,11 +41,11 @@ def check(inputs: list[list[int]], columns: int) -> int:
     drawn = draw(inputs, columns, "○" * len(inputs))
     total = 0
     for row, read in enumerate(inputs):
-        found = walk(drawn, row)
-        assert found <= set(read), f"row {row} reads {read}, drawn {found}"
-        assert drawn[row].hidden == (found != set(read))
+        readers = walk(drawn, row)
+        assert readers <= set(read), f"row {row} reads {read}, drawn {readers}"
+        assert drawn[row].hidden == (readers != set(read))
         assert len(drawn[row].text) <= 2 * columns - 1
-        total += len(found)
+        total += len(readers)
     return total
 
 

@@ -34,8 +34,8 @@ def test_same_as_the_whole_file(path: Path):
     for index, line in enumerate(lines.lines):
         spans = lines.spans(index)
         assert "".join(span.text for span in spans) == line
-        found = [(char, span.style) for span in spans for char in span.text if not char.isspace()]
-        assert found == expected[index], f"{path.name}:{index + 1}"
+        styled = [(char, span.style) for span in spans for char in span.text if not char.isspace()]
+        assert styled == expected[index], f"{path.name}:{index + 1}"
 
 
 def test_strings_over_several_lines():

@@ -31,9 +31,9 @@ def test_views(view: str):
 @pytest.mark.parametrize("view", EVERY)
 @pytest.mark.parametrize("run", [storm.run, fakes.running, fakes.failed, fakes.nothing_compiled, fakes.complete])
 def test_rows_are_lines_in_known_styles(view: str, run):  # noqa: ANN001
-    found = rows(EVERY[view], run(), opened(EVERY[view], run(), 60), 60)
-    assert found
-    for row in found:
+    opened_rows = rows(EVERY[view], run(), opened(EVERY[view], run(), 60), 60)
+    assert opened_rows
+    for row in opened_rows:
         assert "\n" not in row.text
         assert {name for span in row.spans for name in span.style.split()} <= NAMES
 

@@ -68,5 +68,5 @@ def test_a_break_and_its_line_light_each_other():
     run = fakes.complete()
     source_line = row_with(run, "source", "print(")
     assert any("✖ line" in row.text for row in lit(run, "breaks", source_line))
-    found = row_with(run, "breaks", "✖ line")
-    assert [row.location.line for row in lit(run, "source", found)] == [line("print(")]
+    broken = row_with(run, "breaks", "✖ line")
+    assert [row.location.line for row in lit(run, "source", broken)] == [line("print(")]

@@ -41,11 +41,11 @@ def test_the_time_stands_beside_the_kernels_code():
 def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
     run = measured.run()
     kernel = next(k for k in run.code.kernels if k.name == measured.PRODUCT)
-    found = achieved(run, kernel, machine(run.code, kernel).point)
-    assert found is not None
-    assert found.memory == pytest.approx((kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6)
-    assert found.compute_share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
-    assert found.of_bound == pytest.approx(8.86 / 17.7)
+    rates = achieved(run, kernel, machine(run.code, kernel).point)
+    assert rates is not None
+    assert rates.memory == pytest.approx((kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6)
+    assert rates.compute_share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
+    assert rates.of_bound == pytest.approx(8.86 / 17.7)
     assert achieved(gpu.run(), gpu.run().code.kernels[1], gpu.run().code.roofline[0]) is None, (
         "code for a device that is absent"
     )
@@ -68,24 +68,24 @@ def test_a_run_on_a_cpu_has_none_of_it():
     assert "CUDA graphs" not in text
     assert "the device" not in text
     assert "none in this run" in autotuning_document(run, frozenset(), 78).row(0).text or not run.tuned
-    found = report(run, None)
-    assert (found["device"], found["tuned"], found["cuda_graphs"]["recorded"]) == (None, [], [])
+    fields = report(run, None)
+    assert (fields["device"], fields["tuned"], fields["cuda_graphs"]["recorded"]) == (None, [], [])
     assert run.timing is not None
     assert is_launch_bound(run.timing) is None
 
 
 def test_the_report_has_all_of_it():
-    found = report(measured.run(), None)
-    kernel = next(k for k in found["kernels"] if k["name"] == measured.POINTWISE)
+    fields = report(measured.run(), None)
+    kernel = next(k for k in fields["kernels"] if k["name"] == measured.POINTWISE)
     assert (kernel["measured"]["us"], kernel["measured"]["launches"]) == (3.5, 2)
-    assert found["device"]["slowed_by"] == ["the power limit"]
-    assert found["cuda_graphs"]["launches_saved_per_call"] == 1
-    assert [choice["taken"] for choice in found["tuned"][0]["choices"]] == [True, False, False]
-    assert (found["timing"]["launch_bound"], found["timing"]["device_compiled_us"]) == (True, 22.0)
-    assert found["one_call"]["launch_gaps_us"] == 31.0
+    assert fields["device"]["slowed_by"] == ["the power limit"]
+    assert fields["cuda_graphs"]["launches_saved_per_call"] == 1
+    assert [choice["taken"] for choice in fields["tuned"][0]["choices"]] == [True, False, False]
+    assert (fields["timing"]["launch_bound"], fields["timing"]["device_compiled_us"]) == (True, 22.0)
+    assert fields["one_call"]["launch_gaps_us"] == 31.0
     text = " ".join(check_text(measured.run(), 100).split())
-    for said in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):
-        assert said in text, said
+    for words in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):
+        assert words in text, words
 
 
 def test_names_and_rates_in_words():

@@ -23,12 +23,12 @@ def snapshot() -> Snapshot:
     model, inputs = constants.make()
     modules = (*compiling.MODULES, pass_diffs)
     events = compiling.captured(model, inputs, constants.__file__, train=True, modules=modules)
-    found = Snapshot(
+    run = Snapshot(
         run=0, file=constants.__file__, source=Path(constants.__file__).read_text(), config=Config(train=True)
     )
     for event in events:
-        found = found.apply(event)
-    return found
+        run = run.apply(event)
+    return run
 
 
 def whole(view: str, run: Snapshot) -> Document:
@@ -68,9 +68,9 @@ def test_views_of_a_real_run():
     phases = node_phases(run.code.aten_graphs, joint)
     assert {"forward", "backward"} <= set(phases.values())
 
-    found = heat(run.code.kernels)
-    assert found.bytes > 0
-    assert all(0 < line.share <= 1 for line in found.lines.values())
-    assert all(run.source.splitlines()[line - 1].strip() for file, line in found.lines if file == run.file)
+    traffic = heat(run.code.kernels)
+    assert traffic.bytes > 0
+    assert all(0 < line.share <= 1 for line in traffic.lines.values())
+    assert all(run.source.splitlines()[line - 1].strip() for file, line in traffic.lines if file == run.file)
     assert "changed a graph" in VIEWS["passes"](run, frozenset(), 100).title
     assert "SAME PROGRAM" in diff_document(run, run, frozenset(), 100).row(0).text

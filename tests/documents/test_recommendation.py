@@ -15,7 +15,7 @@ AFTER = "compiling pays for itself after about 50,000."
 
 
 @pytest.mark.parametrize(
-    ("calls", "said"),
+    ("calls", "sentence"),
     [
         (
             None,
@@ -27,8 +27,8 @@ AFTER = "compiling pays for itself after about 50,000."
         (50_000, f"For 50,000 calls it makes no difference that can be told; {AFTER}"),
     ],
 )
-def test_faster_is_recommended_from_break_even_on(calls: int | None, said: str):
-    assert format_recommendation(FASTER, 10.0, calls) == said
+def test_faster_is_recommended_from_break_even_on(calls: int | None, sentence: str):
+    assert format_recommendation(FASTER, 10.0, calls) == sentence
 
 
 def test_no_gain_is_no_recommendation():

@@ -8,8 +8,8 @@ from tcexplore.documents.code.scheduler_reasons import PLAIN, UNSAID, plain
 
 
 def test_figures_of_the_reason_are_kept():
-    said = plain("numel/rnumel mismatch (reduce) (512, 1024), (64, 128)")
-    assert all(figure in said for figure in ("512", "1024", "64", "128"))
+    text = plain("numel/rnumel mismatch (reduce) (512, 1024), (64, 128)")
+    assert all(figure in text for figure in ("512", "1024", "64", "128"))
     assert plain("device mismatch (cpu vs cuda:0)") == "they run on different devices: cpu and cuda:0"
 
 
@@ -20,10 +20,10 @@ def test_a_sentence_that_is_not_known_is_not_reworded():
 @pytest.mark.parametrize("reason", [*PLAIN, *UNSAID])
 def test_every_reason_is_said_in_other_words(reason: str):
     example = reason.replace("%s", "8")
-    said = plain(example)
-    assert said
-    assert said.lower() != example.lower()
-    assert not any(word in said for word in ("node1", "node2", "{", "%s"))
+    text = plain(example)
+    assert text
+    assert text.lower() != example.lower()
+    assert not any(word in text for word in ("node1", "node2", "{", "%s"))
 
 
 @pytest.mark.torch
@@ -35,13 +35,13 @@ def test_most_reasons_of_this_torch_are_known():
     import torch
 
     folder = Path(torch.__file__).parent / "_inductor"
-    found: set[str] = set()
+    reasons: set[str] = set()
     for name in ("scheduler.py", "choices.py", "codegen/simd.py"):
         for node in ast.walk(ast.parse((folder / name).read_text())):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
                 called = node.func.func if isinstance(node.func, ast.Call) else node.func
                 if isinstance(called, ast.Name) and called.id in ("why", "WhyNoFuse"):
-                    found.add(str(node.args[0].value))
-    known = {reason for reason in found if reason in PLAIN}
-    assert len(found) > 30
-    assert len(known) >= 0.75 * len(found), sorted(found - known)
+                    reasons.add(str(node.args[0].value))
+    known = {reason for reason in reasons if reason in PLAIN}
+    assert len(reasons) > 30
+    assert len(known) >= 0.75 * len(reasons), sorted(reasons - known)

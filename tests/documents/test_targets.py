@@ -32,10 +32,10 @@ def rows(build: Builder, toggled: frozenset[str] = frozenset(), target: str = "l
 
 def everything(build: Builder) -> frozenset[str]:
     """The folds to toggle so that nothing is folded."""
-    found = frozenset[str]()
-    while more := {row.fold for row in rows(build, found) if row.fold and "▸" in row.text}:
-        found |= more
-    return found
+    folds = frozenset[str]()
+    while more := {row.fold for row in rows(build, folds) if row.fold and "▸" in row.text}:
+        folds |= more
+    return folds
 
 
 @pytest.mark.parametrize("name", VIEWS)

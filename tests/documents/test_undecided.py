@@ -13,17 +13,17 @@ from tcexplore.session import Session, Snapshot
 from tests import fakes
 
 
-def run(said: str) -> Snapshot:
+def run(verdict: str) -> Snapshot:
     made = fakes.running(1)
     estimate = fakes.complete(1).timing
     assert estimate is not None
-    absurd = replace(estimate, verdict=said, speedup=0.03, low=0.01, high=4.5, pairs=3)
+    absurd = replace(estimate, verdict=verdict, speedup=0.03, low=0.01, high=4.5, pairs=3)
     return replace(fakes.complete(1), status=made.status, timing=absurd)
 
 
-@pytest.mark.parametrize("said", ["measuring", "undecided"])
-def test_no_ratio_is_shown_before_it_is_known(said: str) -> None:
-    snapshot = run(said)
+@pytest.mark.parametrize("verdict", ["measuring", "undecided"])
+def test_no_ratio_is_shown_before_it_is_known(verdict: str) -> None:
+    snapshot = run(verdict)
     session = Session(runs=(snapshot,))
     shown = [verdict_row(session).text, history_row(session, 160).text, timing_document(snapshot).row(0).text]
     shown.append(run_verdict(snapshot).text)

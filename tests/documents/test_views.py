@@ -29,11 +29,11 @@ def rows(build: Builder, run: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 def opened(build: Builder, run: Snapshot, width: int = 78) -> frozenset[str]:
     """The folds to toggle so that nothing is folded."""
-    found = frozenset[str]()
-    while more := {row.fold for row in rows(build, run, found, width) if row.fold and "▸" in row.text}:
-        assert not more & found
-        found |= more
-    return found
+    folds = frozenset[str]()
+    while more := {row.fold for row in rows(build, run, folds, width) if row.fold and "▸" in row.text}:
+        assert not more & folds
+        folds |= more
+    return folds
 
 
 @pytest.mark.parametrize("view", EVERY)

@@ -31,12 +31,12 @@ def test_the_text_has_diff_and_proof_and_says_that_nothing_was_written():
     page = StringIO()
     print_cures(BEFORE, treated(), MACHINE, stream=page)
     text = page.getvalue()
-    for said in (
+    for words in (
         "✔ proven: in eager calls alone", "+    if not torch.compiler.is_compiling():", "2 graph breaks before, 1 now",
         "200 µs before, 100 µs now: 2.00× [1.90, 2.10], faster", "✖ tried: keep it a tensor: the break is still there",
         "No change of these lines is known", "1 of 3 breaks with a proven cure", "nothing was written: --write does",
     ):  # fmt: skip
-        assert said in " ".join(text.split()) or said in text, said
+        assert words in " ".join(text.split()) or words in text, words
 
 
 def test_the_json_has_every_attempt():

@@ -78,21 +78,21 @@ def test_it_is_json_with_the_same_keys_for_every_run():
 
 def test_two_kernels_that_follow_each_other_say_why_they_are_two():
     run = gate.run()
-    found = report(run, MACHINE)["neighbors"]
-    assert [(pair["phase"], pair["a"], pair["b"]) for pair in found] == [
+    neighbors = report(run, MACHINE)["neighbors"]
+    assert [(pair["phase"], pair["a"], pair["b"]) for pair in neighbors] == [
         ("backward", run.code.kernels[1].name, run.code.kernels[2].name)
     ]
-    assert found[0]["compared"]
-    assert found[0]["reasons"] == ["numel/rnumel mismatch (reduce) (32768, 512), (1, 64)"]
-    assert (found[0]["shared_buffers"], found[0]["between"]) == (["buf1"], [])
+    assert neighbors[0]["compared"]
+    assert neighbors[0]["reasons"] == ["numel/rnumel mismatch (reduce) (32768, 512), (1, 64)"]
+    assert (neighbors[0]["shared_buffers"], neighbors[0]["between"]) == (["buf1"], [])
 
 
 def test_sizes_are_numbers_and_symbols_text():
     snapshot = Snapshot(run=1, file="m.py", source="", config=ev.Config())
     node = ev.FxNode(name="x", op="placeholder", target="x", dtype="f32", shape=("s0", "64"), stride=("64", "1"))
     graph = ev.GraphCaptured(run=1, graph="0/0", ops=0, nodes=(node,), code="")
-    (said,) = report(snapshot.apply(graph), None)["graphs"][0]["nodes"]
-    assert (said["shape"], said["stride"]) == (["s0", 64], [64, 1])
+    (answer,) = report(snapshot.apply(graph), None)["graphs"][0]["nodes"]
+    assert (answer["shape"], answer["stride"]) == (["s0", 64], [64, 1])
 
 
 def test_paths_are_relative_to_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

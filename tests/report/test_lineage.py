@@ -10,20 +10,20 @@ from tests.snapshots import storm
 
 
 def test_as_json():
-    found = json.loads(json.dumps(report(storm.run(), None)))
-    first, rest = found["frames"]
+    fields = json.loads(json.dumps(report(storm.run(), None)))
+    first, rest = fields["frames"]
     assert [entry["graph"] for entry in first["entries"]] == ["0/0", "0/1", "0/2", "0/3"]
     assert (first["limit_hit"], first["refused"][0]["call"], rest["at_the_limit"]) == ("recompile_limit", 5, "error")
     assert (first["entries"][1]["compile_s"], first["entries"][0]["of"]) == (1.25, None)
-    special = found["symbols"][2]["symbols"][0]["specialized"][0]
+    special = fields["symbols"][2]["symbols"][0]["specialized"][0]
     assert (special["value"], special["guard"], special["line"]) == ("6", "s17 == 6", 5)
-    assert found["symbols"][2]["zero_one"] == [{"source": "x", "what": "size", "dim": 0, "value": "1"}]
-    assert {"cure": "tensor", "source": "lr", "dim": None, "values": ["0.1", "0.2"], "blocked_by": None} in found[
+    assert fields["symbols"][2]["zero_one"] == [{"source": "x", "what": "size", "dim": 0, "value": "1"}]
+    assert {"cure": "tensor", "source": "lr", "dim": None, "values": ["0.1", "0.2"], "blocked_by": None} in fields[
         "shape_cures"
     ]
-    asked, fits, strange = found["would"]
-    assert [frame["verdict"] for frame in asked["frames"]] == ["recompiles", "unknown"]
-    assert asked["frames"][0]["entries"][0]["failed"]["kind"] == "int"
+    recompiles, fits, strange = fields["would"]
+    assert [frame["verdict"] for frame in recompiles["frames"]] == ["recompiles", "unknown"]
+    assert recompiles["frames"][0]["entries"][0]["failed"]["kind"] == "int"
     assert (fits["frames"][0]["graph"], strange["problem"]) == ("0/1", "'q7[3]': there is no dtype 'q7'.")
 
 

@@ -59,8 +59,8 @@ def _tuned(snapshot: Snapshot, tuned: Tuned, toggled: frozenset[str], width: int
     for choice in tuned.choices if opened else tuned.choices[:SHOWN]:
         yield _choice(choice, most, own)
     if len(tuned.choices) > SHOWN:
-        said = "fewer" if opened else f"{len(tuned.choices) - SHOWN} slower ones"
-        yield fold(name, opened, (said, "muted"), indent=3)
+        label = "fewer" if opened else f"{len(tuned.choices) - SHOWN} slower ones"
+        yield fold(name, opened, (label, "muted"), indent=3)
     yield BLANK
 
 
@@ -75,11 +75,11 @@ def _choice(choice: Choice, most: float, own: tuple[Link, ...]) -> Row:
 
 
 def _whose(width: int) -> Iterator[Row]:
-    said = (
+    text = (
         "The times are torch's own, taken while it chose: one kernel at a time, on inputs that it made up. The mark "
         "stands at the fastest. Code loaded from a cache is not measured again."
     )
-    yield from wrapped(said, width, "dim")
+    yield from wrapped(text, width, "dim")
 
 
 def name_subject(tuned: ev.Tuned) -> str:
@@ -94,16 +94,16 @@ def summarize_choices(tuned: ev.Tuned) -> str:
     """`4 measured of 5, the fastest 3.10 µs, 1.25× faster than the next`."""
     measured = [choice.us for choice in tuned.choices if choice.us is not None]
     left = len(tuned.choices) - len(measured)
-    said = [f"{count(len(measured), 'choice')} measured" + (f", {left} left out" if left else "")]
+    parts = [f"{count(len(measured), 'choice')} measured" + (f", {left} left out" if left else "")]
     if measured:
-        said.append(f"the fastest {duration(min(measured) / 1e6)}, the slowest {duration(max(measured) / 1e6)}")
+        parts.append(f"the fastest {duration(min(measured) / 1e6)}, the slowest {duration(max(measured) / 1e6)}")
     externs = [choice.us for choice in tuned.choices if choice.kind == "extern" and choice.us is not None]
     templates = [choice.us for choice in tuned.choices if choice.kind == "template" and choice.us is not None]
     if externs and templates:
         ratio = min(externs) / min(templates)
         word = "faster" if ratio > 1 else "slower"
-        said.append(f"the best template {max(ratio, 1 / ratio):.2f}× {word} than the best library call")
-    return ", ".join(said)
+        parts.append(f"the best template {max(ratio, 1 / ratio):.2f}× {word} than the best library call")
+    return ", ".join(parts)
 
 
 def find_tuned_kernel(snapshot: Snapshot, tuned: ev.Tuned) -> ev.Kernel | None:

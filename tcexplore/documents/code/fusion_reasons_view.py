@@ -43,52 +43,54 @@ NOT_COMPARED = (
 
 def fusion_reasons_document(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
     """The answer for any two kernels of a run, everything open."""
-    known, found = labels(snapshot), why_not(snapshot, a, b)
-    name = _name(found)
-    rows = [_question(found, known), *_answer(snapshot, found, frozenset([f"{name} unrelated"]), width)]
-    return Parts(f"{_words(found.a, known)} and {_words(found.b, known)}", [fixed(rows)])
+    known, answer = labels(snapshot), why_not(snapshot, a, b)
+    name = _name(answer)
+    rows = [_question(answer, known), *_answer(snapshot, answer, frozenset([f"{name} unrelated"]), width)]
+    return Parts(f"{_words(answer.a, known)} and {_words(answer.b, known)}", [fixed(rows)])
 
 
-def reason_rows(snapshot: Snapshot, found: WhyNot, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def reason_rows(
+    snapshot: Snapshot, answer: WhyNot, known: Labels, toggled: frozenset[str], width: int
+) -> Iterator[Row]:
     """The rows between two neighbors: the short answer, and behind it all that torch says."""
-    name, links = _name(found), _links(found)
+    name, links = _name(answer), _links(answer)
     opened = name in toggled
     second = ((span.text, span.style) for span in known.kernel[links[1]].spans)
     yield fold(
-        name, opened, ("╳ ", "warn" if found.refusals else "muted"), ("not one with ", "muted"), *second,
-        (f": {_short(found, known)}", "muted"), indent=3, links=links,
+        name, opened, ("╳ ", "warn" if answer.refusals else "muted"), ("not one with ", "muted"), *second,
+        (f": {_short(answer, known)}", "muted"), indent=3, links=links,
     )  # fmt: skip
     if opened:
-        yield from _answer(snapshot, found, toggled, width)
+        yield from _answer(snapshot, answer, toggled, width)
 
 
-def _name(found: WhyNot) -> str:
-    return f"why {found.a.graph} {found.a.phase} {found.a.name} {found.b.name}"
+def _name(answer: WhyNot) -> str:
+    return f"why {answer.a.graph} {answer.a.phase} {answer.a.name} {answer.b.name}"
 
 
-def _links(found: WhyNot) -> tuple[Link, ...]:
-    return kernel_link(found.a), kernel_link(found.b)
+def _links(answer: WhyNot) -> tuple[Link, ...]:
+    return kernel_link(answer.a), kernel_link(answer.b)
 
 
 def _words(kernel: Kernel, known: Labels) -> str:
     return known.kernel[kernel_link(kernel)].words
 
 
-def _question(found: WhyNot, known: Labels) -> Row:
-    first, second = (known.kernel[link].spans for link in _links(found))
+def _question(answer: WhyNot, known: Labels) -> Row:
+    first, second = (known.kernel[link].spans for link in _links(answer))
     spans = (Span(" why are "), *first, Span(" and "), *second, Span(" not one kernel?"))
-    return Row(spans, _links(found))
+    return Row(spans, _links(answer))
 
 
-def _short(found: WhyNot, known: Labels) -> str:
+def _short(answer: WhyNot, known: Labels) -> str:
     """One line: the first reason, and how many more there are."""
-    reasons = list(dict.fromkeys(decision.reason for decision in found.refusals))
+    reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
         return f"{_plain(reasons[0]) or reasons[0]}{more}"
-    if found.unrelated:
+    if answer.unrelated:
         return "no data in common"
-    relation = found.relation
+    relation = answer.relation
     if relation is None or relation.buffers:
         return "never compared"
     if not relation.between:
@@ -101,29 +103,29 @@ def _plain(reason: str) -> str:
     return plain(f"{NO_SHARED_DATA} due to indexing mismatch" if reason == NO_SHARED_DATA else reason)
 
 
-def _answer(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    links = _links(found)
-    if found.apart:
-        yield from wrapped(APART[found.apart], width, indent=5, links=links)
-    for reason in dict.fromkeys(decision.reason for decision in found.refusals):
-        yield from _reason(reason, [d for d in found.refusals if d.reason == reason], links, width)
-    if found.unrelated:
-        yield from _unrelated(snapshot, found, toggled, width)
-    if not found.refusals and not found.unrelated and found.apart in ("", "extern"):
-        yield from _never(snapshot, found, width)
+def _answer(snapshot: Snapshot, answer: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    links = _links(answer)
+    if answer.apart:
+        yield from wrapped(APART[answer.apart], width, indent=5, links=links)
+    for reason in dict.fromkeys(decision.reason for decision in answer.refusals):
+        yield from _reason(reason, [d for d in answer.refusals if d.reason == reason], links, width)
+    if answer.unrelated:
+        yield from _unrelated(snapshot, answer, toggled, width)
+    if not answer.refusals and not answer.unrelated and answer.apart in ("", "extern"):
+        yield from _never(snapshot, answer, width)
 
 
-def _never(snapshot: Snapshot, found: WhyNot, width: int) -> Iterator[Row]:
+def _never(snapshot: Snapshot, answer: WhyNot, width: int) -> Iterator[Row]:
     """What the scheduler knew of two nodes that it did not compare."""
-    relation, links = found.relation, _links(found)
+    relation, links = answer.relation, _links(answer)
     if relation is None:
         yield from wrapped(NOT_TOLD, width, "muted", indent=5, links=links)
         return
     if relation.needs:
         yield from _way(snapshot, relation, links, width)
-    if not found.apart:
-        said = NOT_COMPARED.format(found.attempts or "few") if relation.buffers else NO_BUFFER
-        yield from wrapped(said, width, indent=5, links=links)
+    if not answer.apart:
+        text = NOT_COMPARED.format(answer.attempts or "few") if relation.buffers else NO_BUFFER
+        yield from wrapped(text, width, indent=5, links=links)
         if relation.buffers:
             yield from wrapped(", ".join(relation.buffers), width, "node", indent=7, links=links)
 
@@ -132,8 +134,8 @@ def _way(snapshot: Snapshot, relation: Relation, links: tuple[Link, ...], width:
     """What stands between two kernels of which one needs the other's results."""
     first, second = ("second", "first") if relation.reversed else ("first", "second")
     directly = not relation.nodes
-    said = f"The {second} one needs what the {first} one computes{'.' if directly else ', by way of'}"
-    yield from wrapped(said, width, indent=5, links=links)
+    text = f"The {second} one needs what the {first} one computes{'.' if directly else ', by way of'}"
+    yield from wrapped(text, width, indent=5, links=links)
     known = labels(snapshot)
     for kernel in relation.between:
         label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
@@ -147,9 +149,9 @@ def _way(snapshot: Snapshot, relation: Relation, links: tuple[Link, ...], width:
 
 
 def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], width: int) -> Iterator[Row]:
-    said = _plain(reason)
-    if said:
-        yield from wrapped(f"{said[0].upper()}{said[1:]}.", width, indent=5, links=links)
+    text = _plain(reason)
+    if text:
+        yield from wrapped(f"{text[0].upper()}{text[1:]}.", width, indent=5, links=links)
     silent = pairs[0].refused_by
     lead = f"{silent} says no, without a reason: " if silent else "torch: "
     yield from wrapped(f"{lead}{reason}", width, "muted", indent=5, links=links)
@@ -163,11 +165,11 @@ def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], w
         )
 
 
-def _unrelated(snapshot: Snapshot, found: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def _unrelated(snapshot: Snapshot, answer: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The pairs that have nothing to do with each other, behind their count."""
-    name = f"{_name(found)} unrelated"
-    said = f"{count(found.unrelated, 'pair')} of their nodes without data in common"
+    name = f"{_name(answer)} unrelated"
+    label = f"{count(answer.unrelated, 'pair')} of their nodes without data in common"
     opened = name in toggled
-    yield fold(name, opened, (said, "muted"), indent=5, links=_links(found))
+    yield fold(name, opened, (label, "muted"), indent=5, links=_links(answer))
     if opened:
-        yield from wrapped(plain("no shared data"), width, "muted", indent=7, links=_links(found))
+        yield from wrapped(plain("no shared data"), width, "muted", indent=7, links=_links(answer))

@@ -33,14 +33,14 @@ def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     if not snapshot.code.kernels:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     known = labels(snapshot)
-    found = Fusions(snapshot)
-    apart = {id(why.a): why for why in found.neighbors()}
+    fusions = Fusions(snapshot)
+    apart = {id(why.a): why for why in fusions.neighbors()}
     groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
     parts: list[Part] = [fixed(_verdict(snapshot, width)), fixed(missing_rows(snapshot, FACTS, width))]
     for (graph, phase), kernels in groups:
         parts.append(fixed([row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []))
         for kernel in kernels:
-            fused = found.fused(kernel)
+            fused = fusions.fused(kernel)
             parts.append(fixed(_kernel(kernel, fused, known, toggled, width), known.title(kernel)))
             parts.append(fixed(_next(snapshot, apart.get(id(kernel)), known, toggled, width)))
     return Parts(_title(snapshot), parts)
@@ -62,36 +62,36 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     unfused = saved + moved
     part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
     yield row((f" fusing saves {size(max(saved, 0))}", "strong"), (part, "muted"))
-    said = (
+    text = (
         "By torch's own sizes of the buffers that its scheduler nodes read and write, fused and each on its own. Ops "
         "that were inlined before there was a scheduler never had a buffer, and are not counted."
     )
-    yield from wrapped(said, width, "dim")
+    yield from wrapped(text, width, "dim")
     if any(kernel.language == "extern" for kernel in snapshot.code.kernels):
         yield from wrapped(APART["extern"], width, "dim")
     yield BLANK
 
 
-def _kernel(kernel: Kernel, found: FusedKernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
     name = f"fusion {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
-    kinds = (f"  {_kinds(found)}", "extern" if kernel.language == "extern" else "heading")
+    kinds = (f"  {_kinds(fused)}", "extern" if kernel.language == "extern" else "heading")
     saved = (f"  saves {size(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
     fuses = ops(kernel, known, most=2 if width < 60 else 5)
     place = kernel.source_lines[0] if kernel.source_lines else None
     yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=links(kernel), location=place,
                copy=kernel.name)  # fmt: skip
     if opened:
-        yield from _details(kernel, found, known, width)
+        yield from _details(kernel, fused, known, width)
 
 
-def _kinds(found: FusedKernel) -> str:
-    inlined = ("ops inlined",) if found.inlined else ()
-    return " · ".join((*found.kinds, *inlined)) or "nothing fused"
+def _kinds(fused: FusedKernel) -> str:
+    inlined = ("ops inlined",) if fused.inlined else ()
+    return " · ".join((*fused.kinds, *inlined)) or "nothing fused"
 
 
-def _details(kernel: Kernel, found: FusedKernel, known: Labels, width: int) -> Iterator[Row]:
+def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> Iterator[Row]:
     own = (kernel_link(kernel),)
     yield row((f"   {kernel.name}", "heading"), links=own)
     shown = ops(kernel, known, most=None)
@@ -100,20 +100,20 @@ def _details(kernel: Kernel, found: FusedKernel, known: Labels, width: int) -> I
     if moved is not None and saved is not None and len(kernel.scheduler_nodes) > 1:
         nodes = count(len(kernel.scheduler_nodes), "scheduler node")
         less = f"the kernel moves {size(moved)}" if saved else "so does the kernel: fusing saves no memory traffic"
-        said = f"On their own its {nodes} would move {size(moved + saved)}; {less}."
-        yield from wrapped(said, width, indent=3, links=own)
-    alone = [group for group in found.groups if len(group) == 1]
-    if len(found.groups) > 1:
-        said = (
-            f"{len(found.groups)} loop nests share the function; those that the scheduler fused are joined by + below."
+        text = f"On their own its {nodes} would move {size(moved + saved)}; {less}."
+        yield from wrapped(text, width, indent=3, links=own)
+    alone = [group for group in fused.groups if len(group) == 1]
+    if len(fused.groups) > 1:
+        text = (
+            f"{len(fused.groups)} loop nests share the function; those that the scheduler fused are joined by + below."
         )
-        yield from wrapped(said, width, "muted", indent=3, links=own)
-    for group in found.groups:
+        yield from wrapped(text, width, "muted", indent=3, links=own)
+    for group in fused.groups:
         if len(group) > 1:
             yield row(("   fused  ", "muted"), (" + ".join(group), "node"), links=own)
-    if alone and len(found.groups) > 1:
+    if alone and len(fused.groups) > 1:
         yield row(("   apart  ", "muted"), (", ".join(name for group in alone for name in group), "node"), links=own)
-    yield from (_step(step, own) for step in found.steps)
+    yield from (_step(step, own) for step in fused.steps)
 
 
 def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
@@ -124,8 +124,8 @@ def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
 
 
 def _next(
-    snapshot: Snapshot, found: WhyNot | None, known: Labels, toggled: frozenset[str], width: int
+    snapshot: Snapshot, answer: WhyNot | None, known: Labels, toggled: frozenset[str], width: int
 ) -> Iterable[Row]:
     """Between a kernel and the next one: why they are two."""
-    if found is not None:
-        yield from reason_rows(snapshot, found, known, toggled, width)
+    if answer is not None:
+        yield from reason_rows(snapshot, answer, known, toggled, width)

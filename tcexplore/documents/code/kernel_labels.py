@@ -61,8 +61,8 @@ def heading(kernel: Kernel, known: Labels, where: Places, name: str, opened: boo
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
     yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=links(kernel), location=place)
     if kernel.language != "extern" and not kernel.lines:
-        said = "This torch does not tell which op a statement came from: all of it has its kernel's color."
-        yield from wrapped(said, width, "warn", indent=3)
+        text = "This torch does not tell which op a statement came from: all of it has its kernel's color."
+        yield from wrapped(text, width, "warn", indent=3)
 
 
 def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
@@ -83,7 +83,7 @@ def traffic(kernel: Kernel) -> str:
 
 def lines(kernel: Kernel, where: Places) -> str:
     """`line 23`, `lines 23, 24, blocks.py:7`."""
-    said = list(dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines))
-    if not said:
+    numbers = list(dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines))
+    if not numbers:
         return ""
-    return f"line{'s' if len(said) > 1 else ''} {', '.join(said)}"
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"

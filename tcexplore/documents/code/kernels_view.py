@@ -101,16 +101,16 @@ def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
     made, failed, point = machine(snapshot.code, kernel)
-    said = [format_resources(made.resources)] if made and made.resources else []
-    said += [describe_vectors(made.vectors)] if made and made.vectors else []
-    said += [format_estimate(point)] if point else []
+    parts = [format_resources(made.resources)] if made and made.resources else []
+    parts += [describe_vectors(made.vectors)] if made and made.vectors else []
+    parts += [format_estimate(point)] if point else []
     if how := describe_loops(loops(snapshot.code, kernel)):
-        said = [f"Inductor wrote {how}", *said]
+        parts = [f"Inductor wrote {how}", *parts]
     reached = achieved(snapshot, kernel, point)
-    said += [format_measured(reached)] if reached else []
+    parts += [format_measured(reached)] if reached else []
     own = links(kernel)
-    if said:
-        yield from wrapped(" · ".join(said), width, "muted", indent=3, links=own)
+    if parts:
+        yield from wrapped(" · ".join(parts), width, "muted", indent=3, links=own)
     for warning in made.resources.warnings if made and made.resources else ():
         yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=own)
     if failed:
@@ -136,8 +136,8 @@ def _wrapper(wrapper: Wrapper, toggled: frozenset[str]) -> Iterable[Part]:
     name = f"wrapper {wrapper.graph} {wrapper.phase}"
     opened = name in toggled
     text = highlighted(wrapper.source, "python")
-    said = f"  graph {wrapper.graph} {wrapper.phase}, {count(len(text.lines), 'line')}  {wrapper.path}"
-    yield fixed([fold(name, opened, ("wrapper", "heading"), (said, "muted"), indent=0, copy=wrapper.path or None)])
+    facts = f"  graph {wrapper.graph} {wrapper.phase}, {count(len(text.lines), 'line')}  {wrapper.path}"
+    yield fixed([fold(name, opened, ("wrapper", "heading"), (facts, "muted"), indent=0, copy=wrapper.path or None)])
     if opened:
         yield Part(len(text.lines), lambda index: _plain(text, index))
 

@@ -37,58 +37,58 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     ]
     if not taken:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
-    rows = [_cells(kernel, found, known) for kernel, found in taken]
+    rows = [_cells(kernel, resources, known) for kernel, resources in taken]
     table = columns(HEAD, rows, [links(kernel) for kernel, _ in taken], left=(0, 2))
-    details = (line for kernel, found in taken for line in _details(kernel, found, known, toggled, width))
-    warned = sum(bool(found.warnings) for _, found in taken)
+    details = (line for kernel, resources in taken for line in _details(kernel, resources, known, toggled, width))
+    warned = sum(bool(resources.warnings) for _, resources in taken)
     target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warning'}"
     above = target_rows(snapshot, toggled, width)
     return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
 
 
-def _cells(kernel: Kernel, found: Resources, known: Labels) -> Sequence[tuple[Span, ...]]:
-    shared = found.shared_static + found.shared_dynamic
-    low = "warn" if found.occupancy < 0.25 else ""
+def _cells(kernel: Kernel, resources: Resources, known: Labels) -> Sequence[tuple[Span, ...]]:
+    shared = resources.shared_static + resources.shared_dynamic
+    low = "warn" if resources.occupancy < 0.25 else ""
     return (
         known.kernel[kernel_link(kernel)].spans,
-        (Span(f"{found.occupancy:.0%}", low),),
-        (Span(found.limited_by or "–", "muted"),),
-        (Span(str(found.registers)),),
-        (Span(size(found.spills) if found.spills else "–", "warn" if found.spills else "muted"),),
+        (Span(f"{resources.occupancy:.0%}", low),),
+        (Span(resources.limited_by or "–", "muted"),),
+        (Span(str(resources.registers)),),
+        (Span(size(resources.spills) if resources.spills else "–", "warn" if resources.spills else "muted"),),
         (Span(size(shared) if shared else "–"),),
-        (Span(str(found.num_warps)),),
-        (Span(str(found.num_stages)),),
-        (Span(str(found.threads)),),
+        (Span(str(resources.num_warps)),),
+        (Span(str(resources.num_stages)),),
+        (Span(str(resources.threads)),),
     )
 
 
-def _details(kernel: Kernel, found: Resources, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _details(kernel: Kernel, resources: Resources, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The warnings in view; shared memory by kind and the instruction mix behind a fold."""
     name = f"resources {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
-    total = sum(number for _, number in found.mix)
-    said = f"  {count(total, 'instruction')}"
-    yield fold(name, opened, *label, (f" {kernel.name}", "heading"), (said, "muted"), indent=0, links=links(kernel))
-    for warning in found.warnings:
+    total = sum(number for _, number in resources.mix)
+    text = f"  {count(total, 'instruction')}"
+    yield fold(name, opened, *label, (f" {kernel.name}", "heading"), (text, "muted"), indent=0, links=links(kernel))
+    for warning in resources.warnings:
         yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=links(kernel))
     if not opened:
         return
-    fits = f"{count(found.blocks, 'block')} at once on a multiprocessor, {found.threads} threads each"
-    stack = f", stack {size(found.stack)} a thread" if found.stack else ""
-    shared = f"shared memory: {size(found.shared_static)} static, {size(found.shared_dynamic)} dynamic"
+    fits = f"{count(resources.blocks, 'block')} at once on a multiprocessor, {resources.threads} threads each"
+    stack = f", stack {size(resources.stack)} a thread" if resources.stack else ""
+    shared = f"shared memory: {size(resources.shared_static)} static, {size(resources.shared_dynamic)} dynamic"
     yield from wrapped(f"{fits} · {shared}{stack}", width, "muted", indent=3)
-    longest = max((len(kind) for kind, _ in found.mix), default=0)
-    for kind, number in found.mix:
+    longest = max((len(kind) for kind, _ in resources.mix), default=0)
+    for kind, number in resources.mix:
         bar = "█" * max(1, round(number / total * max(width - longest - 20, 10)))
         yield row((f"   {kind:<{longest}} ", ""), (f"{number:>6} ", "number"), (bar, "plot.compiled"))
 
 
 def _whose(width: int) -> Iterator[Row]:
     yield BLANK
-    said = (
+    text = (
         "Registers, spills and shared memory are the assembler's. Occupancy is what the vendor's rules allow, not a "
         "measurement. Instructions are counted once, however often a loop runs them."
     )
-    yield from wrapped(said, width, "dim")
+    yield from wrapped(text, width, "dim")

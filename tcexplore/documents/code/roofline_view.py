@@ -27,7 +27,7 @@ LOWEST, HIGHEST = 0.01, 10_000.0
 """FLOP per byte at the two ends of the axis."""
 
 
-ACHIEVED_ROWS_HEAD = ("kernel", "measured", "launches", "memory", "of peak", "arithmetic", "of peak", "of the roof")
+ACHIEVED_HEAD = ("kernel", "measured", "launches", "memory", "of peak", "arithmetic", "of peak", "of the roof")
 
 SLOW = 0.5
 """Below this share of what its bound allows, a kernel of some length is worth a look."""
@@ -54,19 +54,19 @@ Reached = Mapping[Link, float | None]
 def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     known = labels(snapshot)
-    found = [(kernel, point) for kernel in snapshot.code.kernels if (point := machine(snapshot.code, kernel).point)]
-    if not found:
+    points = [(kernel, point) for kernel in snapshot.code.kernels if (point := machine(snapshot.code, kernel).point)]
+    if not points:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
-    total = sum(point.implied_us for _, point in found)
-    table = columns(HEAD, [_cells(*each, total, known) for each in found], [links(k) for k, _ in found], left=(0, 2))
+    total = sum(point.implied_us for _, point in points)
+    table = columns(HEAD, [_cells(*each, total, known) for each in points], [links(k) for k, _ in points], left=(0, 2))
     where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
-    measured = [(kernel, at) for kernel, point in found if (at := achieved(snapshot, kernel, point))]
+    measured = [(kernel, at) for kernel, point in points if (at := achieved(snapshot, kernel, point))]
     title = f"at least {duration(total / 1e6)} in all{where} · estimate"
     if measured:
         title += f" · measured {duration(sum(at.timed.us for _, at in measured) / 1e6)}"
     parts = (
         target_rows(snapshot, toggled, width), table, achieved_rows(measured, known, width),
-        _plots(found, measured, known, width), _whose(found, width),
+        _plots(points, measured, known, width), _whose(points, width),
     )  # fmt: skip
     return Parts(title, [fixed(part) for part in parts])
 
@@ -87,9 +87,9 @@ def _flops(flops: int | None) -> str:
     return "–" if flops is None else f"{flops / 1e6:,.1f} M"
 
 
-def _plots(found: Sequence[Standing], measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+def _plots(points: Sequence[Standing], measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
     """A plot for each rate of arithmetic that a kernel with counted FLOPs could reach."""
-    counted = [(kernel, point) for kernel, point in found if point.intensity]
+    counted = [(kernel, point) for kernel, point in points if point.intensity]
     for precision in dict.fromkeys(point.precision for _, point in counted):
         same = [(kernel, point) for kernel, point in counted if point.precision == precision]
         yield BLANK
@@ -97,9 +97,9 @@ def _plots(found: Sequence[Standing], measured: Sequence[Measured], known: Label
         yield from _plot(same, at, known, min(width - 4, WIDEST))
 
 
-def _plot(found: Sequence[Standing], at: Reached, known: Labels, cells: int) -> Iterator[Row]:
-    point = found[0][1]
-    marks = [_mark(kernel, p, at, known) for kernel, p in found]
+def _plot(points: Sequence[Standing], at: Reached, known: Labels, cells: int) -> Iterator[Row]:
+    point = points[0][1]
+    marks = [_mark(kernel, p, at, known) for kernel, p in points]
     roof = Roof(point.memory_peak, point.peak)
     rates = f"  {point.memory_peak / 1e12:.2f} TB/s · {point.peak / 1e12:.1f} TFLOP/s in {point.precision}"
     yield row((" roof", "heading"), (rates, "muted"))
@@ -115,47 +115,47 @@ def _mark(kernel: Kernel, point: RooflinePoint, at: Reached, known: Labels) -> P
     return PlotMark(point.intensity or 0.0, sign, label.style, at.get(kernel_link(kernel)))
 
 
-def _whose(found: Sequence[Standing], width: int) -> Iterator[Row]:
+def _whose(points: Sequence[Standing], width: int) -> Iterator[Row]:
     yield BLANK
-    uncounted = sum(point.flops is None for _, point in found)
+    uncounted = sum(point.flops is None for _, point in points)
     if uncounted:
-        said = f"torch counts no FLOPs of {count(uncounted, 'kernel')}: only what they move bounds them here."
-        yield from wrapped(said, width, "dim")
-    said = (
+        text = f"torch counts no FLOPs of {count(uncounted, 'kernel')}: only what they move bounds them here."
+        yield from wrapped(text, width, "dim")
+    text = (
         "The roof is an estimate, nothing measured: the bytes are the scheduler's, each buffer once, the FLOPs torch's "
         "own count, the rates the vendor's peaks. A launch takes some microseconds more; caches make a kernel faster."
     )
-    yield from wrapped(said, width, "dim")
+    yield from wrapped(text, width, "dim")
 
 
-def achieved_rows(found: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
     """A table of the kernels that were measured; nothing where none was."""
-    if not found:
+    if not measured:
         return
     yield BLANK
     yield heading("Measured")
     yield from columns(
-        ACHIEVED_ROWS_HEAD,
-        [_cells_achieved_rows(*each, known) for each in found],
-        [links(kernel) for kernel, _ in found],
+        ACHIEVED_HEAD,
+        [_achieved_cells(*each, known) for each in measured],
+        [links(kernel) for kernel, _ in measured],
     )
-    said = (
+    text = (
         "Measured: the device's own time under torch's profiler, the median of a few calls, with warm caches. `of the "
         "roof` is the least time that the bound allows over this time; a kernel of a few microseconds stays far below."
     )
-    yield from wrapped(said, width, "dim")
+    yield from wrapped(text, width, "dim")
 
 
-def _cells_achieved_rows(kernel: Kernel, found: Achieved, known: Labels) -> Sequence[Cell]:
+def _achieved_cells(kernel: Kernel, rates: Achieved, known: Labels) -> Sequence[Cell]:
     return (
         known.kernel[kernel_link(kernel)].spans,
-        (Span(duration(found.timed.us / 1e6), "strong"),),
-        (Span(f"{found.timed.count} replayed" if found.timed.replayed else str(found.timed.count)),),
-        (Span(format_rate(found.memory, "B/s") if found.memory else "–"),),
-        (Span(_share(found.memory_share), "number"),),
-        (Span(format_rate(found.compute, "FLOP/s") if found.compute else "–"),),
-        (Span(_share(found.compute_share), "number"),),
-        (Span(_share(found.of_bound), "warn" if (found.of_bound or 1.0) < SLOW else "number"),),
+        (Span(duration(rates.timed.us / 1e6), "strong"),),
+        (Span(f"{rates.timed.count} replayed" if rates.timed.replayed else str(rates.timed.count)),),
+        (Span(format_rate(rates.memory, "B/s") if rates.memory else "–"),),
+        (Span(_share(rates.memory_share), "number"),),
+        (Span(format_rate(rates.compute, "FLOP/s") if rates.compute else "–"),),
+        (Span(_share(rates.compute_share), "number"),),
+        (Span(_share(rates.of_bound), "warn" if (rates.of_bound or 1.0) < SLOW else "number"),),
     )
 
 

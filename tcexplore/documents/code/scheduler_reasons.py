@@ -147,16 +147,16 @@ def plain(reason: str) -> str:
     """The reason in plain words; empty for one that is not known here: then torch's own sentence has to do."""
     if reason in PLAIN:
         return PLAIN[reason]
-    for pattern, said in _patterns():
-        if found := pattern.fullmatch(reason):
-            return said.format(*found.groups())
+    for pattern, text in _patterns():
+        if match := pattern.fullmatch(reason):
+            return text.format(*match.groups())
     return ""
 
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
-        (re.compile(re.escape(text).replace("%s", "(.+?)"), re.DOTALL), said)
-        for text, said in (PLAIN | UNSAID).items()
+        (re.compile(re.escape(text).replace("%s", "(.+?)"), re.DOTALL), plain_text)
+        for text, plain_text in (PLAIN | UNSAID).items()
         if "%s" in text or text in UNSAID
     )

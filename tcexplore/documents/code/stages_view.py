@@ -116,9 +116,9 @@ def _stage(
 ) -> Iterator[Part]:
     name = _stage_fold(kernel, made, stage)
     lines = _stage_lines(kernel, stage, known)
-    said = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
+    facts = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
     called = NAMES.get(stage.name, stage.name)
-    yield fixed([fold(name, name in toggled, (called, "strong"), (said, "muted"), indent=2)],
+    yield fixed([fold(name, name in toggled, (called, "strong"), (facts, "muted"), indent=2)],
                 _title(kernel, known, called))  # fmt: skip
     if name in toggled:
         yield Part(len(lines), lines.row)

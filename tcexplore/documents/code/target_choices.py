@@ -47,10 +47,10 @@ TEACHES = (
 )
 
 
-def choice_rows(found: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> StaticDocument:
+def choice_rows(choices: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> StaticDocument:
     """The document: a row for each choice in its order, after the head."""
     head = HEAD if width >= _ROOMY else HEAD[:-1]
-    rows = [_cells(choice, snapshot, device)[: len(head)] for choice in found]
+    rows = [_cells(choice, snapshot, device)[: len(head)] for choice in choices]
     table = columns(head, rows, [()] * len(rows), left=range(len(head)))
     return StaticDocument("", (*table, BLANK, *wrapped(TEACHES, width, "dim")))
 
@@ -79,10 +79,10 @@ _ROOMY = 90
 def _device(choice: TargetChoice, device: str) -> tuple[str, str]:
     if choice.target is None:
         return choice.trouble or f"the device in this machine: {device}", ""
-    found = choice.target
-    arch = f"sm_{found.arch}" if found.backend == "cuda" else str(found.arch)
-    facts = f"{arch}, {found.properties.multi_processor_count} SMs, {found.peaks.memory / 1e12:.2f} TB/s"
-    return found.properties.name, facts.replace("SMs", "CUs") if found.backend == "hip" else facts
+    target = choice.target
+    arch = f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)
+    facts = f"{arch}, {target.properties.multi_processor_count} SMs, {target.peaks.memory / 1e12:.2f} TB/s"
+    return target.properties.name, facts.replace("SMs", "CUs") if target.backend == "hip" else facts
 
 
 def _code(choice: TargetChoice, snapshot: Snapshot | None) -> str:

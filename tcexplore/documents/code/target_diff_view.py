@@ -68,11 +68,11 @@ def _head(sides: tuple[Side, Side], pair: Twice, width: int) -> Iterator[Row]:
     )
     alone, none = (sides[0], sides[1]) if pair.right is None else (sides[1], sides[0])
     if pair.left is None or pair.right is None:
-        said = f"Only {alone.snapshot.target} has this kernel."
+        text = f"Only {alone.snapshot.target} has this kernel."
         if pair.instead:
             names = ", ".join(kernel.name for kernel in pair.instead)
-            said += f" On {none.snapshot.target} its ops are in {names}."
-        yield from wrapped(said, width, "warn", lead="! ")
+            text += f" On {none.snapshot.target} its ops are in {names}."
+        yield from wrapped(text, width, "warn", lead="! ")
     yield BLANK
 
 
@@ -83,8 +83,8 @@ def _spans(spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
 def _form_row(sides: tuple[Side, Side], form: str) -> Row:
     """The forms, the one in view in brackets."""
     spans: list[tuple[str, str]] = [(" ", "")]
-    there = [known for known in FORMS if known == form or any(side.text(known) is not None for side in sides)]
-    for known in there:
+    available = [known for known in FORMS if known == form or any(side.text(known) is not None for side in sides)]
+    for known in available:
         named = f"[{_named(sides, known)}]" if known == form else _named(sides, known)
         spans += [(named, "heading" if known == form else "muted"), ("  ", "")]
     return row(*spans)
@@ -196,12 +196,12 @@ def _rows(sides: Sequence[Known]) -> Iterator[Sequence[Cell]]:
     taken = [m.resources if m else None for m in made]
     if any(taken):
         for name, say in RESOURCES:
-            yield _row(name, [say(found) if found else "" for found in taken])
+            yield _row(name, [say(resources) if resources else "" for resources in taken])
     points = [side.known.point if side.known else None for side in sides]
     yield from _unless_empty("bound", [point.bound if point else "" for point in points])
     yield from _unless_empty("at least", [_least(point.implied_us) if point else "" for point in points])
     yield from _unless_empty("vectors", [describe_vectors(m.vectors) if m and m.vectors else "" for m in made])
-    mixes = [dict(found.mix) if found else {} for found in taken]
+    mixes = [dict(resources.mix) if resources else {} for resources in taken]
     for kind in dict.fromkeys(kind for mix in mixes for kind in mix):
         yield _row(f"  {kind}", [str(mix.get(kind, "–")) if mix else "" for mix in mixes], "dim")
 

@@ -19,18 +19,18 @@ ASSUMED = "target assumptions"
 
 def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Nothing for the device in the machine."""
-    said = describe_target(snapshot)
-    if not said:
+    text = describe_target(snapshot)
+    if not text:
         return
-    yield from wrapped(said, width, "muted")
+    yield from wrapped(text, width, "muted")
     for skipped in snapshot.code.not_lowered:
         yield from wrapped(describe_not_lowered(skipped), width, "warn", lead="! ")
     where = places(snapshot.file).describe
-    for asked in snapshot.asked:
-        place = asked.location
+    for query in snapshot.asked:
+        place = query.location
         own = (line_link(place),) if place else ()
         before = f"{where(place)}: " if place else ""
-        yield from wrapped(before + describe_device_query(asked), width, "warn", lead="! ", location=place, links=own)
+        yield from wrapped(before + describe_device_query(query), width, "warn", lead="! ", location=place, links=own)
     notes = list(list_assumptions(snapshot))
     if notes:
         opened = ASSUMED in toggled
@@ -43,11 +43,11 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
 def format_resources(taken: ev.Resources) -> str:
     """`32 registers · 2 warps · 1.0 KiB shared · occupancy 100 %`, spills only where there are some."""
     shared = taken.shared_static + taken.shared_dynamic
-    said = [f"{taken.registers} registers", count(taken.num_warps, "warp")]
-    said += [f"{size(shared)} shared"] if shared else []
-    said += [f"spills {size(taken.spills)} a thread"] if taken.spills else []
+    parts = [f"{taken.registers} registers", count(taken.num_warps, "warp")]
+    parts += [f"{size(shared)} shared"] if shared else []
+    parts += [f"spills {size(taken.spills)} a thread"] if taken.spills else []
     limit = f", limited by {taken.limited_by}" if taken.limited_by else ""
-    return " · ".join([*said, f"occupancy {taken.occupancy:.0%}{limit}"])
+    return " · ".join([*parts, f"occupancy {taken.occupancy:.0%}{limit}"])
 
 
 def format_estimate(point: ev.RooflinePoint) -> str:
@@ -56,23 +56,23 @@ def format_estimate(point: ev.RooflinePoint) -> str:
     return f"{least} (estimate: {point.bound} bound)"
 
 
-def describe_vectors(found: ev.Vectors) -> str:
+def describe_vectors(vectors: ev.Vectors) -> str:
     """What of a C++ kernel's arithmetic is vectorized."""
-    if found.vectorized is None:
+    if vectors.vectorized is None:
         return "no floating-point arithmetic"
-    share = found.packed / (found.packed + found.scalar)
-    word = "vectorized" if found.vectorized else "mostly scalar"
-    wide = f", {found.width}-bit registers" if found.width else ""
+    share = vectors.packed / (vectors.packed + vectors.scalar)
+    word = "vectorized" if vectors.vectorized else "mostly scalar"
+    wide = f", {vectors.width}-bit registers" if vectors.width else ""
     # What the compiler itself calls, to throw and to tidy up, has a name with an underscore.
-    named = [name for name in found.calls if not name.startswith("_")]
+    named = [name for name in vectors.calls if not name.startswith("_")]
     calls = f", calls {', '.join(named)}" if named else ""
     return f"{word}: {share:.0%} of the arithmetic instructions are packed{wide}{calls}"
 
 
 def describe_loops(loops: Sequence[ev.LoopVectorized]) -> str:
     """How Inductor wrote the loop nests of a C++ kernel: `avx512 vectors of 16`, or scalar and why; empty for none."""
-    said = dict.fromkeys(_written(loop) for loop in loops)
-    return "; ".join(said)
+    texts = dict.fromkeys(_written(loop) for loop in loops)
+    return "; ".join(texts)
 
 
 def _written(loop: ev.LoopVectorized) -> str:
@@ -99,10 +99,10 @@ def describe_not_lowered(skipped: ev.TargetSkipped) -> str:
     return f"Graph {skipped.graph} could not be lowered for {skipped.target}{where}: {skipped.reason}"
 
 
-def describe_device_query(found: ev.DeviceAsked) -> str:
+def describe_device_query(query: ev.DeviceAsked) -> str:
     """That the program looked at its device, without the place."""
     return (
-        f"The program looks at {found.attribute} while it is traced: it sees the device it runs on, "
+        f"The program looks at {query.attribute} while it is traced: it sees the device it runs on, "
         "and may take another path on the target."
     )
 

@@ -24,11 +24,11 @@ from tcexplore.session.run_diff import RunChange, RunDiff, aligned, matched_kern
 MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
 
 
-def nodes(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def nodes(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The nodes that only one of the runs has; a graph that only one has is a row of its own."""
-    for change in found.nodes:
+    for change in diff.nodes:
         if change.kind != "same":
-            yield _node(change, places(found.after.file))
+            yield _node(change, places(diff.after.file))
 
 
 def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
@@ -45,59 +45,59 @@ def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
     return row("   ", mark, *facts, place, links=links, location=node.location, copy=format_call(node))
 
 
-def breaks(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def breaks(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The breaks that only one of the runs has."""
-    for change in found.breaks:
+    for change in diff.breaks:
         broken = change.item
         if change.kind != "same":
-            where = places(found.after.file).describe(broken.location)
+            where = places(diff.after.file).describe(broken.location)
             links = (break_link(broken),) if change.after else ()
             facts = (f"{where}  ", "muted"), (broken.code or broken.reason, MARKS[change.kind][1])
             yield row("   ", MARKS[change.kind], *facts, (f"  {broken.id or broken.kind}", "muted"), links=links,
                       location=broken.location)  # fmt: skip
 
 
-def guards(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def guards(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The guards that only one of the runs has, structural ones behind their count."""
-    changed = [change for change in found.guards if change.kind != "same"]
+    changed = [change for change in diff.guards if change.kind != "same"]
     for change in changed:
         if not change.item[1].structural:
             yield _guard_row(change)
     structural = [change for change in changed if change.item[1].structural]
     if structural:
-        said = f"{count(len(structural), 'identity check')} on modules and torch itself"
+        label = f"{count(len(structural), 'identity check')} on modules and torch itself"
         opened = "diff structural" in toggled
-        yield fold("diff structural", opened, (said, "muted"), indent=3)
+        yield fold("diff structural", opened, (label, "muted"), indent=3)
         yield from (_guard_row(change) for change in (structural if opened else ()))
 
 
 def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
     graph, guard = change.item
     mark, links = MARKS[change.kind], (guard_link(graph, guard),) if change.after else ()
-    said = guard.summary or " and ".join(guard.code)
-    return row("   ", mark, (f"{graph}  ", "dim"), (guard.name or guard.source or guard.kind, mark[1]), f"  {said}",
+    condition = guard.summary or " and ".join(guard.code)
+    return row("   ", mark, (f"{graph}  ", "dim"), (guard.name or guard.source or guard.kind, mark[1]), f"  {condition}",
                (f"  {guard.kind}", "dim"), links=links, location=guard.location)  # fmt: skip
 
 
-def kernels(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def kernels(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The kernels that changed, came and went; those with equal code behind their count."""
-    for index, change in enumerate(found.kernels):
+    for index, change in enumerate(diff.kernels):
         if change.kind != "same":
-            yield from _kernel(found, change, f"diff kernel {index}", toggled, width)
-    same = [change for change in found.kernels if change.kind == "same"]
+            yield from _kernel(diff, change, f"diff kernel {index}", toggled, width)
+    same = [change for change in diff.kernels if change.kind == "same"]
     if same:
         opened = "diff same kernels" in toggled
-        said = f"{count(len(same), 'kernel')} with identical code"
-        yield fold("diff same kernels", opened, (said, "muted"), indent=3)
+        label = f"{count(len(same), 'kernel')} with identical code"
+        yield fold("diff same kernels", opened, (label, "muted"), indent=3)
         for change in same if opened else ():
-            made = _one_line(found, change)
+            made = _one_line(diff, change)
             yield replace(made, spans=(Span("   "), *made.spans))
 
 
-def _kernel(found: RunDiff, change: RunChange[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The heading opens the code: of both where there are two, else of the one."""
     opened = (name in toggled) == (change.kind != "changed")
-    made = _one_line(found, change)
+    made = _one_line(diff, change)
     spans = ((span.text, span.style) for span in made.spans)
     yield fold(name, opened, *spans, indent=1, links=made.links, location=made.location, copy=made.copy)
     if opened:
@@ -131,11 +131,11 @@ def _lines(kernel: Kernel | None) -> list[tuple[str, str]]:
     return [(line.replace(kernel.name, ""), line) for line in kernel.source.splitlines()] if kernel else []
 
 
-def _one_line(found: RunDiff, change: RunChange[Kernel]) -> Row:
+def _one_line(diff: RunDiff, change: RunChange[Kernel]) -> Row:
     before, after = change.before, change.after
-    both = [(s, k) for s, k in ((found.before, before), (found.after, after)) if k is not None]
+    both = [(s, k) for s, k in ((diff.before, before), (diff.after, after)) if k is not None]
     labelled = [span for s, kernel in both for span in (Span(" → ", "muted"), *_label(s, kernel))][1:]
-    where = found.after if after else found.before
+    where = diff.after if after else diff.before
     spans = (
         Span(*MARKS[change.kind]), *labelled, Span(" "), *ops(change.item, labels(where), most=5),
         Span(f"  {_moved(before, after)}", "muted"), Span(f"  {change.item.name}", "dim"),
@@ -151,5 +151,5 @@ def _label(snapshot: Snapshot, kernel: Kernel) -> Iterable[Span]:
 
 def _moved(before: Kernel | None, after: Kernel | None) -> str:
     """What it reads and writes, before and after where that differs."""
-    said = dict.fromkeys(traffic(kernel) for kernel in (before, after) if kernel and traffic(kernel))
-    return " → ".join(said)
+    texts = dict.fromkeys(traffic(kernel) for kernel in (before, after) if kernel and traffic(kernel))
+    return " → ".join(texts)

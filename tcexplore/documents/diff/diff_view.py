@@ -34,26 +34,26 @@ def diff_document(
     """The document of the view."""
     if before is None:
         return Parts("", [fixed(wrapped(NOTHING, width, "muted"))])
-    found = _compared(before, after)
-    parts = [fixed(_summary(found, width)), *(_section(section, found, toggled, width) for section in SECTIONS)]
+    diff = _compared(before, after)
+    parts = [fixed(_summary(diff, width)), *(_section(section, diff, toggled, width) for section in SECTIONS)]
     return Parts(f"run {before.run} → run {after.run}", parts)
 
 
 _compared = by_identity(4)(compared)
 
 
-def _summary(found: RunDiff, width: int) -> Iterator[Row]:
+def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
     """What matters first: whether the machine runs the same thing, and the figures that changed."""
-    before, after = found.before, found.after
+    before, after = diff.before, diff.after
     runs = (f" run {before.run} → run {after.run} ", "title")
-    if found.same_program:
+    if diff.same_program:
         yield row(runs, (" ✔ SAME PROGRAM ", "badge.ok"), ("  the generated code is identical", "ok"))
-        said = "Kernels and wrappers are the same, names and comments apart: any difference in the timing is noise."
-        yield from wrapped(said, width, "muted")
+        text = "Kernels and wrappers are the same, names and comments apart: any difference in the timing is noise."
+        yield from wrapped(text, width, "muted")
     else:
         known = before.code.kernels and after.code.kernels
-        said = "the generated code differs" if known else "one of the runs has no generated code"
-        yield row(runs, (" ≠ ", "badge.warn"), (f"  {said}", "changed"))
+        text = "the generated code differs" if known else "one of the runs has no generated code"
+        yield row(runs, (" ≠ ", "badge.warn"), (f"  {text}", "changed"))
     figures = changes(summarize(before), summarize(after))
     yield row(
         (
@@ -64,22 +64,22 @@ def _summary(found: RunDiff, width: int) -> Iterator[Row]:
     yield BLANK
 
 
-def _section(section: _Section, found: RunDiff, toggled: frozenset[str], width: int) -> Part:
-    return fixed(_rows(section, found, toggled, width))
+def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Part:
+    return fixed(_rows(section, diff, toggled, width))
 
 
-def _rows(section: _Section, found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    total = counted(section.changes(found))
+def _rows(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    total = counted(section.changes(diff))
     same = sum(total.values()) == total["same"]
     name = f"diff {section.name}"
     if same and section.name != "kernels":
-        said = "the same" if total["same"] else "none in either run"
-        yield row(("   ", ""), (section.name, "muted"), (f"  {said}", "dim"))
+        text = "the same" if total["same"] else "none in either run"
+        yield row(("   ", ""), (section.name, "muted"), (f"  {text}", "dim"))
         return
     opened = name not in toggled
     yield fold(name, opened, (section.name, "heading"), *_counts(total), indent=1)
     if opened:
-        yield from section.rows(found, toggled, width)
+        yield from section.rows(diff, toggled, width)
         yield BLANK
 
 
@@ -91,19 +91,19 @@ def _counts(total: dict[str, int]) -> Iterator[tuple[str, str]]:
         yield f"  {total['same']} the same", "muted"
 
 
-def _source(found: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def _source(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     def at(line: Numbered) -> Row:
         """A line of the later file stands for itself; one that is gone for nothing."""
-        place = Location(found.after.file, line.after) if line.after else None
+        place = Location(diff.after.file, line.after) if line.after else None
         return Row((), (line_link(place),) if place else (), place)
 
-    yield from text_rows(found.source, width, at)
+    yield from text_rows(diff.source, width, at)
 
 
 SECTIONS = (
-    _Section("source", lambda found: found.source, _source),
-    _Section("breaks", lambda found: found.breaks, breaks),
-    _Section("kernels", lambda found: found.kernels, kernels),
-    _Section("graph nodes", lambda found: found.nodes, nodes),
-    _Section("guards", lambda found: found.guards, guards),
+    _Section("source", lambda run_diff: run_diff.source, _source),
+    _Section("breaks", lambda run_diff: run_diff.breaks, breaks),
+    _Section("kernels", lambda run_diff: run_diff.kernels, kernels),
+    _Section("graph nodes", lambda run_diff: run_diff.nodes, nodes),
+    _Section("guards", lambda run_diff: run_diff.guards, guards),
 )

@@ -40,12 +40,12 @@ def text_rows(changes: Iterable[RunChange[str]], width: int, at: At | None = Non
 
 
 def _numbered(changes: Iterable[RunChange[str]]) -> list[Numbered]:
-    found, before, after = [], 0, 0
+    numbered, before, after = [], 0, 0
     for change in changes:
         before += change.before is not None
         after += change.after is not None
-        found.append(Numbered(change, before * (change.before is not None), after * (change.after is not None)))
-    return found
+        numbered.append(Numbered(change, before * (change.before is not None), after * (change.after is not None)))
+    return numbered
 
 
 def _pieces(lines: Sequence[Numbered]) -> Iterator[list[Numbered] | int]:

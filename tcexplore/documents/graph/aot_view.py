@@ -67,8 +67,8 @@ def _stage(snapshot: Snapshot, graph: AtenGraph, toggled: frozenset[str], width:
 
 def _heading(graph: AtenGraph, name: str, opened: bool) -> Row:
     ops = count(sum(node.op.startswith("call_") for node in graph.nodes), "op")
-    said = f"  {ops}  {STAGES.get(graph.stage, '')}"
-    return fold(name, opened, (f"{graph.graph} ", "title"), (_called(graph), "heading"), (said, "muted"), indent=0)
+    facts = f"  {ops}  {STAGES.get(graph.stage, '')}"
+    return fold(name, opened, (f"{graph.graph} ", "title"), (_called(graph), "heading"), (facts, "muted"), indent=0)
 
 
 def _called(graph: AtenGraph) -> str:

@@ -73,8 +73,8 @@ def _ops(ops: Sequence[Op], rows: Lowering) -> Iterator[Row]:
 
 def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str, opened: bool) -> Row:
     total = _counted(ops)
-    said = [count(total["ops"], "op"), count(total["nodes"], "ATen op"), count(total["statements"], "statement")]
-    facts = (f"  {' → '.join(said)}", "muted")
+    totals = [count(total["ops"], "op"), count(total["nodes"], "ATen op"), count(total["statements"], "statement")]
+    facts = (f"  {' → '.join(totals)}", "muted")
     if line is None:
         return fold(name, opened, ("no line known", "heading"), facts, indent=0)
     at = Location(*line)
@@ -96,30 +96,30 @@ class Lowering:
         """Whether this fold is open."""
         return (name in self._toggled) != at_first
 
-    def op(self, found: Op) -> Iterator[Row]:
+    def op(self, op: Op) -> Iterator[Row]:
         """The op under its line, and below it what it became."""
-        if found.node is None:
+        if op.node is None:
             yield row(("   without a Dynamo op that torch names", "muted"))
-            yield from self._nodes(found, "no op")
+            yield from self._nodes(op, "no op")
             return
-        node = found.node
-        name = f"op {found.graph} {node.name}"
+        node = op.node
+        name = f"op {op.graph} {node.name}"
         opened = self.is_open(name, at_first=True)
         module = f"  {node.module}" if node.module else ""
-        total = counted([found])
-        became = f"  → {count(total['nodes'], 'ATen op')}" if found.lowered else "  torch names no ATen op of it"
+        total = counted([op])
+        became = f"  → {count(total['nodes'], 'ATen op')}" if op.lowered else "  torch names no ATen op of it"
         places = (line_link(node.location),) if node.location else ()
         yield fold(
             name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"), (became, "muted"),
-            (f"  {found.graph}", "dim"), indent=2, links=(node_link(found.graph, node.name), *places),
+            (f"  {op.graph}", "dim"), indent=2, links=(node_link(op.graph, node.name), *places),
             location=node.location, copy=f"{node.name} = {format_call(node)}",
         )  # fmt: skip
         if opened:
-            yield from self._nodes(found, name)
+            yield from self._nodes(op, name)
 
-    def _nodes(self, found: Op, name: str) -> Iterator[Row]:
-        phases = {low.phase for low in found.lowered}
-        for low in found.lowered:
+    def _nodes(self, op: Op, name: str) -> Iterator[Row]:
+        phases = {low.phase for low in op.lowered}
+        for low in op.lowered:
             yield from self._lowered(low, name, several=len(phases) > 1)
 
     def _lowered(self, low: Lowered, under: str, *, several: bool) -> Iterator[Row]:

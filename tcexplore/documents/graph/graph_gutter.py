@@ -115,12 +115,12 @@ def _plain(lanes: list[int | None]) -> str:
 
 def uses(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """For each row the later rows that read it, in order; `inputs` has the rows that each row reads."""
-    found: list[list[int]] = [[] for _ in inputs]
+    readers: list[list[int]] = [[] for _ in inputs]
     for row, read in enumerate(inputs):
         for producer in dict.fromkeys(read):
             if producer < row:
-                found[producer].append(row)
-    return found
+                readers[producer].append(row)
+    return readers
 
 
 def extents(used: Sequence[Sequence[int]], room: int) -> list[int]:

@@ -144,12 +144,12 @@ def runs(nodes: Sequence[FxNode]) -> list[ModuleRun]:
     """The stretches of a graph's nodes, in order, all nodes covered."""
     if len(nodes) < FROM:
         return [ModuleRun(None, 0, len(nodes))]
-    found: list[ModuleRun] = []
+    stretches: list[ModuleRun] = []
     for module, members in groupby(enumerate(nodes), key=lambda item: block(item[1].module)):
         indices = [index for index, _ in members]
         named = module if len(indices) >= SHORTEST else None
-        found.append(ModuleRun(named, indices[0], indices[-1] + 1))
-    return found
+        stretches.append(ModuleRun(named, indices[0], indices[-1] + 1))
+    return stretches
 
 
 @lru_cache(maxsize=4096)

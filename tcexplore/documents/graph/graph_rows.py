@@ -81,8 +81,8 @@ class GraphRows:
         graph = self._graph
         names = ", ".join(node.target for node in taken[:8])
         more = ", …" if len(taken) > 8 else ""
-        said = count(1, graph.one) if len(taken) == 1 else f"{len(taken):,} {graph.many}"
-        yield fold(hidden_fold(graph), opened, (said, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken))
+        label = count(1, graph.one) if len(taken) == 1 else f"{len(taken):,} {graph.many}"
+        yield fold(hidden_fold(graph), opened, (label, "muted"), (f"  {names}{more}", "dim"), links=self._links(taken))
         for node in taken if opened else ():
             facts = (
                 (f"   {node.target}", "node"),

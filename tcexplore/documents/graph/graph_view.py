@@ -80,7 +80,7 @@ def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     facts = [count(captured.ops, "op"), count(len(taken), "input")]
     frame = captured.frame
     facts += filter(None, [describe_frame(captured.graph, frame, places(snapshot.file).describe(frame))])
-    again = next((found for found in snapshot.recompiles if found.graph == captured.graph), None)
+    again = next((recompile for recompile in snapshot.recompiles if recompile.graph == captured.graph), None)
     why = f"  ↻ recompiled: {again.failed_guard or again.reason}" if again else ""
     ops = "" if opened else f"  {_op_names(captured)}"
     return fold(
@@ -98,10 +98,12 @@ def _op_names(captured: GraphCaptured) -> str:
 
 
 def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
-    for found in breaks:
-        place = where.describe(found.location) or "a place torch does not name"
-        said = (f"✖ break at {place}", "break"), f": {found.code or found.reason}"
-        yield row(("──── ", "rule"), *said, (" ────", "rule"), location=found.location, links=(break_link(found),))
+    for graph_break in breaks:
+        place = where.describe(graph_break.location) or "a place torch does not name"
+        text = (f"✖ break at {place}", "break"), f": {graph_break.code or graph_break.reason}"
+        yield row(
+            ("──── ", "rule"), *text, (" ────", "rule"), location=graph_break.location, links=(break_link(graph_break),)
+        )
 
 
 class Between(NamedTuple):
@@ -114,16 +116,16 @@ class Between(NamedTuple):
 
 def between(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Between:
     """Each break behind the graph that it ended; where there was nothing to compile yet, before the one it began."""
-    found = Between({}, {}, [])
+    order = Between({}, {}, [])
     for broken in breaks:
         ended, begun = _ended(graphs, broken), _begun(graphs, broken)
         if ended is not None:
-            found.after.setdefault(ended, []).append(broken)
+            order.after.setdefault(ended, []).append(broken)
         elif begun is not None:
-            found.before.setdefault(begun, []).append(broken)
+            order.before.setdefault(begun, []).append(broken)
         else:
-            found.rest.append(broken)
-    return found
+            order.rest.append(broken)
+    return order
 
 
 def _ended(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:

@@ -45,8 +45,8 @@ def _saved(snapshot: Snapshot, cut: Partitioned, nodes: dict[str, FxNode], toggl
     total = sum(saved.bytes or 0 for saved in made)
     unknown = sum(saved.bytes is None for saved in made)
     more = f" and {unknown} of unknown size" if unknown else ""
-    said = f"  {count(len(made), 'value')}, {size(total)} by their shapes{more}"
-    yield fold(name, opened, ("saved for the backward", "heading"), (said, "muted"), indent=1)
+    facts = f"  {count(len(made), 'value')}, {size(total)} by their shapes{more}"
+    yield fold(name, opened, ("saved for the backward", "heading"), (facts, "muted"), indent=1)
     if opened:
         largest = sorted(made, key=lambda saved: -(saved.bytes or 0))
         yield from (_value(snapshot, cut.graph, saved, nodes.get(saved.name)) for saved in largest)
@@ -59,8 +59,8 @@ def _inputs(
 ) -> Iterator[Row]:
     name = f"saved inputs {graph}"
     opened = name in toggled
-    said = (f"{count(len(taken), 'input')} besides: alive anyway, so at no extra cost", "muted")
-    yield fold(name, opened, said, indent=3)
+    label = (f"{count(len(taken), 'input')} besides: alive anyway, so at no extra cost", "muted")
+    yield fold(name, opened, label, indent=3)
     yield from (_value(snapshot, graph, saved, nodes.get(saved.name)) for saved in (taken if opened else ()))
 
 
@@ -85,8 +85,8 @@ def _recomputed(
     if not cut.recomputed:
         yield row((" nothing is recomputed: no node of the forward stands again in the backward", "muted"))
         return
-    said = f"  {count(len(cut.recomputed), 'node')} of the forward again in the backward"
-    yield fold(name, opened, ("recomputed", "heading"), (said, "muted"), indent=1)
+    facts = f"  {count(len(cut.recomputed), 'node')} of the forward again in the backward"
+    yield fold(name, opened, ("recomputed", "heading"), (facts, "muted"), indent=1)
     if not opened:
         return
     why = "Their values are not kept: the backward computes them once more from what is kept. Views cost nothing."
@@ -132,8 +132,8 @@ def _wrapper(snapshot: Snapshot, wrapper: Wrapper, known: Labels, toggled: froze
         return
     name = f"reused {wrapper.graph} {wrapper.phase}"
     opened = name in toggled
-    said = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} in the memory of another"
-    yield fold(name, opened, ("memory used again", "heading"), (said, "muted"), indent=1)
+    facts = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} in the memory of another"
+    yield fold(name, opened, ("memory used again", "heading"), (facts, "muted"), indent=1)
     if opened:
         by = _written_by(snapshot, wrapper)
         yield from (_row(freed, new, by, known) for freed, new in wrapper.reused)

@@ -38,8 +38,8 @@ def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
         return Parts("", [empty_part(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
     parts: list[Part] = []
     for (graph, stage, phase), runs in groupby(snapshot.code.passes, lambda p: (p.graph, p.stage, p.phase)):
-        found = list(runs)
-        parts.append(fixed(_stage(graph, stage, phase, found, toggled, width)))
+        stage_runs = list(runs)
+        parts.append(fixed(_stage(graph, stage, phase, stage_runs, toggled, width)))
     changed = sum(bool(run.hunks) for run in snapshot.code.passes)
     return Parts(f"{changed} of {len(snapshot.code.passes)} passes changed a graph", parts)
 
@@ -49,8 +49,8 @@ def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield from missing_rows(snapshot, FACTS, width)
     hits = [used for used in snapshot.caches if used.outcome == "hit"]
     if hits:
-        said = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."
-        yield from wrapped(said, width, "warn")
+        text = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."
+        yield from wrapped(text, width, "warn")
 
 
 def _stage(
@@ -60,8 +60,8 @@ def _stage(
     opened = name not in toggled
     before, after = runs[0].before, runs[-1].after
     nodes = f"{before} nodes" if before == after else f"{before} → {after} nodes"
-    said = (f"  {phase}" if stage == "post_grad" else "", "muted"), (f"  {nodes}", "muted")
-    yield fold(name, opened, (f"{graph} ", "title"), (STAGES.get(stage, stage), "heading"), *said, indent=0)
+    facts = (f"  {phase}" if stage == "post_grad" else "", "muted"), (f"  {nodes}", "muted")
+    yield fold(name, opened, (f"{graph} ", "title"), (STAGES.get(stage, stage), "heading"), *facts, indent=0)
     if not opened:
         return
     for index, run in enumerate(runs):

@@ -50,8 +50,8 @@ def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
         rows += [*_frame(snapshot, frame, toggled, width), BLANK]
     entries = sum(len(frame.entries) for frame in frames)
     again = sum(max(len(frame.entries) - 1, 0) for frame in frames)
-    said = f", {count(again, 'recompile')}" if again else ""
-    return Parts(f"{count(len(frames), 'frame')}, {count_entries(entries)}{said}", [fixed(rows)])
+    recompiles = f", {count(again, 'recompile')}" if again else ""
+    return Parts(f"{count(len(frames), 'frame')}, {count_entries(entries)}{recompiles}", [fixed(rows)])
 
 
 def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -79,8 +79,8 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
         before = entry.graph
     for entry in frame.refused[:1]:
         yield from _edge(snapshot, entry, before, toggled, width)
-        said = "error" if frame.raises else "eager"
-        yield row((" ✖ ", "break"), (said, "break"), (f"  {name_call(entry) or 'from here on'}", "muted"))
+        outcome = "error" if frame.raises else "eager"
+        yield row((" ✖ ", "break"), (outcome, "break"), (f"  {name_call(entry) or 'from here on'}", "muted"))
 
 
 def _urgency(frame: FrameEntries) -> str:
@@ -102,8 +102,8 @@ def _gauge(frame: FrameEntries) -> Row:
 
 def _widths(frame: FrameEntries) -> tuple[int, int, int]:
     """Cells of the compile id, of the call and of the seconds, so that they stand below each other."""
-    found = frame.entries
-    texts = [(entry.graph, name_call(entry), format_compile_seconds(entry)) for entry in found] or [("", "", "")]
+    entries = frame.entries
+    texts = [(entry.graph, name_call(entry), format_compile_seconds(entry)) for entry in entries] or [("", "", "")]
     graph, call, cost = (max(map(len, column)) for column in zip(*texts, strict=True))
     return graph, call, cost
 
@@ -122,37 +122,37 @@ def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset
     """Between an entry and what it came from: the guard that failed, and behind it the rest."""
     if not entry.causes:
         return
-    found, where = entry.causes[0], places(snapshot.file)
+    cause, where = entry.causes[0], places(snapshot.file)
     name = f"edge {entry.of} {entry.graph}"
     opened = name in toggled
-    other = f"of {found.of}: " if found.of != before else ""
-    yield fold(name, opened, (other, "muted"), (name_guarded(found), "guard"), *_values(found),
-               (f"  {where.describe(found.location)}", "muted"), indent=3, location=found.location,
-               links=(line_link(found.location),) if found.location else ())  # fmt: skip
+    other = f"of {cause.of}: " if cause.of != before else ""
+    yield fold(name, opened, (other, "muted"), (name_guarded(cause), "guard"), *_values(cause),
+               (f"  {where.describe(cause.location)}", "muted"), indent=3, location=cause.location,
+               links=(line_link(cause.location),) if cause.location else ())  # fmt: skip
     if opened:
         yield from _opened(snapshot, entry, width)
 
 
-def _values(found: Recompiled) -> tuple[tuple[str, str], ...]:
-    if found.kind == "condition" or not format_change(found):
-        return (("  " if format_change(found) else "", ""), (format_change(found), "added"))
-    return (("  ", ""), (found.old or "?", "removed"), (" → ", "muted"), (found.new or "?", "added"))
+def _values(cause: Recompiled) -> tuple[tuple[str, str], ...]:
+    if cause.kind == "condition" or not format_change(cause):
+        return (("  " if format_change(cause) else "", ""), (format_change(cause), "added"))
+    return (("  ", ""), (cause.old or "?", "removed"), (" → ", "muted"), (cause.new or "?", "added"))
 
 
 def _opened(snapshot: Snapshot, entry: CacheEntry, width: int) -> Iterator[Row]:
-    for found in entry.causes:
-        yield from _cause(found, snapshot.file, width)
+    for cause in entry.causes:
+        yield from _cause(cause, snapshot.file, width)
     if entry.of and guards_of(snapshot, entry.of) and guards_of(snapshot, entry.graph):
         yield from guard_difference_rows(snapshot, entry.of, entry.graph, width, indent=7)
 
 
-def _cause(found: Recompiled, file: str, width: int) -> Iterator[Row]:
-    where = places(file).describe(found.location)
-    kind = ", ".join(filter(None, (describe_origin(found), where)))
+def _cause(cause: Recompiled, file: str, width: int) -> Iterator[Row]:
+    where = places(file).describe(cause.location)
+    kind = ", ".join(filter(None, (describe_origin(cause), where)))
     tail = f" ({kind})" if kind else ""
-    yield from wrapped(f"{found.reason}{tail}", width, indent=7, lead=f"{found.of} ", location=found.location)
-    if found.failed_guard and found.failed_guard not in found.reason:
-        yield from wrapped(found.failed_guard, width, "dim", indent=7 + len(found.of) + 1)
+    yield from wrapped(f"{cause.reason}{tail}", width, indent=7, lead=f"{cause.of} ", location=cause.location)
+    if cause.failed_guard and cause.failed_guard not in cause.reason:
+        yield from wrapped(cause.failed_guard, width, "dim", indent=7 + len(cause.of) + 1)
 
 
 def guard_diff_document(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:
@@ -166,12 +166,12 @@ def guard_difference_rows(snapshot: Snapshot, one: str, other: str, width: int, 
     if before is None or after is None:
         yield from wrapped(NONE, width, "muted", indent=indent)
         return
-    found = guard_diff(before, after)
-    said = f"guards of {one} and {other}: " + (f"{len(found)} of them differ" if found else "none differs")
-    yield row((" " * indent + said, "muted"))
-    for difference in found:
+    differences = guard_diff(before, after)
+    text = f"guards of {one} and {other}: " + (f"{len(differences)} of them differ" if differences else "none differs")
+    yield row((" " * indent + text, "muted"))
+    for difference in differences:
         yield from _difference(difference, one, other, indent)
-    if not found:
+    if not differences:
         yield from wrapped(SAME, width, "muted", indent=indent)
 
 

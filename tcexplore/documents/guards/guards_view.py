@@ -74,12 +74,12 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
         ("parameters", parameters, "check", "of the shape and dtype of parameters and buffers"),
         ("structural", [g for g in installed.guards if g.structural], "identity check", "on modules and torch itself"),
     )
-    for kind, found, noun, on in folded:
+    for kind, guards, noun, on in folded:
         fold_name = f"{kind} of guards {installed.graph}"
-        if found:
-            yield fixed([fold(fold_name, fold_name in toggled, (f"{count(len(found), noun)} {on}", "muted"))])
-        if found and fold_name in toggled:
-            yield _rows(installed.graph, found, where, width, style="dim")
+        if guards:
+            yield fixed([fold(fold_name, fold_name in toggled, (f"{count(len(guards), noun)} {on}", "muted"))])
+        if guards and fold_name in toggled:
+            yield _rows(installed.graph, guards, where, width, style="dim")
 
 
 def is_parameter(guard: Guard) -> bool:
@@ -87,10 +87,10 @@ def is_parameter(guard: Guard) -> bool:
     return guard.kind == "TENSOR_MATCH" and ("._parameters[" in guard.source or "._buffers[" in guard.source)
 
 
-def _rows(graph: str, found: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
+def _rows(graph: str, guards: Sequence[Guard], where: Places, width: int, style: str = "") -> Part:
     most = 16 if width < 60 else 32
-    wide = min(max((len(_source(guard)) for guard in found), default=0), most)
-    return Part(len(found), lambda index: _guard(graph, found[index], where, wide, style))
+    wide = min(max((len(_source(guard)) for guard in guards), default=0), most)
+    return Part(len(guards), lambda index: _guard(graph, guards[index], where, wide, style))
 
 
 def _guard(graph: str, guard: Guard, where: Places, wide: int, style: str) -> Row:
@@ -115,10 +115,10 @@ _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
 
 def _condition(guard: Guard, style: str) -> Iterable[Span]:
     """The readable form, dynamic dimensions marked; the code where there is none."""
-    said = guard.summary or " and ".join(guard.code) or guard.kind
-    if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in said:
-        return (Span(said, style),)
-    head, _, rest = said.partition("[")
+    condition = guard.summary or " and ".join(guard.code) or guard.kind
+    if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in condition:
+        return (Span(condition, style),)
+    head, _, rest = condition.partition("[")
     sizes, closing, tail = rest.partition("]")
     spans = [Span(f"{head}[", style or "dtype")]
     dynamic: list[str] = []
@@ -126,8 +126,8 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
         spans.append(Span(", " if index else "", style))
         dynamic += [size] if size and not size.lstrip("-").isdigit() else []
         spans.append(Span(size, "warn" if size in dynamic else style or "shape"))
-    said = f"  {', '.join(dynamic)} dynamic" if dynamic else ""
-    return (*spans, Span(closing, style or "dtype"), Span(tail, style or "muted"), Span(said, "warn"))
+    condition = f"  {', '.join(dynamic)} dynamic" if dynamic else ""
+    return (*spans, Span(closing, style or "dtype"), Span(tail, style or "muted"), Span(condition, "warn"))
 
 
 def _source(guard: Guard) -> str:

@@ -63,28 +63,28 @@ def _frame(frame: FrameAnswer, where: Places, width: int) -> Iterator[Row]:
               location=frame.frame)  # fmt: skip
     for entry in frame.entries:
         yield from _entry(entry, where, width)
-    for said, style in (
+    for text, style in (
         (describe_dynamic_sizes(frame), ""),
         (describe_moved_state(frame), "muted"),
         (frame.note, "muted"),
     ):
-        if said:
-            yield from wrapped(said, width, style, indent=3)
+        if text:
+            yield from wrapped(text, width, style, indent=3)
 
 
 def _entry(entry: EntryAnswer, where: Places, width: int) -> Iterator[Row]:
     if entry.matches:
         yield row("   ", (entry.graph, "title"), ("  matches", "ok"), links=(entry_link(entry.graph),))
         return
-    found = entry.failed
-    if found is None:
+    failed = entry.failed
+    if failed is None:
         yield row("   ", (entry.graph, "title"), ("  does not match", "muted"), links=(entry_link(entry.graph),))
         return
-    links = (entry_link(entry.graph), *((line_link(found.location),) if found.location else ()))
-    said = f"  {format_change(found)}" if format_change(found) else ""
-    yield row("   ", (entry.graph, "title"), ("  ✖ ", "break"), (name_guarded(found), "guard"), said,
-              (f"  {where.describe(found.location)}", "muted"), links=links, location=found.location)  # fmt: skip
-    yield from wrapped(found.reason, width, "muted", indent=8, links=links, location=found.location)
+    links = (entry_link(entry.graph), *((line_link(failed.location),) if failed.location else ()))
+    values = f"  {format_change(failed)}" if format_change(failed) else ""
+    yield row("   ", (entry.graph, "title"), ("  ✖ ", "break"), (name_guarded(failed), "guard"), values,
+              (f"  {where.describe(failed.location)}", "muted"), links=links, location=failed.location)  # fmt: skip
+    yield from wrapped(failed.reason, width, "muted", indent=8, links=links, location=failed.location)
 
 
 def _unknown(frames: list[FrameAnswer], where: Places, width: int) -> Iterator[Row]:

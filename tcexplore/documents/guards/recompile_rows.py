@@ -24,10 +24,10 @@ _SOURCES = {
 
 def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """The rows of all recompiles, a blank one behind each."""
-    for found, others in once_each(snapshot):
-        links = (line_link(found.location),) if found.location else ()
-        rows = [*_recompile(found, places(snapshot.file), width), *_others(others)]
-        yield from (Row(r.spans, links, found.location) for r in rows)
+    for recompile, others in once_each(snapshot):
+        links = (line_link(recompile.location),) if recompile.location else ()
+        rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
+        yield from (Row(r.spans, links, recompile.location) for r in rows)
         yield BLANK
 
 
@@ -36,51 +36,51 @@ def _others(others: int) -> Iterator[Row]:
         yield row((f"   nor did {others} older {'entry' if others == 1 else 'entries'} match", "muted"))
 
 
-def _recompile(found: Recompiled, where: Places, width: int) -> Iterator[Row]:
-    used = f"  {found.entries} of {found.limit}" if found.entries and found.limit else ""
-    yield row((f"↻ {found.of} → {found.graph}", "recompile"), (used, "warn" if found.limit_hit else "muted"),
-              (f"  {where.describe(found.location)}", "muted"))  # fmt: skip
-    if found.old or found.new:
+def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row]:
+    used = f"  {recompile.entries} of {recompile.limit}" if recompile.entries and recompile.limit else ""
+    yield row((f"↻ {recompile.of} → {recompile.graph}", "recompile"), (used, "warn" if recompile.limit_hit else "muted"),
+              (f"  {where.describe(recompile.location)}", "muted"))  # fmt: skip
+    if recompile.old or recompile.new:
         yield row(
             "   ",
-            (found.old or "?", "removed"),
+            (recompile.old or "?", "removed"),
             (" → ", "muted"),
-            (found.new or "?", "added"),
-            f"  {found.failed_guard}",
+            (recompile.new or "?", "added"),
+            f"  {recompile.failed_guard}",
         )
-    elif found.failed_guard:
-        yield from wrapped(found.failed_guard, width, indent=3)
-    if found.reason and found.reason != found.failed_guard:
-        yield from wrapped(found.reason, width, "muted", indent=3)
-    if found.limit_hit:
-        said = "the limit is reached: from now on this frame runs eagerly, uncompiled"
-        yield from wrapped(said, width, "break", indent=3, lead="✖ ")
+    elif recompile.failed_guard:
+        yield from wrapped(recompile.failed_guard, width, indent=3)
+    if recompile.reason and recompile.reason != recompile.failed_guard:
+        yield from wrapped(recompile.reason, width, "muted", indent=3)
+    if recompile.limit_hit:
+        text = "the limit is reached: from now on this frame runs eagerly, uncompiled"
+        yield from wrapped(text, width, "break", indent=3, lead="✖ ")
 
 
-def name_guarded(found: Recompiled) -> str:
+def name_guarded(recompile: Recompiled) -> str:
     """`x.size(0)`, `self.steps`; the guard itself where torch does not say what it looked at."""
-    if found.kind == "grad mode":
-        return found.kind
-    if found.kind == "global state":
-        return found.what or found.kind
-    if found.kind in ("size", "stride") and found.dim is not None:
-        return f"{found.what}.{found.kind}({found.dim})"
-    if found.kind == "condition":
-        return found.failed_guard
-    tensor = found.kind in ("rank", "dtype", "dispatch", "requires_grad")
-    return f"{found.what} {found.kind}" if tensor else found.what or found.failed_guard
+    if recompile.kind == "grad mode":
+        return recompile.kind
+    if recompile.kind == "global state":
+        return recompile.what or recompile.kind
+    if recompile.kind in ("size", "stride") and recompile.dim is not None:
+        return f"{recompile.what}.{recompile.kind}({recompile.dim})"
+    if recompile.kind == "condition":
+        return recompile.failed_guard
+    tensor = recompile.kind in ("rank", "dtype", "dispatch", "requires_grad")
+    return f"{recompile.what} {recompile.kind}" if tensor else recompile.what or recompile.failed_guard
 
 
-def format_change(found: Recompiled) -> str:
+def format_change(recompile: Recompiled) -> str:
     """`4 → 5`, of a condition `not for 1`; empty where torch does not tell the values."""
-    if found.kind == "condition" and found.new:
-        return f"not for {found.new}"
-    return f"{found.old or '?'} → {found.new or '?'}" if found.old or found.new else ""
+    if recompile.kind == "condition" and recompile.new:
+        return f"not for {recompile.new}"
+    return f"{recompile.old or '?'} → {recompile.new or '?'}" if recompile.old or recompile.new else ""
 
 
-def describe_origin(found: Recompiled) -> str:
+def describe_origin(recompile: Recompiled) -> str:
     """`a global`; empty where it is not known."""
-    return _SOURCES.get(found.origin, "")
+    return _SOURCES.get(recompile.origin, "")
 
 
 def format_compile_seconds(entry: CacheEntry) -> str:

@@ -39,12 +39,12 @@ TEACHES = (
 def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     cures = list(_cures(snapshot, width))
-    rows = [r for found in snapshot.symbols for r in (*_graph(found, toggled, places(snapshot.file), width), BLANK)]
+    rows = [r for graph in snapshot.symbols for r in (*_graph(graph, toggled, places(snapshot.file), width), BLANK)]
     absent = fixed(missing_rows(snapshot, ("symbolic sizes",), width))
     if not rows:
         teaches = STATIC if snapshot.complete and snapshot.compiled else TEACHES
         return Parts("", [empty_part(snapshot, width, teaches), fixed([BLANK, *cures] if cures else []), absent])
-    known = {(s.name, s.sources) for found in snapshot.symbols for s in found.symbols}
+    known = {(s.name, s.sources) for graph in snapshot.symbols for s in graph.symbols}
     return Parts(count(len(known), "symbol"), [fixed(cures), fixed(rows), absent])
 
 
@@ -64,11 +64,11 @@ def _cures(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield BLANK
 
 
-def _graph(found: SymbolsFound, toggled: frozenset[str], where: Places, width: int) -> Iterator[Row]:
-    yield row((f" {found.graph}", "title"), (f"  {count(len(found.symbols), 'symbol')}", "muted"))
-    for symbol in found.symbols:
-        yield from _symbol(found.graph, symbol, toggled, where, width)
-    for fixed_one in found.zero_one:
+def _graph(graph: SymbolsFound, toggled: frozenset[str], where: Places, width: int) -> Iterator[Row]:
+    yield row((f" {graph.graph}", "title"), (f"  {count(len(graph.symbols), 'symbol')}", "muted"))
+    for symbol in graph.symbols:
+        yield from _symbol(graph.graph, symbol, toggled, where, width)
+    for fixed_one in graph.zero_one:
         yield from wrapped(describe_zero_one(fixed_one), width, "warn", indent=3)
 
 
@@ -87,11 +87,11 @@ def _symbol(graph: str, symbol: Symbol, toggled: frozenset[str], where: Places, 
         yield from _opened(symbol, where, width)
 
 
-def _specialized(found: Specialized, where: Places) -> Row:
-    return row(("     ✖ ", "break"), (f"specialized to {found.value}", "break"),
-               (f"  {found.reason}" if found.reason else "", "shape"), (f"  {where.describe(found.location)}", "muted"),
-               (f"  {found.user_code}" if found.user_code else "", "comment"), location=found.location,
-               links=(line_link(found.location),) if found.location else ())  # fmt: skip
+def _specialized(special: Specialized, where: Places) -> Row:
+    return row(("     ✖ ", "break"), (f"specialized to {special.value}", "break"),
+               (f"  {special.reason}" if special.reason else "", "shape"), (f"  {where.describe(special.location)}", "muted"),
+               (f"  {special.user_code}" if special.user_code else "", "comment"), location=special.location,
+               links=(line_link(special.location),) if special.location else ())  # fmt: skip
 
 
 def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
@@ -105,9 +105,9 @@ def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
         yield from wrapped("No guard looks at it: any value will do.", width, "muted", indent=7)
 
 
-def format_source(found: SymbolSource) -> str:
+def format_source(source: SymbolSource) -> str:
     """`x.size(0)`, `x.stride(1)`, `lr`."""
-    return found.name if found.dim is None else f"{found.name}.{found.what}({found.dim})"
+    return source.name if source.dim is None else f"{source.name}.{source.what}({source.dim})"
 
 
 def format_range(symbol: Symbol) -> str:
@@ -134,7 +134,7 @@ def _is_float(symbol: Symbol) -> bool:
 
 def describe_symbol(symbol: Symbol) -> str:
     """What it stands for, in a sentence."""
-    names = [format_source(found) for found in symbol.sources]
+    names = [format_source(source) for source in symbol.sources]
     if symbol.unbacked and not names:
         return "unbacked: data that is not known while compiling"
     if symbol.unbacked:
@@ -144,23 +144,23 @@ def describe_symbol(symbol: Symbol) -> str:
 
 def explain_symbol(symbol: Symbol) -> list[str]:
     """What torch's rules made of it: 0/1 specialization, duck shaping."""
-    said = []
-    sizes = [found for found in symbol.sources if found.what == "size"]
+    sentences = []
+    sizes = [source for source in symbol.sources if source.what == "size"]
     if not symbol.unbacked and sizes and symbol.lower == str(_AT_LEAST_TWO):
-        said.append("0/1 specialization: sizes 0 and 1 get code of their own, so that it starts at 2.")
+        sentences.append("0/1 specialization: sizes 0 and 1 get code of their own, so that it starts at 2.")
     if len(symbol.sources) > 1:
-        names = ", ".join(format_source(found) for found in symbol.sources)
-        said.append(
+        names = ", ".join(format_source(source) for source in symbol.sources)
+        sentences.append(
             f"Duck shaping: {names} were equal when it was compiled, so they share one symbol. A call in which they "
             "differ is compiled again."
         )
-    return said
+    return sentences
 
 
-def describe_zero_one(found: ZeroOne) -> str:
+def describe_zero_one(fixed_size: ZeroOne) -> str:
     """Why a dynamic dimension is a number all the same."""
     return (
-        f"{format_source(found.source)} is dynamic, but was {found.value} when it was compiled: sizes 0 and 1 are always "
+        f"{format_source(fixed_size.source)} is dynamic, but was {fixed_size.value} when it was compiled: sizes 0 and 1 are always "
         "specialized, for they broadcast, and decide about layouts."
     )
 
@@ -171,7 +171,7 @@ def describe_fix(cure: RecompileFix, file: str) -> str:
 
 
 def _mark_dynamic(cure: RecompileFix, _: str) -> str:
-    marks = "; ".join(f"torch._dynamo.mark_dynamic({what}, {dim})" for what, dim in ((cure.what, cure.dim), *cure.also))
+    marks = "; ".join(f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in ((cure.what, cure.dim), *cure.also))
     together = " They change together: where they have to be equal, one marked alone is an error too." * bool(cure.also)
     return (
         f"{marks} before the call: one graph for every size from 2 on, from the first compile. It is an error if the "

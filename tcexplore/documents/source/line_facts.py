@@ -39,9 +39,9 @@ class LineFacts:
         self.guards: dict[Line, list[Link]] = {}
         self.skipped: dict[Line, ev.FrameSkipped] = {_line(s.frame): s for s in skipped}
         self._labels = known
-        for found in breaks:
-            if found.location is not None:
-                self.breaks.setdefault(_line(found.location), []).append(found)
+        for graph_break in breaks:
+            if graph_break.location is not None:
+                self.breaks.setdefault(_line(graph_break.location), []).append(graph_break)
         for installed in guards:
             for guard in installed.guards:
                 if guard.location is not None and not guard.structural:
@@ -49,8 +49,8 @@ class LineFacts:
 
     def first(self, file: str) -> int | None:
         """The line to look at first: the first graph break of a file, else the first line with FX nodes."""
-        for found in (self.breaks, self.nodes):
-            if lines := [line for name, line in found if name == file]:
+        for links in (self.breaks, self.nodes):
+            if lines := [line for name, line in links if name == file]:
                 return min(lines)
         return None
 
@@ -60,8 +60,8 @@ class LineFacts:
 
     def links(self, line: Line) -> tuple[Link, ...]:
         """What enter follows from the line: its breaks, kernels and guards."""
-        found = [break_link(b) for b in self.breaks.get(line, ())]
-        return (*found, *(label.link for label in self.kernels(line)), *self.guards.get(line, ()))
+        links = [break_link(b) for b in self.breaks.get(line, ())]
+        return (*links, *(label.link for label in self.kernels(line)), *self.guards.get(line, ()))
 
     def lines(self, file: str) -> list[int]:
         """The lines of a file that anything is known of, in order."""
@@ -99,7 +99,7 @@ def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:
 
 def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
     """The text of lines that a break or a guard quotes."""
-    breaks = ((found.location, found.code) for found in snapshot.breaks)
+    breaks = ((graph_break.location, graph_break.code) for graph_break in snapshot.breaks)
     guards = ((guard.location, guard.user_code) for installed in snapshot.guards for guard in installed.guards)
     return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}
 
@@ -113,11 +113,11 @@ OUTSIDE = "∅"
 """The line ran, and no kernel has anything of it."""
 
 
-def bar(found: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
+def bar(traffic: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     """One cell for a line, in every line of a file as soon as the sizes of any kernel are known."""
-    if not found.bytes:
+    if not traffic.bytes:
         return
-    known = found.lines.get(line)
+    known = traffic.lines.get(line)
     if known is None or not known.bytes:
         yield Span(OUTSIDE, "muted") if ran_outside and known is None else Span(" ")
         return
@@ -125,8 +125,8 @@ def bar(found: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     yield Span(BARS[step], "extern" if known.extern else "warn")
 
 
-def words(found: LineHeat) -> str:
+def words(traffic: LineHeat) -> str:
     """`in kernels that move 2.1 MiB (43 %)`; never as if those bytes were the line's own."""
-    what = "extern kernels" if found.extern else "kernels"
-    known = f"in {what} that move {size(found.bytes)} ({found.share:.0%})" if found.bytes else f"in {what}"
-    return f"{known}, {count(found.unknown, 'call')} of unknown size" if found.unknown else known
+    kind = "extern kernels" if traffic.extern else "kernels"
+    known = f"in {kind} that move {size(traffic.bytes)} ({traffic.share:.0%})" if traffic.bytes else f"in {kind}"
+    return f"{known}, {count(traffic.unknown, 'call')} of unknown size" if traffic.unknown else known

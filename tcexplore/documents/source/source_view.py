@@ -38,8 +38,8 @@ def source_document(
     """The document of the pane."""
     facts = line_facts(snapshot)
     if not snapshot.source:
-        said = snapshot.failed.message if snapshot.failed else EMPTY
-        return Parts("", [fixed(wrapped(said, width, "muted"))])
+        notice = snapshot.failed.message if snapshot.failed else EMPTY
+        return Parts("", [fixed(wrapped(notice, width, "muted"))])
     text = highlighted(snapshot.source, "python")
     wide = width >= HEAT_IN_WORDS
     gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide)

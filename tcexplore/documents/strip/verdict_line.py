@@ -43,8 +43,8 @@ def _failure(shown: Snapshot) -> Iterator[Piece]:
     if shown.failed is not None:
         yield piece(f" ✖ {shown.failed.type} ", "badge.break")
         where = places(shown.file).describe(shown.failed.location)
-        said = shown.failed.message.partition("\n")[0]
-        yield piece(f"{where}: {said}" if where else said, "error")
+        message = shown.failed.message.partition("\n")[0]
+        yield piece(f"{where}: {message}" if where else message, "error")
         yield piece("7 shows more", "muted", KEYS)
 
 
@@ -84,8 +84,8 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
         going = shown.status == "running"
-        said = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended before there was a verdict"
-        yield piece(said, "running" if going else "muted", 1)
+        text = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended before there was a verdict"
+        yield piece(text, "running" if going else "muted", 1)
     elif timing is not None:
         style = STYLES.get(timing.verdict, "")
         known = timing.verdict != "undecided"
@@ -101,5 +101,5 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
         return
     base = "base, " if before.run == session.base else ""
     changed = changes(summarize(before), summarize(shown))
-    said = "  ".join(changed) if changed else "same figures"
-    yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(said, "changed" if changed else "muted")), 4)
+    text = "  ".join(changed) if changed else "same figures"
+    yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(text, "changed" if changed else "muted")), 4)

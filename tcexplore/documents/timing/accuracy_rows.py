@@ -30,73 +30,75 @@ ACCURACY_STYLES = {**dict.fromkeys(GOOD, "faster"), "not judged": "muted", "wron
 
 def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """The verdict, its figures, every difference; nothing before it is known."""
-    found = snapshot.accuracy
-    if found is None:
+    accuracy = snapshot.accuracy
+    if accuracy is None:
         return
     yield BLANK
-    yield from wrapped(describe_accuracy(found), width, ACCURACY_STYLES.get(found.verdict, "warn"))
-    if said := format_errors(found):
-        yield from wrapped(said, width)
-    for difference in found.differences:
+    yield from wrapped(describe_accuracy(accuracy), width, ACCURACY_STYLES.get(accuracy.verdict, "warn"))
+    if text := format_errors(accuracy):
+        yield from wrapped(text, width)
+    for difference in accuracy.differences:
         yield from wrapped(difference, width, "warn", lead="! ")
-    if said := describe_comparison(found):
-        yield from wrapped(said, width, "muted")
-    if found.verdict not in (*GOOD, "not judged"):
+    if text := describe_comparison(accuracy):
+        yield from wrapped(text, width, "muted")
+    if accuracy.verdict not in (*GOOD, "not judged"):
         yield from wrapped("Press L to find the compiler layer that causes it.", width, "ok", keys_only=True)
 
 
 def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What each side takes; nothing before it is known."""
-    found = snapshot.memory
-    if found is None:
+    memory = snapshot.memory
+    if memory is None:
         return
     yield BLANK
     yield heading("Memory")
-    for name, said in memory_figures(found, kept_for_backward(snapshot)):
+    for name, text in memory_figures(memory, kept_for_backward(snapshot)):
         if width >= 60:
-            yield row((f" {name:<13}", "muted"), said)
+            yield row((f" {name:<13}", "muted"), text)
         else:
-            yield from wrapped(f"{name}: {said}", width)
-    yield from wrapped(found.method, width, "muted")
-    for note in found.notes:
+            yield from wrapped(f"{name}: {text}", width)
+    yield from wrapped(memory.method, width, "muted")
+    for note in memory.notes:
         yield from wrapped(note, width, "warn", lead="! ")
 
 
-def describe_accuracy(found: Accuracy) -> str:
+def describe_accuracy(accuracy: Accuracy) -> str:
     """The verdict and why, without figures."""
-    said = ACCURACY_SENTENCES.get(found.verdict, found.verdict)
-    if found.verdict == "not judged":
-        return f"{said}: {found.reason}" if found.reason else said
-    if found.verdict in GOOD or not found.worst:
-        return said
-    return f"{said}, most of all in {found.worst}"
+    text = ACCURACY_SENTENCES.get(accuracy.verdict, accuracy.verdict)
+    if accuracy.verdict == "not judged":
+        return f"{text}: {accuracy.reason}" if accuracy.reason else text
+    if accuracy.verdict in GOOD or not accuracy.worst:
+        return text
+    return f"{text}, most of all in {accuracy.worst}"
 
 
-def format_errors(found: Accuracy) -> str:
+def format_errors(accuracy: Accuracy) -> str:
     """The errors; empty where there are none."""
-    said = []
-    if found.eager_vs_fp64 is not None and found.compiled_vs_fp64 is not None:
-        said.append(
-            f"error against float64: eager {format_error(found.eager_vs_fp64)}, compiled {format_error(found.compiled_vs_fp64)}"
+    parts = []
+    if accuracy.eager_vs_fp64 is not None and accuracy.compiled_vs_fp64 is not None:
+        parts.append(
+            f"error against float64: eager {format_error(accuracy.eager_vs_fp64)}, compiled {format_error(accuracy.compiled_vs_fp64)}"
         )
-    if found.max_abs is not None and found.verdict != "identical":
-        said.append(f"largest difference to eager {format_error(found.max_abs)}")
-    return "; ".join(said)
+    if accuracy.max_abs is not None and accuracy.verdict != "identical":
+        parts.append(f"largest difference to eager {format_error(accuracy.max_abs)}")
+    return "; ".join(parts)
 
 
-def describe_comparison(found: Accuracy) -> str:
+def describe_comparison(accuracy: Accuracy) -> str:
     """What was compared, and how; empty where nothing was."""
-    if not found.calls:
+    if not accuracy.calls:
         return ""
-    said = ["compared: outputs and gradients" if found.train else "compared: outputs"]
-    if found.of > 1:
-        said.append(f"{found.calls} of {found.of} calls" if found.calls < found.of else f"all {found.of} calls")
-    if found.random:
-        drawn = "compiled again with fallback_random to draw the same" if found.fallback_random else "the same seed"
-        said.append(f"it draws random numbers: {drawn}")
-    if found.reason:
-        said.append(f"compared with eager alone, for it cannot be judged against float64: {found.reason}")
-    return " · ".join(said)
+    parts = ["compared: outputs and gradients" if accuracy.train else "compared: outputs"]
+    if accuracy.of > 1:
+        parts.append(
+            f"{accuracy.calls} of {accuracy.of} calls" if accuracy.calls < accuracy.of else f"all {accuracy.of} calls"
+        )
+    if accuracy.random:
+        drawn = "compiled again with fallback_random to draw the same" if accuracy.fallback_random else "the same seed"
+        parts.append(f"it draws random numbers: {drawn}")
+    if accuracy.reason:
+        parts.append(f"compared with eager alone, for it cannot be judged against float64: {accuracy.reason}")
+    return " · ".join(parts)
 
 
 def format_error(value: float) -> str:
@@ -104,22 +106,22 @@ def format_error(value: float) -> str:
     return f"{value:.2g}"
 
 
-def memory_figures(found: Memory, kept_compiled: int | None) -> Iterator[tuple[str, str]]:
+def memory_figures(memory: Memory, kept_compiled: int | None) -> Iterator[tuple[str, str]]:
     """Each figure with what it is; `kept_compiled` is what compiled keeps for the backward, None where unknown."""
-    if found.eager_peak is not None:
-        yield "eager", f"{size(found.eager_peak)} at the peak of a call"
-    if found.compiled_peak is not None:
-        yield "compiled", f"{size(found.compiled_peak)} at the peak of a call{_share(found)}"
-    yield "weights", f"{size(found.weights)}, inputs {size(found.inputs)}"
-    if found.saved is not None:
+    if memory.eager_peak is not None:
+        yield "eager", f"{size(memory.eager_peak)} at the peak of a call"
+    if memory.compiled_peak is not None:
+        yield "compiled", f"{size(memory.compiled_peak)} at the peak of a call{_share(memory)}"
+    yield "weights", f"{size(memory.weights)}, inputs {size(memory.inputs)}"
+    if memory.saved is not None:
         compiled = f", compiled {size(kept_compiled)}" if kept_compiled is not None else ""
-        yield "for backward", f"eager keeps {size(found.saved)}{compiled}"
-    if found.compiling_adds is not None:
-        grown = f"{size(found.compiling_adds)} more" if found.compiling_adds >= 0 else "nothing more"
-        yield "compiling", f"{grown} than before it ({found.compiling_method})"
+        yield "for backward", f"eager keeps {size(memory.saved)}{compiled}"
+    if memory.compiling_adds is not None:
+        grown = f"{size(memory.compiling_adds)} more" if memory.compiling_adds >= 0 else "nothing more"
+        yield "compiling", f"{grown} than before it ({memory.compiling_method})"
 
 
-def _share(found: Memory) -> str:
-    if not found.eager_peak or found.compiled_peak is None:
+def _share(memory: Memory) -> str:
+    if not memory.eager_peak or memory.compiled_peak is None:
         return ""
-    return f", {100 * found.compiled_peak / found.eager_peak:.0f} % of eager"
+    return f", {100 * memory.compiled_peak / memory.eager_peak:.0f} % of eager"

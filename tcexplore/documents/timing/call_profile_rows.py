@@ -36,52 +36,52 @@ CALL_PROFILE = "one call"
 
 def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Row]:
     """One row, and the parts below it when it is opened; nothing before it is known."""
-    found = snapshot.call_profile
-    if found is None:
+    profile = snapshot.call_profile
+    if profile is None:
         return
     yield BLANK
-    yield fold(CALL_PROFILE, CALL_PROFILE in opened, summarize_profile(found))
+    yield fold(CALL_PROFILE, CALL_PROFILE in opened, summarize_profile(profile))
     if CALL_PROFILE in opened:
-        for time, share, name in profile_lines(found):
+        for time, share, name in profile_lines(profile):
             yield row((f" {time:>8} {share:>5}  ", "muted"), name)
 
 
-def summarize_profile(found: CallProfiled) -> str:
+def summarize_profile(profile: CallProfiled) -> str:
     """`one call under the profiler: 412 µs, 61 % of it in kernels`; of a device how long it works."""
-    total = f"one call under the profiler: {duration(found.total_us / 1e6)}"
-    if found.busy_us is not None:
-        return f"{total}, the device works {_share(found.busy_us, found.total_us)} of it"
-    kernels = sum(part.us for part in found.parts if part.kind in ("kernel", "extern"))
-    return total + (f", {_share(kernels, found.total_us)} of it in kernels" if kernels and found.total_us else "")
+    total = f"one call under the profiler: {duration(profile.total_us / 1e6)}"
+    if profile.busy_us is not None:
+        return f"{total}, the device works {_share(profile.busy_us, profile.total_us)} of it"
+    kernels = sum(part.us for part in profile.parts if part.kind in ("kernel", "extern"))
+    return total + (f", {_share(kernels, profile.total_us)} of it in kernels" if kernels and profile.total_us else "")
 
 
-def profile_lines(found: CallProfiled) -> Iterator[Line]:
+def profile_lines(profile: CallProfiled) -> Iterator[Line]:
     """Time, share and name of each part of the host's time, the longest first; then what the device works."""
-    yield from _longest([part for part in found.parts if part.kind != "device"], found)
-    device = [part for part in found.parts if part.kind == "device"]
-    if found.busy_us is not None:
-        yield from _of_device(found)
-        yield from _longest([part for part in device if part.graph], found)
+    yield from _longest([part for part in profile.parts if part.kind != "device"], profile)
+    device = [part for part in profile.parts if part.kind == "device"]
+    if profile.busy_us is not None:
+        yield from _of_device(profile)
+        yield from _longest([part for part in device if part.graph], profile)
         outside = [part for part in device if not part.graph]
         if outside:
             spent = sum(part.us for part in outside)
-            yield duration(spent / 1e6), _share(spent, found.total_us), "the device's work outside the graphs"
-            yield from _longest(outside, found)
+            yield duration(spent / 1e6), _share(spent, profile.total_us), "the device's work outside the graphs"
+            yield from _longest(outside, profile)
 
 
-def _of_device(found: CallProfiled) -> Iterator[Line]:
-    busy, gaps = found.busy_us or 0.0, found.gaps_us or 0.0
-    replays = f", {found.replayed} of them in {count(found.replays, 'CUDA graph')}" if found.replays else ""
-    works = f"the device works: {found.works} kernels, copies and fills, launched {found.launches} times{replays}"
-    yield duration(busy / 1e6), _share(busy, found.total_us), works
-    yield duration(gaps / 1e6), _share(gaps, found.total_us), "the device waits between two launches"
+def _of_device(profile: CallProfiled) -> Iterator[Line]:
+    busy, gaps = profile.busy_us or 0.0, profile.gaps_us or 0.0
+    replays = f", {profile.replayed} of them in {count(profile.replays, 'CUDA graph')}" if profile.replays else ""
+    works = f"the device works: {profile.works} kernels, copies and fills, launched {profile.launches} times{replays}"
+    yield duration(busy / 1e6), _share(busy, profile.total_us), works
+    yield duration(gaps / 1e6), _share(gaps, profile.total_us), "the device waits between two launches"
 
 
-def _longest(parts: Sequence[CallPart], found: CallProfiled) -> Iterator[Line]:
-    yield from (_line(part, found.total_us) for part in parts[:MOST])
+def _longest(parts: Sequence[CallPart], profile: CallProfiled) -> Iterator[Line]:
+    yield from (_line(part, profile.total_us) for part in parts[:MOST])
     if len(parts) > MOST:
         rest = sum(part.us for part in parts[MOST:])
-        yield duration(rest / 1e6), _share(rest, found.total_us), f"{count(len(parts) - MOST, 'shorter part')}"
+        yield duration(rest / 1e6), _share(rest, profile.total_us), f"{count(len(parts) - MOST, 'shorter part')}"
 
 
 def _line(part: CallPart, whole: float) -> Line:

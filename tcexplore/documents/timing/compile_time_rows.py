@@ -22,16 +22,16 @@ COMPILE_TIME = "compile time"
 
 def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
     """One row, and the tree below it when it is opened; nothing where nothing was compiled."""
-    found = tree_of(snapshot)
-    if not found.roots:
+    spent = tree_of(snapshot)
+    if not spent.roots:
         return
     yield BLANK
-    yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(found))
+    yield fold(COMPILE_TIME, COMPILE_TIME in opened, summarize_compile_time(spent))
     if COMPILE_TIME not in opened:
         return
-    for depth, name, seconds, share in span_lines(found):
+    for depth, name, seconds, share in span_lines(spent):
         yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
-    beside = list(other_time_lines(found))
+    beside = list(other_time_lines(spent))
     if beside:
         yield from wrapped(OTHER_TIME, width, "muted")
     for name, seconds, share in beside:
@@ -40,29 +40,29 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
         yield from wrapped(line, width, "muted")
 
 
-def summarize_compile_time(found: CompileTime) -> str:
+def summarize_compile_time(spent: CompileTime) -> str:
     """`compiling took 7.20 s, 98 % of the calls that compiled`."""
-    share = "" if found.share is None else f", {100 * found.share:.0f} % of the calls that compiled"
-    return f"compiling took {duration(found.seconds)}{share}"
+    share = "" if spent.share is None else f", {100 * spent.share:.0f} % of the calls that compiled"
+    return f"compiling took {duration(spent.seconds)}{share}"
 
 
-def span_lines(found: CompileTime) -> Iterator[tuple[int, str, str, str]]:
+def span_lines(spent: CompileTime) -> Iterator[tuple[int, str, str, str]]:
     """Depth, name, time and share of each span that matters."""
-    for root in found.roots:
-        yield from _lines(shortened(root, found.seconds), found.seconds, 0)
+    for root in spent.roots:
+        yield from _lines(shortened(root, spent.seconds), spent.seconds, 0)
 
 
-def other_time_lines(found: CompileTime) -> Iterator[tuple[str, str, str]]:
+def other_time_lines(spent: CompileTime) -> Iterator[tuple[str, str, str]]:
     """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
     was not measured."""
     parts = (
-        ("running what was compiled", found.running),
-        ("Dynamo looking at frames, outside its spans", found.frames),
-        ("the rest: guards, and your own code between graphs", found.rest),
+        ("running what was compiled", spent.running),
+        ("Dynamo looking at frames, outside its spans", spent.frames),
+        ("the rest: guards, and your own code between graphs", spent.rest),
     )
     for name, seconds in parts:
-        if seconds is not None and found.wall:
-            yield name, duration(seconds), f"{100 * seconds / found.wall:.1f} %"
+        if seconds is not None and spent.wall:
+            yield name, duration(seconds), f"{100 * seconds / spent.wall:.1f} %"
 
 
 def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:

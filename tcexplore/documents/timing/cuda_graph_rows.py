@@ -17,12 +17,12 @@ _LOGGED = "skipping cudagraphs due to "
 
 def cuda_graph_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What was recorded, and what was not and why; nothing where torch tried neither."""
-    said = summarize_cuda_graphs(snapshot)
-    if not said:
+    text = summarize_cuda_graphs(snapshot)
+    if not text:
         return
     yield BLANK
     yield heading("CUDA graphs")
-    yield from wrapped(said, width)
+    yield from wrapped(text, width)
     for one in snapshot.cuda_graphs:
         yield from wrapped(describe_recorded(one), width, "muted", indent=3)
     for kernels, reason in skipped_reasons(snapshot):
@@ -35,25 +35,25 @@ def summarize_cuda_graphs(snapshot: Snapshot) -> str:
     """How much of a call is replayed; empty where torch neither recorded nor skipped anything."""
     if not snapshot.cuda_graphs and not snapshot.cuda_graphs_skipped:
         return ""
-    said = count(len(snapshot.cuda_graphs), "CUDA graph") + " recorded"
+    text = count(len(snapshot.cuda_graphs), "CUDA graph") + " recorded"
     call = snapshot.call_profile
     if call is None or not snapshot.cuda_graphs:
-        return said
+        return text
     saved = call.replayed - call.replays
     alone = call.works - call.replayed
     rest = f", {alone} more launched one by one" if alone else ""
     launches = "1 launch" if call.replays == 1 else f"{call.replays} launches"
-    return f"{said}: a call replays {call.replayed} kernels and copies with {launches}, {saved} saved{rest}"
+    return f"{text}: a call replays {call.replayed} kernels and copies with {launches}, {saved} saved{rest}"
 
 
 def describe_recorded(one: ev.CudaGraphRecorded) -> str:
     """`0/0 forward partition_0: 2 inputs copied before each replay (128 KiB), 1.5 MiB in use while recorded`."""
-    said = [f"{one.graph} {one.phase}".strip() + (f" {one.part}" if one.part else "")]
+    parts = [f"{one.graph} {one.phase}".strip() + (f" {one.part}" if one.part else "")]
     copies = f"{count(one.copied, 'input')} copied before each replay ({size(one.copied_bytes)})"
-    said.append(copies if one.copied else "no input copied")
+    parts.append(copies if one.copied else "no input copied")
     if one.peak is not None:
-        said.append(f"{size(one.peak)} in use at most")
-    return f"{said[0]}: {', '.join(said[1:])}"
+        parts.append(f"{size(one.peak)} in use at most")
+    return f"{parts[0]}: {', '.join(parts[1:])}"
 
 
 def skipped_reasons(snapshot: Snapshot) -> Iterator[tuple[tuple[ev.Kernel, ...], str]]:

@@ -36,51 +36,51 @@ def describe_device_share(estimate: ev.TimingEstimate) -> str:
         ("eager", estimate.device_eager_us, estimate.eager_us),
         ("compiled", estimate.device_compiled_us, estimate.compiled_us),
     )
-    said = [
+    parts = [
         f"{duration(device / 1e6)} {name} ({min(device / wall, 1):.0%})"
         for name, device, wall in sides
         if device is not None
     ]
-    return f"the device itself works {', '.join(said)} of a call's time" if said else ""
+    return f"the device itself works {', '.join(parts)} of a call's time" if parts else ""
 
 
-def describe_device(found: ev.DeviceFacts) -> Iterator[str]:
+def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
     """What the device is, its clocks, its memory: a sentence each, what is not known left out."""
-    driver = f", driver {found.driver}" if found.driver else ""
-    yield f"{found.name}, compute capability {found.capability}{driver}"
+    driver = f", driver {device.driver}" if device.driver else ""
+    yield f"{device.name}, compute capability {device.capability}{driver}"
     clocks = [
         f"{name} at {now} of {most} MHz" if most else f"{name} at {now} MHz"
         for name, now, most in (
-            ("multiprocessors", found.sm_clock, found.sm_clock_max),
-            ("memory", found.memory_clock, found.memory_clock_max),
+            ("multiprocessors", device.sm_clock, device.sm_clock_max),
+            ("memory", device.memory_clock, device.memory_clock_max),
         )
         if now is not None
     ]
-    power = [f"{found.power:.0f} of {found.power_limit:.0f} W"] if found.power and found.power_limit else []
-    heat = [f"{found.temperature} °C"] if found.temperature is not None else []
+    power = [f"{device.power:.0f} of {device.power_limit:.0f} W"] if device.power and device.power_limit else []
+    heat = [f"{device.temperature} °C"] if device.temperature is not None else []
     if clocks:
         yield ", ".join(clocks + power + heat)
-    if found.slowed_by:
-        yield f"slowed down by {', '.join(found.slowed_by)}"
-    if found.memory_total is not None and found.memory_free is not None:
-        used = f", this process {size(found.memory_used)}" if found.memory_used is not None else ""
-        held = f" ({size(found.memory_reserved)} by torch)" if used and found.memory_reserved is not None else ""
-        yield f"memory {size(found.memory_free)} free of {size(found.memory_total)}{used}{held}"
+    if device.slowed_by:
+        yield f"slowed down by {', '.join(device.slowed_by)}"
+    if device.memory_total is not None and device.memory_free is not None:
+        used = f", this process {size(device.memory_used)}" if device.memory_used is not None else ""
+        held = f" ({size(device.memory_reserved)} by torch)" if used and device.memory_reserved is not None else ""
+        yield f"memory {size(device.memory_free)} free of {size(device.memory_total)}{used}{held}"
 
 
-def format_measured(found: Achieved) -> str:
+def format_measured(rates: Achieved) -> str:
     """`measured 3.10 µs ×2 · 1.62 TB/s, 34 % of the peak`; on a CPU there is no peak to compare with."""
-    timed = found.timed
+    timed = rates.timed
     times = f" in {timed.count} launches" if timed.count > 1 else ""
     where = "" if timed.device == "cpu" else ", replayed" if timed.replayed else ""
-    said = [f"measured {duration(timed.us / 1e6)}{times}{where}"]
+    parts = [f"measured {duration(timed.us / 1e6)}{times}{where}"]
     for per_second, share, unit in (
-        (found.memory, found.memory_share, "B/s"),
-        (found.compute, found.compute_share, "FLOP/s"),
+        (rates.memory, rates.memory_share, "B/s"),
+        (rates.compute, rates.compute_share, "FLOP/s"),
     ):
         if per_second:
-            said.append(format_rate(per_second, unit) + (f", {share:.0%} of the peak" if share is not None else ""))
-    return " · ".join(said)
+            parts.append(format_rate(per_second, unit) + (f", {share:.0%} of the peak" if share is not None else ""))
+    return " · ".join(parts)
 
 
 def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -89,5 +89,5 @@ def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         return
     yield BLANK
     yield heading("Device")
-    for said in describe_device(snapshot.device):
-        yield from wrapped(said, width, "warn" if said.startswith("slowed") else "")
+    for text in describe_device(snapshot.device):
+        yield from wrapped(text, width, "warn" if text.startswith("slowed") else "")

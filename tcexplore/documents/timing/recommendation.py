@@ -41,9 +41,9 @@ def format_recommendation(
 
     Empty while there is no verdict.
     """
-    found = payback(estimate, compile_s)
+    gain = payback(estimate, compile_s)
     if estimate.verdict == "slower":
-        longer = f"{duration(-found.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
+        longer = f"{duration(-gain.saved_us.value / 1e6)} longer{_mean(estimate.calls)}"
         return f"Leave it eager: a compiled call takes {longer}, so its compile never pays for itself."
     if estimate.verdict == "no difference":
         return f"Leave it eager: compiling costs {duration(compile_s)} and saves nothing that can be measured here."
@@ -51,7 +51,7 @@ def format_recommendation(
         return f"Cannot tell whether compiling pays: the measurement is too noisy for a verdict. {suggest_less_noise(estimate)}"
     if estimate.verdict != "faster":
         return ""
-    return _at_any_number(found, estimate.calls, anew) if calls is None else _at(found, calls)
+    return _at_any_number(gain, estimate.calls, anew) if calls is None else _at(gain, calls)
 
 
 def suggest_less_noise(estimate: TimingEstimate) -> str:
@@ -64,18 +64,18 @@ def _threaded(estimate: TimingEstimate) -> bool:
     return estimate.device == "cpu" and estimate.threads > 1
 
 
-def _at_any_number(found: Payback, calls: int, anew: int) -> str:
-    saved = f"saves {duration(found.saved_us.value / 1e6)} a call{_mean(calls)}"
-    if not found.break_even:
+def _at_any_number(payback: Payback, calls: int, anew: int) -> str:
+    saved = f"saves {duration(payback.saved_us.value / 1e6)} a call{_mean(calls)}"
+    if not payback.break_even:
         return f"Compile it: it {saved}, and the calls that compiled took no longer than the others."
     again = f", compiling again {count(anew, 'time')} included," if anew > 0 else ""
-    why = f"that costs {duration(found.compile_s)}{again} and {saved}"
-    return f"Compile it if it is called more than about {rounded(found.break_even)} times{_between(found)}: {why}."
+    why = f"that costs {duration(payback.compile_s)}{again} and {saved}"
+    return f"Compile it if it is called more than about {rounded(payback.break_even)} times{_between(payback)}: {why}."
 
 
-def _between(found: Payback) -> str:
+def _between(payback: Payback) -> str:
     """How much fewer or more it may be, where that is another number."""
-    soonest, latest = found.break_even_soonest, found.break_even_latest
+    soonest, latest = payback.break_even_soonest, payback.break_even_latest
     if not soonest or not latest or latest <= TELLING * soonest:
         return ""
     return f" ({rounded(soonest)} to {rounded(latest)})"
@@ -86,9 +86,9 @@ def _mean(calls: int) -> str:
     return f" (the mean of the file's {calls})" if calls > 1 else ""
 
 
-def _at(found: Payback, calls: int) -> str:
-    net = found.net_seconds(calls)
-    pays = f"compiling pays for itself after about {rounded(found.break_even or 0)}"
+def _at(payback: Payback, calls: int) -> str:
+    net = payback.net_seconds(calls)
+    pays = f"compiling pays for itself after about {rounded(payback.break_even or 0)}"
     if net.low > 0:
         return f"Compile it: over {calls:,} calls that wins {duration(net.value)}; {pays}."
     if net.high < 0:

@@ -57,15 +57,15 @@ FEW = 6
 
 def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
-    found = timeline(snapshot)
-    if not found.lanes:
+    lanes = timeline(snapshot)
+    if not lanes.lanes:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
             return Parts("", [fixed(wrapped(NO_SCRIPT, width, "muted"))])
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    rows = [*_head(snapshot, found.seconds, width)]
-    for lane in found.lanes:
-        rows += _lane(lane, found.seconds, places(snapshot.file), toggled, width)
-    return Parts(summarize_timeline(found).partition(" · ")[0], [fixed(rows)])
+    rows = [*_head(snapshot, lanes.seconds, width)]
+    for lane in lanes.lanes:
+        rows += _lane(lane, lanes.seconds, places(snapshot.file), toggled, width)
+    return Parts(summarize_timeline(lanes).partition(" · ")[0], [fixed(rows)])
 
 
 def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -80,9 +80,9 @@ def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
     yield from wrapped(summarize_timeline(timeline(snapshot)), width, "strong")
-    if said := describe_ending(snapshot.followed):
+    if text := describe_ending(snapshot.followed):
         limit = snapshot.followed is not None and snapshot.followed.limit is not None
-        yield from wrapped(said, width, "warn" if limit else "muted", lead="! " if limit else "")
+        yield from wrapped(text, width, "warn" if limit else "muted", lead="! " if limit else "")
     yield from wrapped("times are until the call returned; a script has no eager form to compare with", width, "muted")
     end = duration(seconds)
     yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
@@ -99,16 +99,16 @@ def _lane(lane: RegionLane, seconds: float, where: Places, toggled: frozenset[st
     if lane.seen is not None and (ran := " · ".join(graph_figures(lane.seen))):
         yield from wrapped(ran, width, "warn" if lane.seen.uncompiled else "", links=links, location=at)
     yield from _marks(lane, where, toggled, width)
-    if said := suggest_region_fix(lane):
-        yield from wrapped(said, width, "ok", indent=3, lead="try ", links=links, location=at)
+    if text := suggest_region_fix(lane):
+        yield from wrapped(text, width, "ok", indent=3, lead="try ", links=links, location=at)
     yield BLANK
 
 
 def _marks(lane: RegionLane, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:
     name = f"region {lane.region.region}"
     opened = name in toggled
-    told = lane.marks if opened else lane.marks[:FEW]
-    for mark in told:
+    shown = lane.marks if opened else lane.marks[:FEW]
+    for mark in shown:
         yield from _mark(mark, where, width)
     if (rest := len(lane.marks) - FEW) > 0:
         yield fold(name, opened, ("fewer" if opened else f"and {rest} more", "muted"), indent=3)
@@ -124,11 +124,11 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
         yield from wrapped(reason, width, "muted", indent=5, links=links, location=again)
 
 
-def summarize_timeline(found: Timeline) -> str:
+def summarize_timeline(timeline: Timeline) -> str:
     """`3 regions · 1,004 calls · 5 compiles · 2 recompiles, 2.01 s`."""
-    marks = [mark for lane in found.lanes for mark in lane.marks if mark.call is not None]
+    marks = [mark for lane in timeline.lanes for mark in lane.marks if mark.call is not None]
     again = [mark for mark in marks if mark.again]
-    parts = [count(len(found.lanes), "region"), count(found.calls, "call")]
+    parts = [count(len(timeline.lanes), "region"), count(timeline.calls, "call")]
     if first := len(marks) - len(again):
         parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.again))}")
     if again:
@@ -136,13 +136,13 @@ def summarize_timeline(found: Timeline) -> str:
     return " · ".join(parts)
 
 
-def describe_ending(told: ScriptFollowed | None) -> str:
+def describe_ending(script: ScriptFollowed | None) -> str:
     """How the script ended; empty while it runs."""
-    if told is None:
+    if script is None:
         return ""
-    if told.limit is None:
-        return f"the script ran for {duration(told.seconds)}"
-    return f"ended after {told.limit:g} s: --follow S follows a script for S seconds, 0 until it ends by itself"
+    if script.limit is None:
+        return f"the script ran for {duration(script.seconds)}"
+    return f"ended after {script.limit:g} s: --follow S follows a script for S seconds, 0 until it ends by itself"
 
 
 def region_figures(lane: RegionLane) -> Iterator[str]:
@@ -191,17 +191,17 @@ def suggest_region_fix(lane: RegionLane) -> str:
     )
 
 
-def describe_compile(found: CompileMark) -> str:
+def describe_compile(mark: CompileMark) -> str:
     """`call 3 at 1.97 s: compiled again 0/1, 2.01 s`."""
-    which = f"call {found.call} at" if found.call is not None else "at"
-    return f"{which} {duration(found.at)}: {_DID[found.what]} {', '.join(found.graphs)}, {duration(found.seconds)}"
+    which = f"call {mark.call} at" if mark.call is not None else "at"
+    return f"{which} {duration(mark.at)}: {_DID[mark.what]} {', '.join(mark.graphs)}, {duration(mark.seconds)}"
 
 
-def recompile_reasons(found: CompileMark) -> Iterator[str]:
+def recompile_reasons(mark: CompileMark) -> Iterator[str]:
     """Which guard failed, of each graph that was compiled again; and why a backward was captured anew."""
-    yield from dict.fromkeys(map(describe_failed_guard, found.why))
-    if found.captured is not None:
-        yield f"captured anew: {found.captured}" if found.captured else "captured anew: torch does not say why"
+    yield from dict.fromkeys(map(describe_failed_guard, mark.why))
+    if mark.captured is not None:
+        yield f"captured anew: {mark.captured}" if mark.captured else "captured anew: torch does not say why"
 
 
 def strip(lane: RegionLane, seconds: float, cells: int) -> tuple[Span, ...]:

@@ -118,9 +118,9 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
-    if said := describe_device_share(estimate):
+    if text := describe_device_share(estimate):
         badge = "LAUNCH-BOUND: " if is_launch_bound(estimate) else ""
-        yield from wrapped(badge + said, width, "warn" if badge else "muted")
+        yield from wrapped(badge + text, width, "warn" if badge else "muted")
 
 
 def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -168,8 +168,8 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
     estimate = snapshot.timing
     if estimate is None:
         return
-    what = "forward and backward" if estimate.train else "forward"
-    unit = f"{what} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else what
+    passes = "forward and backward" if estimate.train else "forward"
+    unit = f"{passes} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else passes
     facts = (
         unit, f"{count(estimate.pairs, 'pair')} in turns", f"noise floor {100 * estimate.noise_floor:.1f} %",
         estimate.device, count(estimate.threads, "thread"),
@@ -190,10 +190,10 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         facts.append(f"pays off after {count(costs.break_even_calls, 'call')}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
-    for said in call_lines(snapshot):
-        yield from wrapped(said, width, "muted")
-    if said := recommend(snapshot, snapshot.calls_asked):
-        yield from wrapped(said, width, "strong")
+    for text in call_lines(snapshot):
+        yield from wrapped(text, width, "muted")
+    if text := recommend(snapshot, snapshot.calls_asked):
+        yield from wrapped(text, width, "strong")
         if known := format_reservation(snapshot):
             yield from wrapped(known, width, "muted")
             yield from wrapped("C measures a cold compile.", width, "muted", keys_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from tcexplore.capture.dynamo.break_costs import unseen
+from tcexplore.capture.dynamo.break_costs import hide_from_dynamo
 from tcexplore.capture.dynamo.eager_ops import SYMBOL
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
@@ -88,7 +88,7 @@ class ActivityTimer:
             finally:
                 self.leave(activity)
 
-        return unseen(wrapper)
+        return hide_from_dynamo(wrapper)
 
     @contextmanager
     def watching(self, hooks: Hooks) -> Iterator[None]:

@@ -27,7 +27,6 @@ MODULES = (
     "inductor.cuda_graphs",
     "dynamo.eager_ops",
     "dynamo.break_costs",
-    "dynamo.backward_captures",
 )
 """Modules of `tcexplore.capture` with a function `install(hooks, trace, user_files)`.
 

@@ -6,8 +6,7 @@ stacks within the library only. Such nodes belong to the user's line that was ru
 
 from __future__ import annotations
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.dynamo.user_stack import user_stack
+from tcexplore.capture.dynamo.trace_position import current_compile_id, user_stack
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
 

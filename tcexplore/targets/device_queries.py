@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch._dynamo.variables import base
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location

@@ -14,7 +14,7 @@ import torch
 from tcexplore.capture import compile_phases as phases
 from tcexplore.capture.compile_phases import ActivityTimer
 from tcexplore.capture.dynamo import break_costs
-from tcexplore.capture.dynamo.compiled_frames import FrameCounter
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
@@ -97,7 +97,7 @@ class Run:
         self._beside.install(self._hooks, self.project)
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
-        self._frames = FrameCounter(trace)
+        self._frames = CompiledFrames(trace)
         self._dynamo = DynamoSettings()
         source = ModelFile(self.job)
         self.progress.enter("importing")
@@ -188,14 +188,14 @@ class Run:
         """Every call once, in order; returns whether one changed its inputs."""
         mutates = False
         for index, call in enumerate(program.entry.calls):
-            before, known = self._frames.compiled, len(self._frames.graphs)
+            before, known = self._frames.count, len(self._frames.graphs)
             self._activity_timer.seconds.clear()
             started = time.perf_counter()
             program.call(function, call)
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - started
-            compiles, graphs = self._frames.compiled - before, tuple(self._frames.graphs[known:])
+            compiles, graphs = self._frames.count - before, tuple(self._frames.graphs[known:])
             made = CallMade(index=index, what=what, seconds=seconds, compiles=compiles, graphs=graphs)
             spent = self._activity_timer.seconds
             self.emit(replace(made, running=spent["running"], frames=spent["frames"]) if compiles else made)
@@ -253,13 +253,13 @@ class Run:
         self._hooks.emit(judged)
 
     def _say_outside(self, workload: Workload) -> None:
-        from tcexplore.capture.dynamo.eager_ops import measure
+        from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
 
-        self.emit(measure(workload.alone(workload.compiled)))
+        self.emit(measure_eager_ops(workload.alone(workload.compiled)))
 
     def _say_costs(self, program: Program) -> None:
-        if self.job.examine and break_costs.broke():
-            self._hooks.emit(break_costs.measure(program.unit, program.compiled, program.restore))
+        if self.job.examine and break_costs.any_graph_broke():
+            self._hooks.emit(break_costs.measure_break_costs(program.unit, program.compiled, program.restore))
 
     def _say_call(self, workload: Workload) -> None:
         from tcexplore.capture.inductor.call_profile import profile_call

@@ -30,7 +30,7 @@ def costs(program: Callable[..., Any]) -> BreaksCosted:
             compiled = torch.compile(program, backend="eager")
             x = torch.ones(4, 4)
             compiled(x)
-            return break_costs.measure(lambda function: function(x), compiled, lambda: None)
+            return break_costs.measure_break_costs(lambda function: function(x), compiled, lambda: None)
         finally:
             hooks.remove()
 
@@ -50,4 +50,4 @@ def test_where_a_function_is_given_up_all_of_it_is_around():
     found = costs(breaking.breaks_in_a_loop)
     assert found.costs == ()
     assert found.around_us == found.total_us
-    assert break_costs.broke()
+    assert break_costs.any_graph_broke()

@@ -6,12 +6,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tcexplore.capture.dynamo.break_reasons import plain_reason
-from tcexplore.capture.dynamo.recompile_text import cause_of_text
-from tcexplore.capture.dynamo.unsupported import Reason, parse_reason
+from tcexplore.capture.dynamo.break_reasons import Reason, explain_reason, parse_reason
+from tcexplore.capture.dynamo.failed_guard import cause_of_text
 from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.guards.guard_text import split_check
-from tcexplore.capture.guards.guard_values import compared
+from tcexplore.capture.guards.guard_values import compare_values
 
 MESSAGE = """\
 Failed to trace builtin operator
@@ -40,13 +39,13 @@ def test_a_message_in_no_known_form_is_kept_whole():
 
 
 def test_a_kind_without_words_of_its_own_is_given_by_torchs_name():
-    assert plain_reason(Reason("A kind of tomorrow", "", (), "")) == "A kind of tomorrow."
+    assert explain_reason(Reason("A kind of tomorrow", "", (), "")) == "A kind of tomorrow."
     unnamed = Reason("Failed to trace builtin operator", "no name in it", (), "")
-    assert plain_reason(unnamed) == "Failed to trace builtin operator."
+    assert explain_reason(unnamed) == "Failed to trace builtin operator."
 
 
 def test_what_followed_from_a_break_is_said():
-    said = plain_reason(
+    said = explain_reason(
         parse_reason(MESSAGE),
         [Reason("graph break in loop", "", (), "")],
         "Failed to handle graph break gracefully. Skipping the function and falling back to eager.",
@@ -121,5 +120,5 @@ def test_code_is_no_sentence():
     ],
 )
 def test_the_values_that_a_guard_compared(code: str, old: str, new: str):
-    values = compared(code, {"L": {"k": 4, "rows": [1, 2, 3]}})
+    values = compare_values(code, {"L": {"k": 4, "rows": [1, 2, 3]}})
     assert (values.old, values.new) == (old, new)

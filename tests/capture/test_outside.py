@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from tcexplore.capture.dynamo import eager_ops as outside
+from tcexplore.capture.dynamo import eager_ops
 from tests.capture import breaking
 from tests.capture.dynamo import watching
 
@@ -21,7 +21,7 @@ def measured(program: Callable[..., Any], x: torch.Tensor):
     with watching(breaking.__file__):
         compiled = torch.compile(program, backend="eager")
         compiled(x)
-        return outside.measure(lambda: compiled(x))
+        return eager_ops.measure_eager_ops(lambda: compiled(x))
 
 
 def test_an_op_between_two_graphs_is_outside_although_torchs_region_holds_it():
@@ -48,12 +48,12 @@ def test_the_graphs_are_left_as_they_were():
         compiled(torch.ones(4))
         scope = breaking.__dict__
         before = {name: value for name, value in scope.items() if name.startswith("__compiled_fn")}
-        outside.measure(lambda: compiled(torch.ones(4)))
+        eager_ops.measure_eager_ops(lambda: compiled(torch.ones(4)))
         assert before
         assert {name: scope[name] for name in before} == before
 
 
 def test_a_torch_without_the_hook_says_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(outside, "_graphs", None)
-    with pytest.raises(outside.EagerOpsUnknownError, match="install_global_unsafe"):
-        outside.measure(lambda: None)
+    monkeypatch.setattr(eager_ops, "_graphs", None)
+    with pytest.raises(eager_ops.EagerOpsUnknownError, match="install_global_unsafe"):
+        eager_ops.measure_eager_ops(lambda: None)

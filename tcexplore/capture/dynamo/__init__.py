@@ -1,1 +1,1 @@
-"""What Dynamo did: graphs, graph breaks, skipped frames, recompiles, and what ran outside its graphs."""
+"""What Dynamo did: graphs, graph breaks, skipped frames, recompiles and eager ops."""

@@ -1,4 +1,4 @@
-"""What each graph break costs in a warm call: the time between the graph that it ends and the next one."""
+"""The cost of each graph break in a warm call: the time from the end of a graph to the start of the next one."""
 
 from __future__ import annotations
 
@@ -10,187 +10,198 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any, NamedTuple
 
-from tcexplore.capture.dynamo.eager_ops import MARK, SYMBOL, outside_ops, profiled, quiet_profiler
+from tcexplore.capture.dynamo.eager_ops import (
+    GRAPH_PREFIX,
+    MARK,
+    SYMBOL,
+    iter_eager_ops,
+    profile_events,
+    quiet_profiler,
+)
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BreakCost, BreaksCosted, Location
 
 FACT = "what graph breaks cost"
-UNITS, LONGEST_S = 30, 0.5
-"""So many units are measured, or as many as fit into these seconds; three at least."""
+MAX_UNITS, MIN_UNITS, MAX_SECONDS = 30, 3, 0.5
+"""The number of measured units: as many as fit into the time, within these bounds."""
 
-_GRAPH = "__compiled_fn"
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 Function = Callable[..., Any]
 
 
-class Graph(NamedTuple):
-    """A compiled graph: a global that Dynamo's bytecode calls. `ended` is the break that it ends at, `begun` the one
-    behind which it goes on; None where it ends in a return, or begins with its function."""
+class BrokenGraph(NamedTuple):
+    """A compiled graph, with the breaks around it."""
 
     scope: dict[str, Any]
     name: str
-    ended: Location | None
-    begun: Location | None
+    end: Location | None
+    """The break that ends the graph, None if it ends in a return."""
+    start: Location | None
+    """The break after which the graph resumes, None if it begins with its function."""
 
 
-class Visit(NamedTuple):
-    """One run of a graph within a call: when it was entered and left, in nanoseconds."""
+class GraphRun(NamedTuple):
+    """One run of a graph within a call, with its start and end in nanoseconds."""
 
-    graph: Graph
-    entered: int
-    left: int
+    graph: BrokenGraph
+    start: int
+    end: int
 
 
 class CostedCall(NamedTuple):
-    """One call of the compiled program."""
+    """One call of the compiled program, with its start and end in nanoseconds."""
 
-    began: int
-    ended: int
-    visits: tuple[Visit, ...]
-
-
-_graphs: dict[str, Graph] | None = None
-"""The graphs of this process by name. None until they are watched."""
-
-_broke = False
-"""Whether any of them broke."""
+    start: int
+    end: int
+    runs: tuple[GraphRun, ...]
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
-    """Note for each graph which break ends it, and behind which it goes on."""
-    global _graphs, _broke
+_graphs: dict[str, BrokenGraph] | None = None
+"""The graphs of this process by name, None until `install`."""
 
-    def breaks(*_args: Any, **_kwargs: Any) -> None:
-        global _broke
-        _broke = True
-
-    def installed(_result: Any, output: Any, name: str, _value: Any) -> None:
-        if name.startswith(_GRAPH) and _graphs is not None:
-            _graphs[name] = Graph(output.global_scope, name, _ended(output, project), _begun(output, project))
-
-    hooks.watch(FACT, "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", before=breaks)
-    if hooks.watch(FACT, SYMBOL, after=installed):
-        _graphs, _broke = {}, False
+_broken = False
+"""Whether any graph broke in this process."""
 
 
-def broke() -> bool:
-    """Whether any graph broke in this process."""
-    return _broke
+def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
+    """Record for each graph which break ends it, and after which break it resumes."""
+    global _graphs, _broken
+
+    def break_logged(*_args: Any, **_kwargs: Any) -> None:
+        global _broken
+        _broken = True
+
+    def graph_installed(_result: Any, output: Any, name: str, _value: Any) -> None:
+        if name.startswith(GRAPH_PREFIX) and _graphs is not None:
+            end, start = _break_at_end(output, user_files), _break_at_start(output, user_files)
+            _graphs[name] = BrokenGraph(output.global_scope, name, end, start)
+
+    hooks.watch(FACT, "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", before=break_logged)
+    if hooks.watch(FACT, SYMBOL, after=graph_installed):
+        _graphs, _broken = {}, False
 
 
-def measure(unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None]) -> BreaksCosted:
-    """Make the warm unit of calls `unit(compiled)` again and again, and take the median of the time at each break over
-    the faster half of the units: what else the machine does can only make one longer.
+def any_graph_broke() -> bool:
+    """Return whether any graph broke in this process."""
+    return _broken
 
-    Raises `RuntimeError` where this torch does not tell its graphs, and what the calls raise.
+
+def measure_break_costs(
+    unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None]
+) -> BreaksCosted:
+    """Run the warm unit of calls `unit(compiled)` repeatedly, and return the median time at each break.
+
+    Only the faster half of the units counts: disturbances only make a unit longer. Raises `RuntimeError` if this torch
+    does not report its graphs, and whatever the calls raise.
     """
     if _graphs is None:
         raise RuntimeError(f"this torch has no {SYMBOL}")
-    made = sorted((_summed(calls) for calls in _units(unit, compiled, reset, _graphs)), key=lambda found: found.total)
-    units = made[: (len(made) + 1) // 2]
-    at = {location for found in units for location in found.at}
+    by_total = sorted((_sum_unit(calls) for calls in _units(unit, compiled, reset, _graphs)), key=lambda u: u.total)
+    units = by_total[: (len(by_total) + 1) // 2]
+    locations = {location for unit_times in units for location in unit_times.at}
     costs = [
         BreakCost(
             location=location,
-            us=median(found.at.get(location, 0.0) for found in units),
-            gaps=round(median(found.gaps.get(location, 0) for found in units)),
+            us=median(unit_times.at.get(location, 0.0) for unit_times in units),
+            gaps=round(median(unit_times.gaps.get(location, 0) for unit_times in units)),
             ops=ops,
         )
-        for location, ops in _with_ops(at, unit, compiled, reset, _graphs)
+        for location, ops in _ops_at_breaks(locations, unit, compiled, reset, _graphs)
     ]
     return BreaksCosted(
         costs=tuple(sorted(costs, key=lambda cost: -cost.us)),
-        total_us=median(found.total for found in units),
-        elsewhere_us=median(found.elsewhere for found in units),
-        around_us=median(found.around for found in units),
+        total_us=median(unit_times.total for unit_times in units),
+        elsewhere_us=median(unit_times.elsewhere for unit_times in units),
+        around_us=median(unit_times.around for unit_times in units),
         units=len(units),
     )
 
 
-class _Sums(NamedTuple):
-    """Microseconds of one unit, by where they were spent."""
+class _UnitTimes(NamedTuple):
+    """The microseconds of one unit, by where they were spent."""
 
     at: dict[Location, float]
     gaps: dict[Location, int]
+    """The number of gaps between graphs at each break."""
     elsewhere: float
+    """Between two graphs without a known break."""
     around: float
+    """Before the first graph and after the last one."""
     total: float
 
 
-def _summed(calls: Iterable[CostedCall]) -> _Sums:
+def _sum_unit(calls: Iterable[CostedCall]) -> _UnitTimes:
     at: dict[Location, float] = defaultdict(float)
     gaps: dict[Location, int] = defaultdict(int)
     elsewhere = around = total = 0.0
     for call in calls:
-        total += (call.ended - call.began) / 1e3
-        left: Visit | None = None
-        for entered in (*call.visits, None):
-            start = left.left if left else call.began
-            spent = ((entered.entered if entered else call.ended) - start) / 1e3
-            location = _between(left and left.graph, entered and entered.graph)
+        total += (call.end - call.start) / 1e3
+        last: GraphRun | None = None
+        for run in (*call.runs, None):
+            microseconds = ((run.start if run else call.end) - (last.end if last else call.start)) / 1e3
+            location = _break_between(last and last.graph, run and run.graph)
             if location is not None:
-                at[location] += spent
+                at[location] += microseconds
                 gaps[location] += 1
-            elif left is None or entered is None:
-                around += spent
+            elif last is None or run is None:
+                around += microseconds
             else:
-                elsewhere += spent
-            left = entered
-    return _Sums(at, gaps, elsewhere, around, total)
+                elsewhere += microseconds
+            last = run
+    return _UnitTimes(at, gaps, elsewhere, around, total)
 
 
-def _between(left: Graph | None, entered: Graph | None) -> Location | None:
-    """The break that lies between two graphs."""
-    return (left.ended if left else None) or (entered.begun if entered else None)
+def _break_between(first: BrokenGraph | None, second: BrokenGraph | None) -> Location | None:
+    return (first.end if first else None) or (second.start if second else None)
 
 
 def _units(
-    unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None], graphs: dict[str, Graph]
+    unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None], graphs: dict[str, BrokenGraph]
 ) -> Iterator[list[CostedCall]]:
-    visits: list[Visit] = []
+    runs: list[GraphRun] = []
     calls: list[CostedCall] = []
 
-    def one(*args: Any, **kwargs: Any) -> Any:
-        visits.clear()
-        began = time.perf_counter_ns()
+    def timed_call(*args: Any, **kwargs: Any) -> Any:
+        runs.clear()
+        start = time.perf_counter_ns()
         result = compiled(*args, **kwargs)
-        calls.append(CostedCall(began, time.perf_counter_ns(), tuple(visits)))
+        calls.append(CostedCall(start, time.perf_counter_ns(), tuple(runs)))
         return result
 
-    def timing(graph: Graph, original: Function) -> Function:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            entered = time.perf_counter_ns()
+    def time_graph(graph: BrokenGraph, original: Function) -> Function:
+        def timed_graph(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter_ns()
             result = original(*args, **kwargs)
-            visits.append(Visit(graph, entered, time.perf_counter_ns()))
+            runs.append(GraphRun(graph, start, time.perf_counter_ns()))
             return result
 
-        return timed
+        return timed_graph
 
-    with _replaced(graphs, timing):
-        over = time.perf_counter() + LONGEST_S
-        for number in range(UNITS + 1):
+    with _replaced(graphs, time_graph):
+        deadline = time.perf_counter() + MAX_SECONDS
+        for number in range(MAX_UNITS + 1):
             calls.clear()
-            unit(one)
+            unit(timed_call)
             reset()
-            if number:  # the first one is warm in all but the marks
+            if number:  # the first unit warms up the wrappers
                 yield list(calls)
-            if number >= 3 and time.perf_counter() > over:
+            if number >= MIN_UNITS and time.perf_counter() > deadline:
                 return
 
 
-def _with_ops(
-    at: set[Location], unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None],
-    graphs: dict[str, Graph],
+def _ops_at_breaks(
+    locations: set[Location], unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None],
+    graphs: dict[str, BrokenGraph],
 ) -> Iterator[tuple[Location, tuple[tuple[str, int, float], ...]]]:  # fmt: skip
-    """What ran at each break in one profiled unit, the longest first."""
+    """Yield the eager ops at each break in one profiled unit, the longest first."""
     from torch.profiler import record_function
 
-    order: list[Graph] = []
+    order: list[BrokenGraph] = []
 
-    def marking(graph: Graph, original: Function) -> Function:
+    def mark_graph(graph: BrokenGraph, original: Function) -> Function:
         def marked(*args: Any, **kwargs: Any) -> Any:
             order.append(graph)
             with record_function(MARK):
@@ -198,17 +209,18 @@ def _with_ops(
 
         return marked
 
-    with quiet_profiler(), _replaced(graphs, marking):
-        events = profiled(lambda: unit(compiled))
+    with quiet_profiler(), _replaced(graphs, mark_graph):
+        events = profile_events(lambda: unit(compiled))
     reset()
     starts = sorted(event.time_range.start for event in events if event.name == MARK and _on_cpu(event))
-    found: dict[Location, dict[str, list[float]]] = {location: defaultdict(list) for location in at}
-    for name, start, us in outside_ops(events):
+    ops_at: dict[Location, dict[str, list[float]]] = {location: defaultdict(list) for location in locations}
+    for name, start, us in iter_eager_ops(events):
         before = sum(mark <= start for mark in starts)
-        location = _between(order[before - 1] if before else None, order[before] if before < len(order) else None)
-        if location in found:
-            found[location][name].append(us)
-    for location, ops in found.items():
+        first, second = order[before - 1] if before else None, order[before] if before < len(order) else None
+        location = _break_between(first, second)
+        if location in ops_at:
+            ops_at[location][name].append(us)
+    for location, ops in ops_at.items():
         yield location, tuple(sorted(((n, len(us), sum(us)) for n, us in ops.items()), key=lambda op: -op[2]))
 
 
@@ -217,41 +229,44 @@ def _on_cpu(event: Any) -> bool:
 
 
 @contextmanager
-def _replaced(graphs: dict[str, Graph], make: Callable[[Graph, Function], Function]) -> Iterator[None]:
-    """While inside, each graph that still exists is called through what `make` gives, which Dynamo does not look at."""
-    there = {name: graph for name, graph in graphs.items() if name in graph.scope}
-    originals = {name: graph.scope[name] for name, graph in there.items()}
+def _replaced(graphs: dict[str, BrokenGraph], wrap: Callable[[BrokenGraph, Function], Function]) -> Iterator[None]:
+    """Replace each graph that still exists by a wrapper that Dynamo does not trace."""
+    existing = {name: graph for name, graph in graphs.items() if name in graph.scope}
+    originals = {name: graph.scope[name] for name, graph in existing.items()}
     try:
-        for name, graph in there.items():
-            graph.scope[name] = unseen(make(graph, originals[name]))
+        for name, graph in existing.items():
+            graph.scope[name] = hide_from_dynamo(wrap(graph, originals[name]))
         yield
     finally:
-        for name, graph in there.items():
+        for name, graph in existing.items():
             graph.scope[name] = originals[name]
 
 
-def unseen(function: Function) -> Function:
-    """Kept from Dynamo by its code where torch has that, which takes no time in a call; else by a wrapper."""
+def hide_from_dynamo(function: Function) -> Function:
+    """Return the function so that Dynamo does not trace it.
+
+    If this torch can skip a code object, calls cost nothing extra; otherwise a wrapper disables Dynamo.
+    """
     import torch
 
     skip = getattr(torch._C._dynamo.eval_frame, "skip_code", None)
     if skip is None:
-        undisturbed: Function = torch.compiler.disable(function)
-        return undisturbed
+        wrapped: Function = torch.compiler.disable(function)
+        return wrapped
     skip(function.__code__)
     return function
 
 
-def _ended(output: Any, project: UserFiles) -> Location | None:
+def _break_at_end(output: Any, user_files: UserFiles) -> Location | None:
     reason = getattr(output, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break:
         return None
-    return next(reversed(project.frames(reason.user_stack)), None)
+    return next(reversed(user_files.frames(reason.user_stack)), None)
 
 
-def _begun(output: Any, project: UserFiles) -> Location | None:
+def _break_at_start(output: Any, user_files: UserFiles) -> Location | None:
     code = output.root_tx.f_code
     resumed = _RESUMED.match(code.co_name)
-    if resumed is None or not project.owns(code.co_filename):
+    if resumed is None or not user_files.owns(code.co_filename):
         return None
-    return project.location(code.co_filename, int(resumed[2]), resumed[1])
+    return user_files.location(code.co_filename, int(resumed[2]), resumed[1])

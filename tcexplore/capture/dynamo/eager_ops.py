@@ -1,4 +1,4 @@
-"""Ops that a call of the compiled program runs outside every graph, found by profiling one call."""
+"""Ops that a call of the compiled program runs outside every graph, from a profile of one call."""
 
 from __future__ import annotations
 
@@ -15,72 +15,76 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import EagerOps
 
-FACT = "ops outside the graphs"
+FACT = "eager ops"
 SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 
-_GRAPH = "__compiled_fn"
 MARK = "tcexplore: graph"
+"""The name of the profiler range around each compiled graph."""
+
+GRAPH_PREFIX = "__compiled_fn"
 _REGION = "Torch-Compiled Region"
 _BACKWARD = "CompiledFunctionBackward"
 _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")
 
 
 class EagerOpsUnknownError(RuntimeError):
-    """This torch does not let one tell what runs in a graph from what does not."""
+    """This torch gives no way to tell which ops run in a graph."""
 
 
-class _Callable(NamedTuple):
+class _GraphGlobal(NamedTuple):
+    """A compiled graph: a global that Dynamo's bytecode calls."""
+
     scope: dict[str, Any]
     name: str
 
 
-_graphs: list[_Callable] | None = None
-"""The compiled graphs of this process: globals that Dynamo's bytecode calls. None until they are watched."""
+_graphs: list[_GraphGlobal] | None = None
+"""The compiled graphs of this process, None until `install`."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, _project: UserFiles) -> None:
-    """Keep track of the graphs, so that `measure` knows them."""
+def install(hooks: Hooks, _trace: StructuredTrace, _user_files: UserFiles) -> None:
+    """Record the compiled graphs for `measure_eager_ops`."""
     global _graphs
-    if hooks.watch(FACT, SYMBOL, after=_installed):
+    if hooks.watch(FACT, SYMBOL, after=_graph_installed):
         _graphs = _graphs or []
 
 
-def measure(call: Callable[[], object]) -> EagerOps:
-    """Profile `call()`, which is warm, and list the ops outside every graph, the longest first.
+def _graph_installed(_result: Any, output_graph: Any, name: str, _value: Any) -> None:
+    if name.startswith(GRAPH_PREFIX) and _graphs is not None:
+        _graphs.append(_GraphGlobal(output_graph.global_scope, name))
 
-    torch's "Torch-Compiled Region" is of no use for this: it holds whatever the compiled frame runs, also between
-    two graphs. So each graph is marked for this one call. Only ops that no other op called are counted; times are
-    in microseconds. Raises `EagerOpsUnknownError` where this torch gives no way to know, and what `call` raises.
+
+def measure_eager_ops(call: Callable[[], object]) -> EagerOps:
+    """Profile a warm call and list the ops outside every graph, the longest first. Times are in microseconds.
+
+    torch's "Torch-Compiled Region" does not help: it contains everything that the compiled frame runs, also between
+    two graphs. So each graph is marked for this call. Ops called by other ops are not counted. Raises
+    `EagerOpsUnknownError`, and whatever `call` raises.
     """
     if _graphs is None:
         raise EagerOpsUnknownError(f"this torch has no {SYMBOL}")
     with quiet_profiler(), _marked(_graphs):
-        events = profiled(call)
+        events = profile_events(call)
     regions = sum(event.name.startswith(_REGION) for event in events)
     if not regions and any(event.name == MARK for event in events):
         raise EagerOpsUnknownError(f"this torch's profiler shows no {_REGION!r}")
-    return EagerOps(ops=_outside(events), regions=regions)
-
-
-def _installed(_result: Any, output_graph: Any, name: str, _value: Any) -> None:
-    if name.startswith(_GRAPH) and _graphs is not None:
-        _graphs.append(_Callable(output_graph.global_scope, name))
+    return EagerOps(ops=_sum_by_name(events), regions=regions)
 
 
 @contextmanager
-def _marked(graphs: list[_Callable]) -> Iterator[None]:
-    """Let each graph that still exists enter a mark of its own in the profile."""
+def _marked(graphs: list[_GraphGlobal]) -> Iterator[None]:
+    """Mark each graph that still exists in the profile."""
     originals = {graph.name: (graph.scope, graph.scope[graph.name]) for graph in graphs if graph.name in graph.scope}
     try:
         for name, (scope, original) in originals.items():
-            scope[name] = _marking(original)
+            scope[name] = _mark_graph(original)
         yield
     finally:
         for name, (scope, original) in originals.items():
             scope[name] = original
 
 
-def _marking(graph: Callable[..., Any]) -> Callable[..., Any]:
+def _mark_graph(graph: Callable[..., Any]) -> Callable[..., Any]:
     from torch.compiler import disable
     from torch.profiler import record_function
 
@@ -89,25 +93,25 @@ def _marking(graph: Callable[..., Any]) -> Callable[..., Any]:
         with record_function(MARK):
             return graph(*args, **kwargs)
 
-    undisturbed: Callable[..., Any] = disable(marked)
-    return undisturbed
+    not_traced: Callable[..., Any] = disable(marked)
+    return not_traced
 
 
 @contextmanager
 def quiet_profiler() -> Iterator[None]:
-    """The profiler's library logs to the user's stderr when it first starts, unless it is told not to."""
+    """Keep the profiler's library from logging to the user's stderr when it starts."""
     name = "KINETO_LOG_LEVEL"
-    before = os.environ.get(name)
-    os.environ[name] = before or "99"
+    original = os.environ.get(name)
+    os.environ[name] = original or "99"
     try:
         yield
     finally:
-        if before is None:
+        if original is None:
             del os.environ[name]
 
 
-def profiled(call: Callable[[], object]) -> list[Any]:
-    """The events of one call."""
+def profile_events(call: Callable[[], object]) -> list[Any]:
+    """Return the profiler's events of one call."""
     from torch import cuda
     from torch.profiler import ProfilerActivity, profile
 
@@ -117,22 +121,22 @@ def profiled(call: Callable[[], object]) -> list[Any]:
     return list(profiler.events())
 
 
-def _outside(events: list[Any]) -> tuple[tuple[str, int, float], ...]:
+def _sum_by_name(events: list[Any]) -> tuple[tuple[str, int, float], ...]:
     counts: dict[str, int] = defaultdict(int)
     times: dict[str, float] = defaultdict(float)
-    for name, _, microseconds in outside_ops(events):
+    for name, _, microseconds in iter_eager_ops(events):
         counts[name] += 1
         times[name] += microseconds
     return tuple((name, counts[name], times[name]) for name in sorted(times, key=lambda name: -times[name]))
 
 
-def outside_ops(events: list[Any]) -> Iterator[tuple[str, float, float]]:
-    """The ops outside every marked graph: name, when it began and how long it took, in microseconds."""
+def iter_eager_ops(events: list[Any]) -> Iterator[tuple[str, float, float]]:
+    """Yield the name, the start and the duration of each op outside every marked graph, in microseconds."""
     for event in events:
-        found = _OP.match(event.name)
-        if found and not any(map(_covers, _callers(event))):
-            took = event.cpu_time_total + getattr(event, "device_time_total", 0.0)
-            yield ".".join(found.groups()), event.time_range.start, took
+        op = _OP.match(event.name)
+        if op and not any(map(_contains_op, _callers(event))):
+            duration = event.cpu_time_total + getattr(event, "device_time_total", 0.0)
+            yield ".".join(op.groups()), event.time_range.start, duration
 
 
 def _callers(event: Any) -> Iterator[Any]:
@@ -142,6 +146,6 @@ def _callers(event: Any) -> Iterator[Any]:
         caller = caller.cpu_parent
 
 
-def _covers(caller: Any) -> bool:
-    """Whether what this event called needs no mention: it is in a graph, or part of another op."""
+def _contains_op(caller: Any) -> bool:
+    """Return whether a caller is a graph or another op, so that what it calls is not counted."""
     return caller.name == MARK or caller.name.startswith(_BACKWARD) or bool(_OP.match(caller.name))

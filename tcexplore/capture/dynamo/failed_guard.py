@@ -1,61 +1,266 @@
-"""The guard of a cache entry that failed: its cause, both values, and the user's line."""
+"""The guard of a cache entry that failed: its cause, both values, and the user's line.
+
+torch gives some causes only as text, such as `tensor 'x' size mismatch at index 0. expected 4, actual 5`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+import re
+from types import CodeType
+from typing import Any, NamedTuple
 
 import torch
 
-from tcexplore.capture.dynamo.recompile_kinds import kind_of_values, origin_of
-from tcexplore.capture.dynamo.recompile_text import Cause, cause_of_text, cause_of_values
 from tcexplore.capture.fx.fx_text import readable_source
-from tcexplore.capture.guards.guard_locations import place_of
+from tcexplore.capture.fx.tensor_descriptions import dtype_text
 from tcexplore.capture.guards.guard_text import split_check
-from tcexplore.capture.guards.guard_values import compared
+from tcexplore.capture.guards.guard_values import ONE_OBJECT, ComparedValues, compare_values
+from tcexplore.capture.guards.guards import guard_location
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, Recompiled
 
 
+class Cause(NamedTuple):
+    """Why a cache entry does not match a call."""
+
+    what: str
+    """The value that differs, readable."""
+    old: str
+    """What the code was compiled for, empty if unknown."""
+    new: str
+    """What the call passes, empty if unknown."""
+    reason: str
+    kind: str = ""
+    """One of `events.RECOMPILE_KINDS`."""
+    dim: int | None = None
+    """The dimension of the tensor that differs, if any."""
+
+
 class FailedGuards:
-    """Reads what torch says of a failed guard, for places in the files of `project`."""
+    """Reads what torch reports about a failed guard."""
 
-    def __init__(self, project: UserFiles) -> None:
-        self._project = project
+    def __init__(self, user_files: UserFiles) -> None:
+        self._user_files = user_files
 
-    def read(self, said: str, manager: Any, code: Any, scope: Any, graph: str, of: str) -> Recompiled:
-        """The record of a guard that failed for the locals `scope` of a frame with this `code`.
+    def read(self, message: str, manager: Any, code: Any, scope: Any, graph: str, entry: str) -> Recompiled:
+        """Return the record of a guard that failed for the locals `scope` of a frame with this `code`.
 
-        `said` is torch's sentence, `manager` its guard manager of the entry `of`; `graph` is what is compiled instead.
+        `message` is torch's text, `manager` the guard manager of the cache entry with the compile id `entry`, and
+        `graph` the compile id of the graph that is compiled instead.
         """
-        text = said.removeprefix(f"{of}: ").split("\nUser stack trace:")[0]
-        failed = split_check(text)
-        cause = cause_of_text(failed.code.strip(), grad_enabled=torch.is_grad_enabled()) or _by_value(
-            manager, scope, failed.code
-        )
+        text = message.removeprefix(f"{entry}: ").split("\nUser stack trace:")[0]
+        check = split_check(text)
+        cause = cause_of_text(check.code.strip(), grad_enabled=torch.is_grad_enabled())
+        cause = cause or _cause_of_code(manager, scope, check.code)
         return Recompiled(
             graph=graph,
-            of=of,
-            failed_guard=readable_source(failed.code),
+            of=entry,
+            failed_guard=readable_source(check.code),
             reason=cause.reason,
             old=cause.old,
             new=cause.new,
-            location=self._location(manager, cause, failed.place, code),
+            location=self._location(manager, cause, check.place, code),
             kind=cause.kind,
             what=cause.what,
             dim=cause.dim,
-            origin=origin_of(failed.code, cause.what, code),
+            origin=value_origin(check.code, cause.what, code),
         )
 
     def _location(self, manager: Any, cause: Cause, place: tuple[str, int, str] | None, code: Any) -> Location | None:
-        """The line behind the guard, else the function that was compiled."""
-        found = place_of(manager, readable_source(cause.what)) or (place and self._project.find(*place))
-        if found or not self._project.owns(code.co_filename):
-            return found or None
-        return self._project.location(code.co_filename, code.co_firstlineno, code.co_name)
+        """Return the line behind the guard, or the compiled function."""
+        location = guard_location(manager, readable_source(cause.what)) or (place and self._user_files.find(*place))
+        if location or not self._user_files.owns(code.co_filename):
+            return location or None
+        return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
 
 
-def _by_value(manager: Any, scope: Any, code: str) -> Cause:
+# ---- causes from values
+
+
+def _cause_of_code(manager: Any, scope: Any, code: str) -> Cause:
     root = getattr(manager, "global_scope", None) or {}
     names = {**(getattr(manager, "closure_vars", None) or {}), "G": root.get("G", {}), "L": scope}
-    values = compared(code, {**names, **dict(scope)})
-    return cause_of_values(values, readable_source(code), kind_of_values(code, values))
+    values = compare_values(code, {**names, **dict(scope)})
+    return cause_of_values(values, readable_source(code))._replace(kind=_kind_of_check(code, values))
+
+
+def cause_of_values(values: ComparedValues, code: str) -> Cause:
+    """Return the cause, without its kind, from the values that a guard's readable code compared."""
+    what, old, new = values
+    if old == ONE_OBJECT:
+        both = what.replace(" and ", "` and `")
+        return Cause(what, old, new, f"`{both}` are {new}; it was compiled for {old}.")
+    if new and old and old != code:
+        return Cause(what, old, new, f"`{what}` is {new}; it was compiled for {old}.")
+    if new and old:
+        return Cause(what, old, new, f"It was compiled for `{old}`, which is false for {new}.")
+    return Cause(what, old, new, f"`{code}` no longer holds.")
+
+
+_SHAPE = re.compile(r"\.(?:size|stride)\(\)\[|\.storage_offset\(\)")
+_ID_CHECK = re.compile(r"^___check_(type|obj)_id\(")
+_LENGTH = re.compile(r"^(?:not\s+)?len\(|^not [LG]\[")
+_LOCAL = re.compile(r"\bL\['([^']+)'\](?P<further>[.\[])?")
+_NUMBERS = {bool: "bool", int: "int", float: "float"}
+
+
+def _kind_of_check(code: str, values: ComparedValues) -> str:
+    """Return the kind, one of `events.RECOMPILE_KINDS`, of a guard whose code compared values."""
+    id_check = _ID_CHECK.match(code)
+    if id_check:
+        return "type" if id_check[1] == "type" else "identity"
+    if values.old == ONE_OBJECT:
+        return "aliasing"
+    if _SHAPE.search(code) or _is_range_check(code):
+        return "condition"
+    return "length" if _LENGTH.match(code) else _kind_of_value(values.new)
+
+
+def _is_range_check(code: str) -> bool:
+    """Return whether a guard compares by order, as torch writes the ranges of symbols."""
+    try:
+        tree = ast.parse(code, mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(tree, ast.Compare) and isinstance(tree.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+
+
+def _kind_of_value(text: str) -> str:
+    try:
+        return _NUMBERS.get(type(ast.literal_eval(text)), "value")
+    except (ValueError, SyntaxError):
+        return "value"
+
+
+def value_origin(code: str, what: str, frame: CodeType) -> str:
+    """Return where a guarded value comes from: `argument`, `attribute`, `global`, `closure`, empty if unknown."""
+    if "G['" in code:
+        return "global"
+    local = _LOCAL.search(code)
+    name = local[1] if local else re.split(r"[.\[]", what.removeprefix("len("), maxsplit=1)[0]
+    if name in frame.co_freevars:
+        return "closure"
+    arguments = frame.co_varnames[: frame.co_argcount + frame.co_kwonlyargcount + 2]
+    if name not in arguments:
+        return ""
+    return "attribute" if re.search(rf"\b{re.escape(name)}\.", what) else "argument"
+
+
+# ---- causes from torch's text
+
+_TENSOR_MISMATCHES = (
+    (
+        "size",
+        r"size mismatch at index (?P<dim>\d+)",
+        "Dimension {dim} of `{what}` is {new}; it was compiled for {old}.",
+    ),
+    (
+        "stride",
+        r"stride mismatch at index (?P<dim>\d+)",
+        "The stride of `{what}` in dimension {dim} is {new}, not {old}.",
+    ),
+    ("rank", r"rank mismatch", "`{what}` has {new} dimensions; it was compiled for {old}."),
+    ("dtype", r"dtype mismatch", "The dtype of `{what}` is {new}; it was compiled for {old}."),
+    ("dispatch", r"dispatch key set mismatch", "`{what}` is another kind of tensor: {new} instead of {old}."),
+)
+_MISMATCHES = tuple(
+    (kind, re.compile(rf"^tensor '(?P<what>.+)' {text}\. expected (?P<old>.+), actual (?P<new>.+)$"), template)
+    for kind, text, template in _TENSOR_MISMATCHES
+)
+_ANY_MISMATCH = re.compile(r"^tensor '(?P<what>.+?)' .*?[Ee]xpected (?P<old>.+?), actual (?P<new>.+)$")
+_REQUIRES_GRAD = re.compile(r"^tensor '(?P<what>.+)' requires_grad mismatch\. expected requires_grad=(?P<flag>\d)")
+_NO_TENSOR = re.compile(r"^expected type of '(?P<what>.+)' to be a tensor type, ' but found <class '(?P<new>.+)'>")
+_GLOBAL_STATE = re.compile(r"^GLOBAL_STATE changed: (.+)$")
+_KEY_SET = re.compile(r"^DispatchKeySet\((.+)\)$")
+_DUPLICATE = re.compile(r"^Duplicate tensors? found")
+
+_SETTINGS = {
+    "grad_mode": (
+        "It was compiled with gradients {old} and is now called with gradients {new} (see `torch.no_grad()`): "
+        "each needs its own code."
+    ),
+    "autocast": "Autocast has changed since this was compiled.",
+    "num_threads": "The number of threads (`torch.set_num_threads`) has changed since this was compiled.",
+    "default_dtype": "The default dtype has changed since this was compiled.",
+    "deterministic_algorithms": "Deterministic algorithms were switched on or off.",
+}
+
+
+def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
+    """Return the cause from a message of torch's, None if the text is code.
+
+    `grad_enabled` tells whether the call records gradients.
+    """
+    for kind, pattern, template in _MISMATCHES:
+        match = pattern.match(text)
+        if match:
+            old, new = _shorten(match["old"], match["new"])
+            dim = match.groupdict().get("dim")
+            reason = template.format(what=match["what"], dim=dim, old=old, new=new)
+            return Cause(match["what"], old, new, reason, kind, None if dim is None else int(dim))
+    parsers = (_requires_grad, _not_a_tensor, _duplicate, _any_mismatch)
+    return _global_state(text, grad_enabled) or next(filter(None, (parse(text) for parse in parsers)), None)
+
+
+def _requires_grad(text: str) -> Cause | None:
+    match = _REQUIRES_GRAD.match(text)
+    if not match:
+        return None
+    what = match["what"]
+    old, new = (f"requires_grad={flag}" for flag in (match["flag"] == "1", match["flag"] == "0"))
+    return Cause(what, old, new, f"`{what}` has {new}; it was compiled for {old}.", "requires_grad")
+
+
+def _not_a_tensor(text: str) -> Cause | None:
+    match = _NO_TENSOR.match(text)
+    if not match:
+        return None
+    what, new = match["what"], match["new"].rpartition(".")[2]
+    return Cause(what, "a tensor", new, f"`{what}` is of type {new}; it was compiled for a tensor.", "type")
+
+
+def _duplicate(text: str) -> Cause | None:
+    if not _DUPLICATE.match(text):
+        return None
+    reason = "The same tensor was passed twice; it was compiled for different ones."
+    return Cause("", "different tensors", "the same tensor", reason, "aliasing")
+
+
+def _any_mismatch(text: str) -> Cause | None:
+    match = _ANY_MISMATCH.match(text)
+    if not match:
+        return None
+    return Cause(match["what"], match["old"], match["new"], f"{text[0].upper()}{text[1:]}.", "tensor")
+
+
+def _global_state(text: str, grad_enabled: bool) -> Cause | None:
+    match = _GLOBAL_STATE.match(text)
+    if not match:
+        return None
+    names = match[1].split()
+    old, new = ("off", "on") if grad_enabled else ("on", "off")
+    reasons = [
+        template.format(old=old, new=new)
+        for setting, template in _SETTINGS.items()
+        if any(name.startswith(setting) for name in names)
+    ]
+    reason = " ".join(reasons) or f"torch's global settings have changed: {', '.join(names)}."
+    if names == ["grad_mode"]:
+        return Cause("grad_mode", old, new, reason, "grad mode")
+    return Cause(", ".join(names), "", "", reason, "global state")
+
+
+def _shorten(old: str, new: str) -> tuple[str, str]:
+    """Return short names of two dtypes, or the dispatch keys that only one of two sets has."""
+    old_keys, new_keys = _KEY_SET.match(old), _KEY_SET.match(new)
+    if old_keys and new_keys:
+        before, after = old_keys[1].split(", "), new_keys[1].split(", ")
+        return ", ".join(k for k in before if k not in after), ", ".join(k for k in after if k not in before)
+    return _short_dtype(old), _short_dtype(new)
+
+
+def _short_dtype(name: str) -> str:
+    """Return `f32` for C++'s `Float`."""
+    dtype = getattr(torch, name.lower(), None)
+    return dtype_text(dtype) if isinstance(dtype, torch.dtype) else name

@@ -1,4 +1,4 @@
-"""Each time that Dynamo looks at a frame: how many cache entries it has, how many it may have, who called it."""
+"""The cache entries of each frame at each compile, and the compile ids of the frames compiled so far."""
 
 from __future__ import annotations
 
@@ -6,54 +6,67 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.dynamo.user_stack import user_stack
+from tcexplore.capture.dynamo.trace_position import current_compile_id, user_stack
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles, is_resumed
 from tcexplore.events import FrameEntered
 
 _FACT = "cache entries"
 _CONVERT = "torch._dynamo.convert_frame"
-_ONE_GRAPH = 6
-"""Where `one_graph` stands among the arguments of `_compile`."""
+_ONE_GRAPH = 5
+"""The position of `one_graph` among the arguments of `_compile`, without the code object."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `FrameEntered` for each compile of a frame, before it begins."""
-    observer = _Frames(hooks, project)
-    hooks.watch(_FACT, f"{_CONVERT}:_compile", before=observer.entered)
-    hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.counted)
+    observer = _EntryObserver(hooks, user_files)
+    hooks.watch(_FACT, f"{_CONVERT}:_compile", before=observer.compile_started)
+    hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limit_checked)
 
 
-class _Frames:
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+class _EntryObserver:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._project = project
+        self._user_files = user_files
         self._code: Any = None
         self._one_graph = False
 
-    def entered(self, code: Any, *args: Any, **_kwargs: Any) -> None:
-        """Dynamo begins with a frame."""
+    def compile_started(self, code: Any, *args: Any, **_kwargs: Any) -> None:
         self._code = code
-        self._one_graph = bool(args[_ONE_GRAPH - 1]) if len(args) >= _ONE_GRAPH else False
+        self._one_graph = len(args) > _ONE_GRAPH and bool(args[_ONE_GRAPH])
 
-    def counted(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
-        """torch counted the entries, the last thing before it compiles or gives up."""
-        code, hit = self._code, result[1] if result[0] else ""
-        config = torch._dynamo.config
-        owned = code is not None and self._project.owns(code.co_filename)
-        callers = user_stack(self._project, ()).callers
+    def limit_checked(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
+        """Emit the frame: counting the entries is torch's last step before it compiles or gives up."""
+        code, exceeded = self._code, result[1] if result[0] else ""
+        config, files = torch._dynamo.config, self._user_files
+        owned = code is not None and files.owns(code.co_filename)
+        callers = user_stack(files, ()).callers
         self._hooks.emit(
             FrameEntered(
                 graph=current_compile_id() or "",
-                frame=self._project.location(code.co_filename, code.co_firstlineno, code.co_name) if owned else None,
+                frame=files.location(code.co_filename, code.co_firstlineno, code.co_name) if owned else None,
                 resumed=code is not None and is_resumed(code.co_name),
                 caller=callers[-1] if callers else None,
                 entries=size.num_cache_entries,
                 limit=getattr(config, "recompile_limit", None),
                 accumulated_limit=getattr(config, "accumulated_recompile_limit", None),
-                limit_hit=hit,
+                limit_hit=exceeded,
                 raises=self._one_graph or bool(getattr(config, "fail_on_recompile_limit_hit", False)),
             )
         )
+
+
+class CompiledFrames:
+    """The frames that torch's compilation metrics report as compiled."""
+
+    def __init__(self, trace: StructuredTrace) -> None:
+        self.count = 0
+        self.graphs: list[str] = []
+        """The compile ids of the frames with guarded code, forward only."""
+        trace.subscribe("frames that a call compiled", "compilation_metrics", self._compiled)
+
+    def _compiled(self, event: TraceEvent) -> None:
+        if event.meta.get("has_guarded_code"):
+            self.count += 1
+            self.graphs += [event.graph] if event.graph else []

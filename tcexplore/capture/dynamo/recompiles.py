@@ -1,61 +1,89 @@
-"""Recompiles: a frame is compiled again because a guard of each earlier entry failed."""
+"""Recompiles of frames, and new captures of a backward by compiled autograd."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.structured_trace import StructuredTrace
+from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Recompiled
+from tcexplore.events import BackwardCaptured, Recompiled
 
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
 
-
-def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
-    """Emit a `Recompiled` for each earlier entry of a frame that is compiled again, newest entry first."""
-    observer = _Recompiles(hooks, project)
-    hooks.watch(_FACT, f"{_CONVERT}:compute_cache_size", after=observer.sized)
-    hooks.watch(_FACT, "torch._dynamo.guards:get_guard_fail_reason", after=observer.failed)
-    hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limited)
+_BACKWARD_FACT = "why a backward is captured again"
+_VERBOSE_SYMBOL = "torch._dynamo.compiled_autograd:snapshot_verbose_logging_enabled"
+_BACKWARD_REASONS = "compiled_autograd_compile_reasons"
 
 
-class _Recompiles:
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:
+    """Emit a `Recompiled` for each earlier entry of a recompiled frame, newest first, and each `BackwardCaptured`."""
+    observer = _RecompileObserver(hooks, user_files)
+    hooks.watch(_FACT, f"{_CONVERT}:compute_cache_size", after=observer.compile_started)
+    hooks.watch(_FACT, "torch._dynamo.guards:get_guard_fail_reason", after=observer.guard_failed)
+    hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limit_checked)
+    _install_backward(hooks, trace)
+
+
+def _install_backward(hooks: Hooks, trace: StructuredTrace) -> None:
+    """Make torch record its reasons, which it does only with verbose logging, and subscribe to them."""
+
+    def enable(_original: Callable[[], bool]) -> Callable[[], bool]:
+        return lambda: True
+
+    def captured(event: TraceEvent) -> None:
+        """Emit the last reason: the event lists those of all captures, each as `!1: Cache miss due to …`."""
+        for reason in json.loads(event.payload or "[]")[-1:]:
+            backward, _, text = reason.removeprefix("!").partition(": ")
+            hooks.emit(BackwardCaptured(backward=backward, reason=text))
+
+    hooks.wrap(_BACKWARD_FACT, _VERBOSE_SYMBOL, enable)
+    trace.subscribe(_BACKWARD_FACT, _BACKWARD_REASONS, captured)
+
+
+class _RecompileObserver:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._guards = FailedGuards(project)
+        self._guards = FailedGuards(user_files)
         self._frame: Any = None
         self._entries: list[Any] = []
         self._pending: list[Recompiled] = []
 
-    def sized(self, _size: Any, frame: Any, entries: Any, *_args: Any) -> None:
-        """Dynamo is about to compile `frame`, which has these entries."""
-        self._frame, self._entries, self._pending = frame, _listed(entries), []
+    def compile_started(self, _size: Any, frame: Any, entries: Any, *_args: Any) -> None:
+        """Remember the frame that Dynamo is about to compile, and its cache entries."""
+        self._frame, self._entries, self._pending = frame, _entry_list(entries), []
 
-    def failed(self, said: str, manager: Any, code: Any, scope: Any, of: Any, *_args: Any, **_more: Any) -> None:
-        """torch looked for the guard of one entry that failed."""
-        found = self._guards.read(said, manager, code, scope, current_compile_id() or "", str(of))
-        self._pending.append(found)
+    def guard_failed(
+        self, message: str, manager: Any, code: Any, scope: Any, entry: Any, *_args: Any, **_kwargs: Any
+    ) -> None:
+        """Read the failed guard of one entry, for which torch composed a message."""
+        failed = self._guards.read(message, manager, code, scope, current_compile_id() or "", str(entry))
+        self._pending.append(failed)
 
-    def limited(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
-        """torch counted the entries, the last thing before it compiles or gives up."""
+    def limit_checked(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
+        """Emit the recompiles: counting the entries is torch's last step before it compiles or gives up."""
         if not self._pending:
-            self._ask()
+            self._request_reasons()
         hit, limit = result[0], getattr(torch._dynamo.config, result[1] or "recompile_limit")
         entries = size.num_cache_entries + (0 if hit else 1)
         for event in self._pending:
             self._hooks.emit(replace(event, entries=entries, limit=limit, limit_hit=hit))
         self._frame, self._entries, self._pending = None, [], []
 
-    def _ask(self) -> None:
-        """Where an object that is compared by identity changed, such as None for a tensor, torch compiles again
-        without calling it a recompile, and without a reason; it gives one when asked."""
+    def _request_reasons(self) -> None:
+        """Make torch look for the failed guards.
+
+        If an object that is compared by identity changed, such as None for a tensor, torch compiles again without
+        calling it a recompile and without a reason.
+        """
         from torch._dynamo.guards import get_guard_fail_reason
 
         for entry in reversed(self._entries):
@@ -65,12 +93,12 @@ class _Recompiles:
             )
 
 
-def _listed(entries: Any) -> list[Any]:
-    """The cache entries, newest first in a list; older torch chains them."""
+def _entry_list(entries: Any) -> list[Any]:
+    """Return the cache entries as a list: older torch links them."""
     if isinstance(entries, list):
         return entries
-    listed = []
+    as_list = []
     while entries is not None:
-        listed.append(entries)
+        as_list.append(entries)
         entries = entries.next
-    return listed
+    return as_list

@@ -1,91 +1,88 @@
-"""Frames of the user's that Dynamo did not compile, and why."""
+"""The user's frames that Dynamo did not compile, and why."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tcexplore.capture.dynamo.break_reasons import plain_reason
-from tcexplore.capture.dynamo.compile_id import current_compile_id
-from tcexplore.capture.dynamo.unsupported import Reasons
+from tcexplore.capture.dynamo.break_reasons import Reasons, explain_reason
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles, is_resumed
 from tcexplore.events import FrameSkipped, Location
 
 _FACT = "skipped frames"
-_UNTRACED = "frames refused before tracing"
+_UNTRACED_FACT = "frames skipped before tracing"
 _MODULE = "torch._dynamo.convert_frame"
 
 NO_TENSORS = "It has no tensors to work on."
 NO_OPS = "It runs no tensor operations."
-GENERATOR = "It is a generator: Dynamo compiles the function that calls one, not the generator itself."
+GENERATOR = "It is a generator: Dynamo compiles the function that calls a generator, not the generator itself."
 
 _GENERATED = "frame is already Dynamo-generated code"
+_ONE_GRAPH = 5
+"""The position of `one_graph` among the arguments of `_compile`, without the code object."""
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
+def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `FrameSkipped` for each frame once.
 
-    Nothing here stands between Dynamo's callback and the frame: torch looks at the frames that called it.
+    No hook adds a Python frame between Dynamo's callback and the user's frame: torch inspects the callers.
     """
-    observer = _Skips(hooks, project)
-    hooks.watch(_FACT, f"{_MODULE}:has_tensor_in_frame", after=observer.looked_for_tensors)
-    hooks.watch(_FACT, f"{_MODULE}:is_generator", after=observer.looked_for_generator)
-    hooks.watch(_FACT, f"{_MODULE}:compile_frame", failed=observer.not_worth_it)
-    hooks.watch(_FACT, f"{_MODULE}:_compile", failed=observer.given_up)
-    hooks.watch(_UNTRACED, f"{_MODULE}:CatchErrorsWrapper._handle_skip", before=observer.refused)
+    observer = _SkipObserver(hooks, user_files)
+    hooks.watch(_FACT, f"{_MODULE}:has_tensor_in_frame", after=observer.tensors_checked)
+    hooks.watch(_FACT, f"{_MODULE}:is_generator", after=observer.generator_checked)
+    hooks.watch(_FACT, f"{_MODULE}:compile_frame", failed=observer.trace_failed)
+    hooks.watch(_FACT, f"{_MODULE}:_compile", failed=observer.compile_failed)
+    hooks.watch(_UNTRACED_FACT, f"{_MODULE}:CatchErrorsWrapper._handle_skip", before=observer.frame_skipped)
 
 
-class _Skips:
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+class _SkipObserver:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._project = project
-        self._reasons = Reasons.watching(hooks)
-        self._known: set[Any] = set()
-        """Code objects of which a closer hook knows why they were not compiled."""
-        self._said: set[tuple[Location, str]] = set()
+        self._user_files = user_files
+        self._reasons = Reasons.of_hooks(hooks)
+        self._explained: set[Any] = set()
+        """Code objects whose reason is known from a more specific hook."""
+        self._emitted: set[tuple[Location, str]] = set()
 
-    def looked_for_tensors(self, found: bool, frame: Any) -> None:
-        if not found:
+    def tensors_checked(self, has_tensors: bool, frame: Any) -> None:
+        if not has_tensors:
             self._emit(frame.f_code, NO_TENSORS)
 
-    def looked_for_generator(self, found: bool, code: Any) -> None:
-        if found:
+    def generator_checked(self, is_generator: bool, code: Any) -> None:
+        if is_generator:
             self._emit(code, GENERATOR)
 
-    def not_worth_it(self, error: Exception, code: Any, *_args: Any, **_kwargs: Any) -> None:
-        """Tracing went through, but there is nothing to compile."""
+    def trace_failed(self, error: Exception, code: Any, *_args: Any, **_kwargs: Any) -> None:
+        """Emit a frame that Dynamo traced without finding anything to compile."""
         if type(error).__name__ != "SkipFrame":
             return
-        if is_resumed(code.co_name):  # that a function ends without further ops costs nothing
-            self._known.add(code)
+        if is_resumed(code.co_name):  # a resume function without ops costs nothing
+            self._explained.add(code)
         else:
             self._emit(code, NO_OPS if str(error).startswith("No ops traced") else str(error))
 
-    def given_up(self, error: Exception, code: Any, *args: Any, **_kwargs: Any) -> None:
-        """Nothing of the frame could be compiled; with `fullgraph=True` that is an error and no skip."""
-        self._known.add(code)
+    def compile_failed(self, error: Exception, code: Any, *args: Any, **_kwargs: Any) -> None:
+        """Emit a frame of which Dynamo could compile nothing. With `fullgraph=True` this is an error, not a skip."""
+        self._explained.add(code)
         one_graph = len(args) > _ONE_GRAPH and args[_ONE_GRAPH]
         if type(error).__name__ in ("Unsupported", "UserError") and not one_graph:
-            reason, *followed = self._reasons.of(error)
+            reason, *further = self._reasons.of_error(error)
             if reason.kind != "Observed exception":
-                self._emit(code, plain_reason(reason, followed))
+                self._emit(code, explain_reason(reason, further))
 
-    def refused(self, _wrapper: Any, result: Any, frame: Any) -> None:
-        """What remains: torch's own reason, where it gives one."""
+    def frame_skipped(self, _wrapper: Any, result: Any, frame: Any) -> None:
+        """Emit any other skipped frame for which torch gives a reason."""
         reason = getattr(result, "skip_reason", None)
-        if reason and reason != _GENERATED and result.guarded_code is None and frame.f_code not in self._known:
+        if reason and reason != _GENERATED and result.guarded_code is None and frame.f_code not in self._explained:
             self._emit(frame.f_code, reason)
 
     def _emit(self, code: Any, reason: str) -> None:
-        self._known.add(code)
-        if not self._project.owns(code.co_filename):
+        self._explained.add(code)
+        if not self._user_files.owns(code.co_filename):
             return
-        frame = self._project.location(code.co_filename, code.co_firstlineno, code.co_name)
-        if (frame, reason) not in self._said:
-            self._said.add((frame, reason))
+        frame = self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
+        if (frame, reason) not in self._emitted:
+            self._emitted.add((frame, reason))
             self._hooks.emit(FrameSkipped(frame=frame, reason=reason, graph=current_compile_id()))
-
-
-_ONE_GRAPH = 5
-"""Where `one_graph` stands among the arguments of `_compile` that follow the code object."""

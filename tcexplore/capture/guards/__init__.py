@@ -1,1 +1,1 @@
-"""The guards of a compiled graph: what they check, why, and which of them nobody edits."""
+"""Guards: what torch checks before it uses a compiled graph again."""

@@ -1,4 +1,4 @@
-"""The guards that torch really checks: the leaves of its C++ guard tree."""
+"""The leaves of torch's C++ guard tree: the guards that torch checks."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import Any, NamedTuple
 
 
 class LeafGuard(NamedTuple):
-    """One leaf. `source` is empty for what belongs to no object; `checks` are torch's texts, one per expression;
-    `guarded` is the type of the object looked at, `beside` the kinds of its other leaves; `in_module` says that it
-    was reached through a Python module."""
+    """One leaf of the guard tree."""
 
     kind: str
     source: str
+    """The guarded object as a Dynamo source, empty if the guard belongs to no object."""
     checks: tuple[str, ...]
+    """torch's text for each expression."""
     guarded: type
-    beside: frozenset[str]
+    """The type of the guarded object."""
+    sibling_kinds: frozenset[str]
+    """The kinds of all leaves of the object."""
     in_module: bool
+    """Whether the object was reached through a Python module."""
 
 
 def leaf_guards(root: Any) -> Iterator[LeafGuard]:
-    """All leaves below the root manager, in the order of the tree; what concerns several objects comes once.
+    """Yield all leaves below the root manager, in the order of the tree. A relation of several objects comes once.
 
-    What torch checks last comes last: conditions on symbolic shapes, as leaves of kind `SHAPE_ENV`, and inputs that
-    have to be the same object.
+    torch checks conditions on symbolic shapes (here of kind `SHAPE_ENV`) and duplicate inputs last, so they come last.
     """
     seen = set()
-    for leaf in (*_below(root, "", in_module=False), *_at_the_end(root)):
+    for leaf in (*_leaves_below(root, "", in_module=False), *_epilogue(root)):
         key = (leaf.kind, "" if leaf.kind in _RELATIONS else leaf.source, leaf.checks)
         if key not in seen:
             seen.add(key)
@@ -35,31 +37,31 @@ def leaf_guards(root: Any) -> Iterator[LeafGuard]:
 
 
 _RELATIONS = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "SYMBOLIC_SHAPE_GUARD", "STORAGE_OVERLAPPING"})
-"""These stand at every object that they relate to each other."""
+"""Guards that the tree repeats for each object that they relate."""
 
 _SAME_OBJECT = " is "
 
 
-def _at_the_end(root: Any) -> Iterator[LeafGuard]:
+def _epilogue(root: Any) -> Iterator[LeafGuard]:
     for guard in root.get_epilogue_lambda_guards():
         for check in guard.verbose_code_parts():
             kind = "DUPLICATE_INPUT" if _SAME_OBJECT in check.split("  # ")[0] else "SHAPE_ENV"
             yield LeafGuard(kind, "", (check,), type(None), frozenset(), in_module=False)
 
 
-def _below(manager: Any, source: str, *, in_module: bool) -> Iterator[LeafGuard]:
+def _leaves_below(manager: Any, source: str, *, in_module: bool) -> Iterator[LeafGuard]:
     guarded, leaves = manager.get_type_of_guarded_value(), manager.get_leaf_guards()
     kinds = frozenset(type(leaf).__name__ for leaf in leaves)
     for leaf in leaves:
         yield LeafGuard(type(leaf).__name__, source, tuple(leaf.verbose_code_parts()), guarded, kinds, in_module)
-    inside = in_module or guarded is ModuleType
+    in_module = in_module or guarded is ModuleType
     for child in _children(manager):
-        yield from _below(child, child.get_source(), in_module=inside)
+        yield from _leaves_below(child, child.get_source(), in_module=in_module)
 
 
 def _children(manager: Any) -> list[Any]:
     children = list(manager.get_child_managers())
     if hasattr(manager, "get_key_value_managers"):
         pairs = manager.get_key_value_managers()
-        children += [found for index in sorted(pairs) for found in pairs[index] if found is not None]
+        children += [child for index in sorted(pairs) for child in pairs[index] if child is not None]
     return children

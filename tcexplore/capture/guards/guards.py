@@ -1,18 +1,21 @@
-"""The guards of each compiled frame: what torch checks before it uses a graph again."""
+"""The guards of each compiled frame, with their location in the user's files."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
+from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
+import torch
+
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
-from tcexplore.capture.guards.guard_locations import remember
-from tcexplore.capture.guards.guard_text import Check, split_check, summary
+from tcexplore.capture.guards.guard_text import Check, split_check, summarize
 from tcexplore.capture.guards.guard_tree import LeafGuard, leaf_guards
-from tcexplore.capture.guards.structural_guards import is_structural
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
@@ -21,70 +24,80 @@ from tcexplore.events import Guard, GuardsInstalled, Location
 _FACT = "guards"
 _HOOK = "torch._dynamo.guards:guard_manager_testing_hook_fn"
 
+_locations: WeakKeyDictionary[Any, dict[str, Location]] = WeakKeyDictionary()
+"""By torch's guard manager, the line of each guarded value."""
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
+
+def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `GuardsInstalled` for each compiled frame, with torch's own measurement of one check."""
-    observer = _Guards(hooks, project)
+    observer = _GuardObserver(hooks, user_files)
 
-    def hooked(before: Callable[..., None] | None) -> Callable[..., None]:
+    def wrap(original: Callable[..., None] | None) -> Callable[..., None]:
         def hook(manager: Any, scope: Any, builder: Any) -> None:
-            if before is not None:
-                before(manager, scope, builder)
-            hooks.attempt(_FACT, _HOOK, observer.built, manager, builder)
+            if original is not None:
+                original(manager, scope, builder)
+            hooks.attempt(_FACT, _HOOK, observer.guards_built, manager, builder)
 
         return hook
 
-    hooks.wrap(_FACT, _HOOK, hooked)
-    observer.timed = hooks.watch("guard latency", "torch._dynamo.guards:profile_guard_manager", after=observer.profiled)
+    hooks.wrap(_FACT, _HOOK, wrap)
+    observer.profiled = hooks.watch(
+        "guard latency", "torch._dynamo.guards:profile_guard_manager", after=observer.guards_profiled
+    )
 
 
-class _Guards:
-    timed = False
-    """Whether torch is going to time the guards after it built them."""
+def guard_location(manager: Any, what: str) -> Location | None:
+    """Return the line that made it necessary to guard a value (`x`, `self.scale`)."""
+    return _locations.get(manager, {}).get(what)
 
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+
+class _GuardObserver:
+    profiled = False
+    """Whether torch times the guards right after it builds them."""
+
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._project = project
-        self._untimed: GuardsInstalled | None = None
+        self._user_files = user_files
+        self._pending: GuardsInstalled | None = None
 
-    def built(self, manager: Any, builder: Any) -> None:
-        made = _Origins(builder, self._project)
-        guards = tuple(self._read(leaf, made) for leaf in leaf_guards(manager.root))
-        remember(manager, guards)
+    def guards_built(self, manager: Any, builder: Any) -> None:
+        records = _GuardRecords(builder, self._user_files)
+        guards = tuple(self._read_guard(leaf, records) for leaf in leaf_guards(manager.root))
+        located = [guard for guard in reversed(guards) if guard.source and guard.location]
+        _locations[manager] = {guard.name: guard.location for guard in located if guard.location}
         installed = GuardsInstalled(graph=current_compile_id() or "", guards=guards)
-        if self.timed:
-            self._untimed = installed
+        if self.profiled:
+            self._pending = installed
         else:
             self._hooks.emit(installed)
 
-    def profiled(self, latency_us: float, *_args: Any) -> None:
-        """torch times one check, right after the guards were built."""
-        installed, self._untimed = self._untimed, None
+    def guards_profiled(self, latency_us: float, *_args: Any) -> None:
+        installed, self._pending = self._pending, None
         if installed is not None:
             self._hooks.emit(GuardsInstalled(graph=installed.graph, guards=installed.guards, latency_us=latency_us))
 
-    def _read(self, leaf: LeafGuard, made: _Origins) -> Guard:
-        origin = made.of(leaf)
-        checks = [split_check(text, (origin and origin.code_list) or ()) for text in leaf.checks]
-        location = made.location(origin, checks)
+    def _read_guard(self, leaf: LeafGuard, records: _GuardRecords) -> Guard:
+        record = records.find(leaf)
+        checks = [split_check(text, (record and record.code_list) or ()) for text in leaf.checks]
+        location = records.location(record, checks)
         return Guard(
             kind=leaf.kind,
             source=leaf.source,
             code=tuple(check.code for check in checks),
-            summary=summary(leaf, checks[0], made.tensor(leaf, origin)) if checks else "",
+            summary=summarize(leaf, checks[0], records.tensor(leaf, record)) if checks else "",
             structural=is_structural(leaf),
             location=location,
-            user_code=self._project.line(location),
+            user_code=self._user_files.line(location),
             name=readable_source(leaf.source),
         )
 
 
-class _Origins:
-    """Dynamo's records of why it made the guards, found again for the leaves of the tree by their source."""
+class _GuardRecords:
+    """Dynamo's records of the guards that it made, looked up by the source of a leaf."""
 
-    def __init__(self, builder: Any, project: UserFiles) -> None:
+    def __init__(self, builder: Any, user_files: UserFiles) -> None:
         self._builder = builder
-        self._project = project
+        self._user_files = user_files
         output_graph = builder.check_fn_manager.output_graph
         self._traced: dict[Any, Any] = getattr(output_graph, "input_source_to_sizes_strides", {})
         self._by_source: dict[str, list[Any]] = defaultdict(list)
@@ -92,15 +105,17 @@ class _Origins:
             if guard.name:
                 self._by_source[guard.name].append(guard)
 
-    def of(self, leaf: LeafGuard) -> Any | None:
-        """The record of this kind on this source, else any on it; None for what Dynamo guards of itself."""
+    def find(self, leaf: LeafGuard) -> Any | None:
+        """Return the record of this kind and source, or any record of the source, or None."""
         source = leaf.source.removesuffix(".__dict__").removesuffix(".__code__")
         records = self._by_source.get(leaf.source) or self._by_source.get(source) or ()
-        fitting = (record for record in records if leaf.kind in (record.create_fn_name(), *(record.guard_types or ())))
-        return next(fitting, records[0] if records else None)
+        same_kind = (
+            record for record in records if leaf.kind in (record.create_fn_name(), *(record.guard_types or ()))
+        )
+        return next(same_kind, records[0] if records else None)
 
     def tensor(self, leaf: LeafGuard, record: Any | None) -> TensorFacts | None:
-        """The tensor that is guarded, with the sizes that Dynamo traced: a symbol where any size will do."""
+        """Return the guarded tensor with the sizes that Dynamo traced, a symbol where a dimension is dynamic."""
         if leaf.kind != "TENSOR_MATCH" or record is None:
             return None
         facts = tensor_facts(self._builder.get(record))
@@ -110,9 +125,54 @@ class _Origins:
         return facts._replace(shape=tuple(map(str, traced["size"])), stride=tuple(map(str, traced["stride"])))
 
     def location(self, record: Any | None, checks: list[Check]) -> Location | None:
-        """The user's line that made the guard necessary: from the record, else from torch's comment."""
-        stack = self._project.frames(getattr(record, "user_stack", None))
+        """Return the user's line that made the guard necessary, from the record or from torch's comment."""
+        stack = self._user_files.frames(getattr(record, "user_stack", None))
         if stack:
             return stack[-1]
         places = (check.place for check in checks)
-        return next((self._project.find(*place) for place in places if place), None)
+        return next((self._user_files.find(*place) for place in places if place), None)
+
+
+# ---- structural guards
+
+_STRUCTURAL_KINDS = frozenset(
+    {
+        "DEFAULT_DEVICE",
+        "DICT_CONTAINS",
+        "DICT_VERSION",
+        "DIMENSION_DYNAMIC_MARKING_GUARD",
+        "LAMBDA_GUARD",
+        "NO_HASATTR",
+        "NOT_NONE",
+        "TORCH_FUNCTION_MODE_STACK",
+    }
+)
+_IDENTITY_KINDS = frozenset({"ID_MATCH", "TYPE_MATCH", "OBJECT_ALIASING"})
+_INTERNAL_SOURCES = re.compile(
+    r"__import_|__builtins_dict__|_hooks\b|\._(?:modules|parameters|buffers)(?:\)\)\[\d+\])?$"
+    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$|\.__defaults__\[\d+\]$"
+)
+_LIBRARY_TYPES = (
+    ModuleType, BuiltinFunctionType, MethodDescriptorType, torch.nn.Module, torch.Tensor, type(torch.Tensor),
+)  # fmt: skip
+_IMPLIED_KINDS = frozenset({"TYPE_MATCH", "LENGTH_CHECK"})
+"""Guards that add nothing if the value itself is compared."""
+
+
+def is_structural(leaf: LeafGuard) -> bool:
+    """Return whether a guard only holds modules, their structure and torch's internals in place.
+
+    Users rarely change these, so they are folded behind a count. The global state (grad mode, autocast) and
+    conditions on shapes are not structural.
+    """
+    internal = _INTERNAL_SOURCES.search(leaf.source) or any("__import_" in check for check in leaf.checks)
+    if leaf.kind in _STRUCTURAL_KINDS or internal:
+        return True
+    if leaf.kind in _IMPLIED_KINDS and "EQUALS_MATCH" in leaf.sibling_kinds:
+        return True
+    return leaf.kind in _IDENTITY_KINDS and _is_library_object(leaf)
+
+
+def _is_library_object(leaf: LeafGuard) -> bool:
+    """Return whether the guarded object is torch's, Python's or a module. A tensor's type is part of its match."""
+    return leaf.in_module or issubclass(leaf.guarded, _LIBRARY_TYPES)

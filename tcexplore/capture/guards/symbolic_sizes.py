@@ -1,4 +1,4 @@
-"""The symbolic sizes of each graph: from the `ShapeEnv` that torch traced it with, when it makes guards of it."""
+"""The symbolic sizes of each graph, from torch's `ShapeEnv` when it produces guards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import sympy
 from torch._guards import TracingContext
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.guards.guard_text import Check
 from tcexplore.capture.hooks import Hooks
@@ -28,66 +28,70 @@ from tcexplore.events import (
 
 _FACT = "symbolic sizes"
 _ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
-_FIXED = ("STATIC", "INFER_STRIDE", "SIZE_LIKE_UNBACKED")
+_NOT_DYNAMIC = ("STATIC", "INFER_STRIDE", "SIZE_LIKE_UNBACKED")
 _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
 
 
-def install(hooks: Hooks, _trace: StructuredTrace, project: UserFiles) -> None:
-    """Emit a `SymbolsFound` for each graph that has symbols, also where its guards could not be made."""
-    observer = _Symbols(hooks, project)
-    hooks.watch(_FACT, f"{_ENV}.create_symbol", after=observer.created)
-    hooks.watch(_FACT, f"{_ENV}.produce_guards_verbose", before=observer.guarded)
+def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
+    """Emit a `SymbolsFound` for each graph with symbols, also if torch fails to produce its guards."""
+    observer = _SymbolObserver(hooks, user_files)
+    hooks.watch(_FACT, f"{_ENV}.create_symbol", after=observer.symbol_created)
+    hooks.watch(_FACT, f"{_ENV}.produce_guards_verbose", before=observer.guards_produced)
     for name in _UNBACKED:
-        hooks.watch(_FACT, f"{_ENV}.{name}", after=observer.unbacked)
+        hooks.watch(_FACT, f"{_ENV}.{name}", after=observer.unbacked_created)
 
 
-class _Seen:
-    """What is known of one `ShapeEnv` that it does not keep itself: in the order of its making."""
+class _EnvRecord:
+    """What a `ShapeEnv` itself does not record, in the order of creation."""
 
     def __init__(self) -> None:
         self.sources: dict[str, list[SymbolSource]] = defaultdict(list)
-        self.places: dict[str, Location | None] = {}
+        self.locations: dict[str, Location | None] = {}
         self.zero_one: list[ZeroOne] = []
 
 
-class _Symbols:
-    def __init__(self, hooks: Hooks, project: UserFiles) -> None:
+class _SymbolObserver:
+    def __init__(self, hooks: Hooks, user_files: UserFiles) -> None:
         self._hooks = hooks
-        self._project = project
-        self._seen: WeakKeyDictionary[Any, _Seen] = WeakKeyDictionary()
-        self._said = ""
+        self._user_files = user_files
+        self._records: WeakKeyDictionary[Any, _EnvRecord] = WeakKeyDictionary()
+        self._emitted = ""
 
-    def created(self, result: Any, env: Any, value: Any, source: Any, *args: Any, **more: Any) -> None:
-        """A size, a stride or a number of an input was given a symbol, or its value where it gets none."""
-        known, made = self._of(env), symbol_source(source)
-        dynamic = args[0] if args else more.get("dynamic_dim")
+    def symbol_created(self, result: Any, env: Any, value: Any, source: Any, *args: Any, **kwargs: Any) -> None:
+        """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1."""
+        record, symbol_source = self._record(env), read_source(source)
+        dynamic = args[0] if args else kwargs.get("dynamic_dim")
         if isinstance(result, sympy.Symbol):
-            known.sources[str(result)].append(made)
-        elif made.what == "size" and value in (0, 1) and getattr(dynamic, "name", "STATIC") not in _FIXED:
-            known.zero_one.append(ZeroOne(source=made, value=str(value)))
+            record.sources[str(result)].append(symbol_source)
+        elif (
+            symbol_source.what == "size" and value in (0, 1) and getattr(dynamic, "name", "STATIC") not in _NOT_DYNAMIC
+        ):
+            record.zero_one.append(ZeroOne(source=symbol_source, value=str(value)))
 
-    def unbacked(self, result: Any, env: Any, *_args: Any, **_more: Any) -> None:
-        """A symbol was made for data that is not known while compiling."""
-        stack = self._project.frames(TracingContext.extract_stack())
-        self._of(env).places[str(getattr(getattr(result, "node", None), "expr", result))] = stack[-1] if stack else None
+    def unbacked_created(self, result: Any, env: Any, *_args: Any, **_kwargs: Any) -> None:
+        """Record the line of a symbol for data that is unknown while compiling."""
+        stack = self._user_files.frames(TracingContext.extract_stack())
+        symbol = str(getattr(getattr(result, "node", None), "expr", result))
+        self._record(env).locations[symbol] = stack[-1] if stack else None
 
-    def guarded(self, env: Any, *_args: Any, **_more: Any) -> None:
-        """Guards are made of what was assumed of the symbols: torch may do so twice for a graph."""
-        graph, known = current_compile_id(), self._of(env)
-        symbols = tuple(self._symbol(env, known, name) for name in env.var_to_range)
-        if graph and (symbols or known.zero_one) and graph != self._said:
-            self._said = graph
-            self._hooks.emit(SymbolsFound(graph=graph, symbols=symbols, zero_one=tuple(dict.fromkeys(known.zero_one))))
+    def guards_produced(self, env: Any, *_args: Any, **_kwargs: Any) -> None:
+        """Emit the symbols of a graph, once: torch may produce its guards twice."""
+        graph, record = current_compile_id(), self._record(env)
+        symbols = tuple(self._symbol(env, record, symbol) for symbol in env.var_to_range)
+        if graph and (symbols or record.zero_one) and graph != self._emitted:
+            self._emitted = graph
+            zero_one = tuple(dict.fromkeys(record.zero_one))
+            self._hooks.emit(SymbolsFound(graph=graph, symbols=symbols, zero_one=zero_one))
 
-    def _of(self, env: Any) -> _Seen:
-        return self._seen.setdefault(env, _Seen())
+    def _record(self, env: Any) -> _EnvRecord:
+        return self._records.setdefault(env, _EnvRecord())
 
-    def _symbol(self, env: Any, known: _Seen, symbol: Any) -> Symbol:
-        name, values = str(symbol), env.var_to_range[_same(env, symbol)]
+    def _symbol(self, env: Any, record: _EnvRecord, symbol: Any) -> Symbol:
+        name, values = str(symbol), env.var_to_range[_representative(env, symbol)]
         hints = getattr(env, "backed_var_to_val", None)
         hints = env.var_to_val if hints is None else hints
-        sources = list(dict.fromkeys([*known.sources[name], *map(symbol_source, env.var_to_sources.get(symbol, ()))]))
-        place = known.places.get(name)
+        sources = dict.fromkeys([*record.sources[name], *map(read_source, env.var_to_sources.get(symbol, ()))])
+        location = record.locations.get(name)
         return Symbol(
             name=name,
             unbacked=name.startswith(("u", "zuf")) or symbol not in hints,
@@ -95,65 +99,66 @@ class _Symbols:
             lower=str(values.lower),
             upper=str(values.upper),
             sources=tuple(sources),
-            location=place,
-            user_code=self._project.line(place),
+            location=location,
+            user_code=self._user_files.line(location),
             specialized=tuple(self._specialized(env, symbol)),
             conditions=tuple(self._conditions(env, symbol)),
         )
 
     def _specialized(self, env: Any, symbol: Any) -> Iterable[Specialized]:
-        """The number that a symbol became, and the first guard that made it so."""
+        """Yield the number that a symbol was specialized to, with the first guard that required it."""
         value = env.replacements.get(symbol)
         if value is None or value.free_symbols:
             return
-        deciding = [g for g in env.guards if _decides(g.expr, value)]
-        guard = next((g for g in deciding if symbol in g.expr.free_symbols), deciding[0] if deciding else None)
+        guards = [guard for guard in env.guards if _requires_value(guard.expr, value)]
+        guard = next((guard for guard in guards if symbol in guard.expr.free_symbols), guards[0] if guards else None)
         stacks = getattr(env, "specialization_stacks", {})
-        frames = (self._project.frames(stacks.get(source)) for source in env.var_to_sources.get(symbol, ()))
-        place = (guard and self._place(guard)) or next((found[-1] for found in frames if found), None)
-        reason = "" if guard is None else _written(guard.expr)
-        yield Specialized(value=str(value), reason=reason, location=place, user_code=self._project.line(place))
+        frames = (self._user_files.frames(stacks.get(source)) for source in env.var_to_sources.get(symbol, ()))
+        location = (guard and self._location(guard)) or next((stack[-1] for stack in frames if stack), None)
+        reason = "" if guard is None else _guard_code(guard.expr)
+        user_code = self._user_files.line(location)
+        yield Specialized(value=str(value), reason=reason, location=location, user_code=user_code)
 
     def _conditions(self, env: Any, symbol: Any) -> Iterable[Condition]:
         for guard in env.guards:
             if symbol in guard.expr.free_symbols:
-                place = self._place(guard)
-                yield Condition(code=_written(guard.expr), location=place, user_code=self._project.line(place))
+                location, code = self._location(guard), _guard_code(guard.expr)
+                yield Condition(code=code, location=location, user_code=self._user_files.line(location))
 
-    def _place(self, guard: Any) -> Location | None:
-        """torch keeps the line of a guard as text: the end of its path, its number and its function."""
+    def _location(self, guard: Any) -> Location | None:
+        """Return the line of a guard, which torch keeps as text: the end of the path, the line and the function."""
         place = Check("", str(guard.sloc)).place
-        return self._project.find(*place) if place else None
+        return self._user_files.find(*place) if place else None
 
 
-def _same(env: Any, symbol: Any) -> Any:
-    """The symbol that torch uses in the place of one that has to be equal to it: only that one's range goes on."""
+def _representative(env: Any, symbol: Any) -> Any:
+    """Return the symbol that replaces all symbols equal to this one: torch updates only its range."""
     while (other := env.replacements.get(symbol)) in env.var_to_range:
         symbol = other
     return symbol
 
 
-def symbol_source(source: Any) -> SymbolSource:
-    """What a symbol stands for, of torch's `Source`: a size or a stride of a tensor, else a number."""
+def read_source(source: Any) -> SymbolSource:
+    """Return what a symbol stands for: a size or a stride of a tensor, or a number."""
     base, prop, dim = (getattr(source, name, None) for name in ("base", "prop", "idx"))
     kind = getattr(prop, "name", "").lower()
     if base is not None and kind in ("size", "stride") and dim is not None:
-        return SymbolSource(name=_readable(base), what=kind, dim=int(dim))
-    return SymbolSource(name=_readable(source), what="value")
+        return SymbolSource(name=_readable_name(base), what=kind, dim=int(dim))
+    return SymbolSource(name=_readable_name(source), what="value")
 
 
-def _readable(source: Any) -> str:
+def _readable_name(source: Any) -> str:
     name = source.name
     return readable_source(name() if callable(name) else name)  # a method before torch 2.12
 
 
-def _decides(expression: Any, value: Any) -> bool:
-    """Whether a guard makes a symbol this number: one that is equal to it may have been made so in its place."""
+def _requires_value(expression: Any, value: Any) -> bool:
+    """Return whether a guard requires this number, possibly of another symbol that is equal."""
     return isinstance(expression, sympy.Eq) and len(expression.free_symbols) == 1 and value in expression.args
 
 
-def _written(expression: Any) -> str:
-    """A guard as Python would have it: `s0 == 64`, not `Eq(s0, 64)`."""
+def _guard_code(expression: Any) -> str:
+    """Return a guard as Python code: `s0 == 64`, not `Eq(s0, 64)`."""
     if isinstance(expression, sympy.Eq | sympy.Ne):
         return f"{expression.lhs} {expression.rel_op} {expression.rhs}"
     return str(expression)

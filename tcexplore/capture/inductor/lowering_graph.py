@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node, record_replacements
 from tcexplore.capture.structured_trace import StructuredTrace

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tcexplore.capture.dynamo.compile_id import current_compile_id
+from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.fx_node import fx_node, root_names
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import user_frames

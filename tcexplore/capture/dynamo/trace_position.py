@@ -1,0 +1,76 @@
+"""The current position of the trace: the compile id that torch works on, and the user's stack."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, NamedTuple
+
+from torch._guards import CompileContext
+
+from tcexplore.capture.user_files import UserFiles, function_name, is_resumed
+from tcexplore.events import Location
+
+_EVAL_FRAME = "eval_frame.py"
+
+
+def current_compile_id() -> str | None:
+    """Return torch's compile id (`0/0`) of the frame being compiled, None outside a compile."""
+    compile_id = CompileContext.current_compile_id()
+    return None if compile_id is None else str(compile_id)
+
+
+class UserStack(NamedTuple):
+    """The user's frames, outermost first."""
+
+    callers: tuple[Location, ...]
+    """The frames that lead to the compiled function."""
+    inside: tuple[Location, ...]
+    """The compiled function and what it calls."""
+
+    @property
+    def whole(self) -> tuple[Location, ...]:
+        return self.callers + self.inside
+
+
+class _Frame(NamedTuple):
+    filename: str
+    lineno: int | None
+    name: str
+
+
+def user_stack(user_files: UserFiles, traced: Iterable[Any] | None) -> UserStack:
+    """Return the Python frames above Dynamo, then the frames that it traces (`exc.real_stack`).
+
+    The resume function after a graph break and the function that it continues are shown as one frame.
+    """
+    callers, running = _python_frames(user_files)
+    traced_frames = [_Frame(f.filename, f.lineno, f.name) for f in traced or () if user_files.owns(f.filename)]
+    inside = _merge_resumed([*running, *traced_frames])
+    return UserStack(user_files.frames(callers), user_files.frames(inside))
+
+
+def _python_frames(user_files: UserFiles) -> tuple[list[_Frame], list[_Frame]]:
+    """Return the user's frames outside and inside the outermost call into Dynamo, outermost first."""
+    callers: list[_Frame] = []
+    running: list[_Frame] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.endswith(_EVAL_FRAME):
+            running, callers = [*callers, *running], []
+        elif user_files.owns(code.co_filename):
+            callers.insert(0, _Frame(code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    return callers, running
+
+
+def _merge_resumed(frames: list[_Frame]) -> list[_Frame]:
+    merged: list[_Frame] = []
+    for frame in frames:
+        last = merged[-1] if merged and is_resumed(frame.name) else None
+        if last and (last.filename, function_name(last.name)) == (frame.filename, function_name(frame.name)):
+            merged.pop()
+        merged.append(frame)
+    return merged

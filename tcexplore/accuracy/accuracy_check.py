@@ -106,7 +106,7 @@ class _Comparison:
             random=self._random,
             fallback_random=self._redone,
             calls=compared,
-            of=len(self._subject.calls),
+            total_calls=len(self._subject.calls),
             train=self._subject.train,
             reason=self._too_large or self._reference.reason,
             seconds=time.perf_counter() - self._began,

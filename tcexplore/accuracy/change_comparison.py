@@ -15,7 +15,7 @@ from tcexplore.accuracy.observation import Observed, observe
 from tcexplore.accuracy.observation_diff import differences
 from tcexplore.accuracy.tensor_comparison import WRONG, judge
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import AccuracyVerdict, ChangeJudged, Deviation
+from tcexplore.events import AccuracyVerdict, ChangeChecked, Deviation
 
 VARIATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.neg, torch.zeros_like, lambda t: t + 1)
 """Other values for the floating-point inputs: the ways through the program that its own inputs do not take."""
@@ -27,10 +27,10 @@ WORDS = ((" eagerly", " before"), (" compiled", " now"))
 """What `differences` calls the two sides, and what they are here."""
 
 
-def judge_change(before: Subject, now: Subject) -> ChangeJudged:
+def judge_change(before: Subject, now: Subject) -> ChangeChecked:
     """Compare both on the calls of `now`, and on those with other values. Raises what a call raised before as well."""
     if reason := _other_weights(before, now):
-        return ChangeJudged(verdict="not judged", reason=reason)
+        return ChangeChecked(verdict="not judged", reason=reason)
     judging = _Judging(before, now)
     for number, call in enumerate(now.calls, 1):
         where = f"call {number}: " if len(now.calls) > 1 else ""
@@ -68,10 +68,10 @@ class _Judging:
             raised, when = (other, "now") if isinstance(one, Observed) else (one, "before")
             self._differ(f"{where}{type(raised).__name__} is raised {when} alone", breaks=True)
 
-    def judged(self) -> ChangeJudged:
+    def judged(self) -> ChangeChecked:
         worst = max(self._values, key=badness, default=None)
         verdict: AccuracyVerdict = worst.verdict if worst else "identical"
-        return ChangeJudged(
+        return ChangeChecked(
             verdict=WRONG if self._broken else verdict,
             max_abs=worst.max_abs if worst else None,
             max_rel=worst.max_rel if worst else None,

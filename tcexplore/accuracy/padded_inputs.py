@@ -12,7 +12,7 @@ from tcexplore.accuracy.named_tensors import inputs_of
 from tcexplore.accuracy.observation import Observed, observe
 from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, Value, judge
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import PaddingJudged, PaddingVerdict
+from tcexplore.events import PaddingChecked, PaddingVerdict
 
 BUDGET_S = 4.0
 """No further call is compared after this many seconds."""
@@ -22,7 +22,7 @@ KINDS = ("outputs", "changed")
 RANDOM = "it draws random numbers, and others where there are more rows"
 
 
-def judge_padding(subject: Subject, plain: Sequence[Call], padded: Sequence[Call]) -> PaddingJudged:
+def judge_padding(subject: Subject, plain: Sequence[Call], padded: Sequence[Call]) -> PaddingChecked:
     """Compare each padded call with the plain one, what padding added cut off. Raises what the user's code raises."""
     verdict: PaddingVerdict = "equal"
     began, calls, most, reason = time.perf_counter(), 0, 0.0, ""
@@ -34,7 +34,7 @@ def judge_padding(subject: Subject, plain: Sequence[Call], padded: Sequence[Call
         large = observe(subject, subject.compiled, other, subject.module)
         calls += 1
         if reason := _not_comparable(found, large, grown):
-            return PaddingJudged(verdict="not compared", calls=calls, reason=reason)
+            return PaddingChecked(verdict="not compared", calls=calls, reason=reason)
         for value in _values(found, large, grown):
             judged = judge(value)
             if judged.verdict not in (IDENTICAL, CLOSE):
@@ -43,8 +43,8 @@ def judge_padding(subject: Subject, plain: Sequence[Call], padded: Sequence[Call
         if verdict != "equal" or time.perf_counter() - began > BUDGET_S:
             break
     if not calls:
-        return PaddingJudged(verdict="not compared", reason="every size is one of the buckets already")
-    return PaddingJudged(verdict=verdict, calls=calls, max_abs=most, reason=reason)
+        return PaddingChecked(verdict="not compared", reason="every size is one of the buckets already")
+    return PaddingChecked(verdict=verdict, calls=calls, max_abs=most, reason=reason)
 
 
 def _grown(plain: Call, padded: Call) -> Iterator[tuple[int, int]]:

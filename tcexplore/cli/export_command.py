@@ -33,7 +33,7 @@ def export(request: Request) -> int:
         return _refuse(error.sentence)
     except EndedBySignalError as interrupted:
         return interrupted.status
-    if (failed := outcome.snapshot.failed) is not None:
+    if (failed := outcome.snapshot.failure) is not None:
         _refuse(f"{failed.message} {failed.hint}".strip())
         return blamed(outcome.snapshot)
     try:

@@ -40,8 +40,8 @@ def cure(request: Request) -> int:
     run = next((one for one in found if isinstance(one, Snapshot)), None)
     if run is None:
         return found.status
-    if run.failed is not None:
-        sys.stderr.write(f"tcexplore: {run.failed.type}: {run.failed.message}\n")
+    if run.failure is not None:
+        sys.stderr.write(f"tcexplore: {run.failure.type}: {run.failure.message}\n")
         return blamed(run)
     treated = [one for one in found if isinstance(one, AttemptedFixes)]
     written = _write(treatments[0]) if request.study.write and not found.status else ()

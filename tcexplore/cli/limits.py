@@ -20,7 +20,7 @@ def exceeded(request: Request, outcome: Outcome) -> tuple[str, ...]:
     breaks = len(outcome.snapshot.breaks)
     if request.config.fullgraph and breaks:
         found.append(f"{count(breaks, 'graph break')}, none allowed (--fullgraph)")
-    if outcome.snapshot.failed is None:
+    if outcome.snapshot.failure is None:
         found += [*_speed(request.limits, outcome.snapshot), *_costs(request.limits, outcome.snapshot)]
         found += _right(request.limits, outcome.snapshot)
     return (*_breaks(request.limits, breaks), *found)
@@ -35,9 +35,9 @@ def status(request: Request, outcome: Outcome) -> int:
 
 def blamed(snapshot: Snapshot) -> int:
     """0 for a run that did not fail, else 2 or 3 by whose failure it was."""
-    if snapshot.failed is None:
+    if snapshot.failure is None:
         return DONE
-    return USER if snapshot.failed.blame == "user" else COMPILER
+    return USER if snapshot.failure.blame == "user" else COMPILER
 
 
 def _breaks(limits: Limits, breaks: int) -> Iterator[str]:

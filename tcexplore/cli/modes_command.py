@@ -10,7 +10,7 @@ from tcexplore.cli.limits import blamed
 from tcexplore.cli.request import Request
 from tcexplore.cli.study_command import refuse, study, write_json
 from tcexplore.documents.configurations import describe_configuration
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.modes.modes_plan import UNKNOWN, cells, plan
 from tcexplore.studies.modes.modes_text import result
 from tcexplore.studies.scratch import scratch
@@ -20,7 +20,7 @@ from tcexplore.studies.study_runs import Runs
 def compare(request: Request) -> int:
     """Run every cell and print the matrix; returns the exit status."""
 
-    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[Cell, None]:
+    async def going(job: ev.Job, runs: Runs, say: Callable[[str], None]) -> AsyncGenerator[RunFigures, None]:
         machine = await runs.machine(request.timeout) or UNKNOWN
         wanted = request.study
         jobs = plan(job, machine, wanted.modes, wanted.backends, wanted.dynamic)
@@ -53,7 +53,7 @@ def _at(number: int, jobs: tuple[ev.Job, ...]) -> str:
     )
 
 
-def _status(found: list[Cell]) -> int:
+def _status(found: list[RunFigures]) -> int:
     """A cell that fails is a finding; only where none works is there something to put right first."""
     worst = [blamed(cell.run) for cell in found]
     return min(worst, default=0)

@@ -60,13 +60,13 @@ def _compile(device: str) -> Outcome:
 
 def _result(device: str, outcome: Outcome) -> Finding:
     snapshot, name = outcome.snapshot, {"cpu": "on the CPU", "cuda": "on the GPU"}[device]
-    if snapshot.failed is not None:
-        failed = snapshot.failed
+    if snapshot.failure is not None:
+        failed = snapshot.failure
         return Finding(name, "missing", f"{failed.type}: {failed.message.partition(chr(10))[0]}", failed.hint)
     if not snapshot.code.kernels:
         return Finding(name, "missing", "it ran, but no kernel was seen", "the facts below say why")
     languages = sorted({kernel.language for kernel in snapshot.code.kernels})
-    seconds = sum(call.seconds for call in snapshot.calls if call.what == "compiled")
+    seconds = sum(call.seconds for call in snapshot.calls if call.variant == "compiled")
     made = f"{count(len(snapshot.code.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
     ready = f", worker ready after {duration(outcome.machine.seconds)}" if outcome.machine else ""
     return Finding(name, "good", f"{made}{ready}")
@@ -74,7 +74,7 @@ def _result(device: str, outcome: Outcome) -> Finding:
 
 def _facts(outcomes: Iterable[Outcome]) -> tuple[Finding, ...]:
     """What the hooks found no place for, or could not read."""
-    missing = {(m.fact, m.symbol): m for outcome in outcomes for m in outcome.snapshot.missing}
+    missing = {(m.fact, m.symbol): m for outcome in outcomes for m in outcome.snapshot.missing_facts}
     if not missing:
         return (Finding("hooks", "good", "every hook found its place, and no fact is missing"),)
     return tuple(Finding(m.fact, "without", f"{m.reason}  [{m.symbol}]") for m in missing.values())

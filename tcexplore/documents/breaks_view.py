@@ -13,7 +13,7 @@ from tcexplore.events import GraphBreak
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, line_link
-from tcexplore.session.ranked_breaks import Costed, ranked
+from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
 
 TEACHES = (
     "A graph break is a place where Dynamo had to leave the graph and run your Python. Each will stand here with its "
@@ -26,7 +26,7 @@ def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     if not snapshot.compiled and not snapshot.breaks:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts = [fixed(_verdict(snapshot, width))]
-    parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in ranked(snapshot)]
+    parts += [fixed(_break(snapshot, costed, toggled, width)) for costed in rank_breaks(snapshot)]
     parts += [
         fixed(_together(snapshot, width)),
         fixed(_outside(snapshot, toggled)),
@@ -54,8 +54,8 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(f"Everything that Dynamo traced became a whole.{why}", width, "muted")
 
 
-def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    graph_break = costed.found
+def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
+    graph_break = costed.graph_break
     where, link, at = places(snapshot.file), break_link(graph_break), graph_break.location
     links = (link, line_link(at)) if at else (link,)
     name = f"break {link.where} {link.name}"
@@ -73,8 +73,8 @@ def _break(snapshot: Snapshot, costed: Costed, toggled: frozenset[str], width: i
     yield BLANK
 
 
-def _details(snapshot: Snapshot, costed: Costed, width: int) -> Iterator[Row]:
-    graph_break = costed.found
+def _details(snapshot: Snapshot, costed: RankedBreak, width: int) -> Iterator[Row]:
+    graph_break = costed.graph_break
     if graph_break.explanation and graph_break.explanation != graph_break.reason:
         yield from wrapped(graph_break.explanation, width, indent=3)
     for hint in graph_break.hints:
@@ -127,7 +127,7 @@ def _registry(graph_break: GraphBreak) -> list[str]:
 
 def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
     """The ops that one call ran eagerly although the program was compiled."""
-    outside = snapshot.outside
+    outside = snapshot.eager_ops
     if outside is None:
         return
     if not outside.ops:
@@ -141,43 +141,45 @@ def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
     for name, times, us in sorted(outside.ops, key=lambda op: -op[2]) if opened else ():
         yield row((f"   {duration(us / 1e6):>8}  ", "number"), name, (f"  ×{times}" if times > 1 else "", "muted"))
     if opened:
-        yield row((f"   one call enters {count(outside.regions, 'compiled region')}", "muted"))
+        yield row((f"   one call enters {count(outside.region_entries, 'compiled region')}", "muted"))
     yield BLANK
 
 
 def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterable[Row]:
     """Frames that Dynamo did not compile."""
-    if not snapshot.skipped or not snapshot.compiled:
+    if not snapshot.skipped_frames or not snapshot.compiled:
         return
     opened = "skipped" not in toggled
     where = places(snapshot.file)
-    yield fold("skipped", opened, ("skipped frames", "heading"), (f"  {len(snapshot.skipped)}", "muted"), indent=0)
-    for skipped in snapshot.skipped if opened else ():
+    yield fold(
+        "skipped", opened, ("skipped frames", "heading"), (f"  {len(snapshot.skipped_frames)}", "muted"), indent=0
+    )
+    for skipped in snapshot.skipped_frames if opened else ():
         links = (line_link(skipped.frame),)
         function = f"{skipped.frame.function}, " if skipped.frame.function else ""
         yield row(f"   {function}{where.describe(skipped.frame)}", links=links, location=skipped.frame)
         yield from wrapped(skipped.reason, width, "muted", indent=5, links=links, location=skipped.frame)
 
 
-def format_cost(costed: Costed, snapshot: Snapshot) -> str:
+def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
     """`164 µs a call, 40 % of it`; empty where it is not known."""
-    if costed.us is None or costed.share is None:
+    if costed.cost_us is None or costed.share is None:
         return ""
-    return f"{duration(costed.us / 1e6)} {_unit(snapshot)}, {_percent(costed.share)} of it"
+    return f"{duration(costed.cost_us / 1e6)} {_unit(snapshot)}, {_percent(costed.share)} of it"
 
 
-def format_cost_briefly(costed: Costed) -> str:
+def format_cost_briefly(costed: RankedBreak) -> str:
     """`164 µs 40 %`; empty where it is not known."""
-    if costed.us is None or costed.share is None:
+    if costed.cost_us is None or costed.share is None:
         return ""
-    return f"{duration(costed.us / 1e6)} {_percent(costed.share)}"
+    return f"{duration(costed.cost_us / 1e6)} {_percent(costed.share)}"
 
 
-def explain_cost(costed: Costed) -> str:
+def explain_cost(costed: RankedBreak) -> str:
     """What that time is; empty where it is not known."""
-    if costed.us is None:
+    if costed.cost_us is None:
         return ""
-    if costed.whole:
+    if costed.whole_function:
         return "all that runs outside the graphs, for the function runs as plain Python"
     times = "once" if costed.gaps == 1 else f"{costed.gaps} times"
     ops = sum(n for _, n, _ in costed.ops)
@@ -203,6 +205,6 @@ def _unit(snapshot: Snapshot) -> str:
     return "a call" if calls <= 1 else f"in all {calls} calls"
 
 
-def _names(costed: Costed) -> str:
+def _names(costed: RankedBreak) -> str:
     names = [name for name, _, _ in costed.ops]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

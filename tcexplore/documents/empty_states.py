@@ -43,8 +43,8 @@ def empty_part(snapshot: Snapshot, width: int, teaches: str) -> Part:
 
 
 def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    if snapshot.failed is not None:
-        yield row((f" ✖ {snapshot.failed.type}", "error"), ("  the run ended before this was known", "muted"))
+    if snapshot.failure is not None:
+        yield row((f" ✖ {snapshot.failure.type}", "error"), ("  the run ended before this was known", "muted"))
         yield from wrapped("7 shows the error, with its traceback.", width, "muted", indent=3)
     elif snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))
@@ -63,7 +63,7 @@ def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
     yield from wrapped("The program ran, but torch.compile captured no graph: all of it ran eagerly.", width)
     words = places(snapshot.file).describe
-    for skipped in snapshot.skipped:
+    for skipped in snapshot.skipped_frames:
         where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
         yield from wrapped(f"{where}{skipped.reason}", width, lead="· ", location=skipped.frame,
                            links=(line_link(skipped.frame),))  # fmt: skip
@@ -72,6 +72,6 @@ def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def missing_rows(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
     """What this torch does not give of what a view is made of, with the reason."""
     wanted = tuple(facts)
-    for fact in snapshot.missing:
+    for fact in snapshot.missing_facts:
         if fact.fact in wanted:
             yield from wrapped(f"This torch does not tell {fact.fact}: {fact.reason}", width, "warn")

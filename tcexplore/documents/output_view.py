@@ -28,12 +28,12 @@ STDERR = "▎"
 
 def output_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the pane."""
-    parts = [fixed(failure(snapshot, snapshot.failed, width))] if snapshot.failed else []
+    parts = [fixed(failure(snapshot, snapshot.failure, width))] if snapshot.failure else []
     if snapshot.output_dropped:
         text = f" … {count(snapshot.output_dropped, 'character')} before this were let go"
         parts.append(fixed([row((text, "warn"))]))
     parts += [_printed(written) for written in snapshot.output]
-    if not snapshot.output and not snapshot.failed:
+    if not snapshot.output and not snapshot.failure:
         parts.append(fixed(_silent(snapshot, width)))
     parts.append(fixed(missing_facts(snapshot, toggled, width)))
     return Parts(_title(snapshot), parts)
@@ -48,8 +48,8 @@ def last_output(snapshot: Snapshot, most: int) -> Iterator[Row]:
 
 
 def _title(snapshot: Snapshot) -> str:
-    if snapshot.failed is not None:
-        return f"✖ {snapshot.failed.type}"
+    if snapshot.failure is not None:
+        return f"✖ {snapshot.failure.type}"
     lines = sum(len(_lines(written)) for written in snapshot.output)
     return count(lines, "line") if lines else ""
 
@@ -99,12 +99,12 @@ def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def missing_facts(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The facts that this torch does not give, and why."""
-    if not snapshot.missing:
+    if not snapshot.missing_facts:
         return
     opened = "missing" not in toggled
     yield BLANK
-    label = f"{count(len(snapshot.missing), 'fact')} that this torch does not give"
+    label = f"{count(len(snapshot.missing_facts), 'fact')} that this torch does not give"
     yield fold("missing", opened, (label, "warn"), indent=0)
-    for missing in snapshot.missing if opened else ():
+    for missing in snapshot.missing_facts if opened else ():
         yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)
         yield row((f"     {missing.symbol}", "dim"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.events import TimingEstimate
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
 
@@ -16,11 +16,11 @@ def format_speedup(timing: TimingEstimate) -> str:
     return mark if mark == "?" else f"{timing.speedup:.2f}× {mark}"
 
 
-def format_outcome(cell: Cell) -> str:
+def format_outcome(cell: RunFigures) -> str:
     """`faster, 1.31× [1.28, 1.34]`, or why there is no such figure."""
     timing = cell.run.timing
-    if cell.why:
-        return f"✖ {cell.why}"
+    if cell.failure:
+        return f"✖ {cell.failure}"
     if timing is None:
         return "done"
     interval = f"[{timing.low:.2f}, {timing.high:.2f}]"

@@ -49,7 +49,7 @@ class KernelTimed(Event):
     phase: str
     kernel: str
     us: float
-    count: int
+    launches: int
     device: str
     functions: tuple[str, ...] = ()
     replayed: bool = False
@@ -57,18 +57,18 @@ class KernelTimed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TuningChoice:
     """One way to run something that torch chose among. `us` is what it measured, None where it was not measured: left
     out, failed, or spilling registers. `kind` is `configuration`, `template` or `extern`."""
 
     name: str
     kind: str
     us: float | None = None
-    taken: bool = False
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned(Event):
+class Autotuned(Event):
     """torch measured several ways to run something, and took one.
 
     `what` is `configurations` (of a generated Triton `kernel`, at its first launch), `coordinate descent` (the same,
@@ -79,12 +79,12 @@ class Tuned(Event):
 
     graph: str
     phase: str
-    what: str
-    choices: tuple[Choice, ...]
+    method: str
+    choices: tuple[TuningChoice, ...]
     kernel: str = ""
     op: str = ""
     node: str = ""
-    sizes: tuple[str, ...] = ()
+    input_sizes: tuple[str, ...] = ()
     seconds: float | None = None
 
 
@@ -104,9 +104,9 @@ class CudaGraphRecorded(Event):
     number: int
     part: str
     parent: int | None = None
-    copied: int = 0
-    copied_bytes: int = 0
-    peak: int | None = None
+    inputs_copied: int = 0
+    inputs_copied_bytes: int = 0
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,7 @@ class EagerOps(Event):
     """
 
     ops: tuple[tuple[str, int, float], ...]
-    regions: int
+    region_entries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,17 +137,17 @@ class Recompiled(Event):
     """
 
     graph: str
-    of: str
+    failed_entry: str
     failed_guard: str
     reason: str
     old: str = ""
     new: str = ""
     location: Location | None = None
-    entries: int | None = None
+    entry_count: int | None = None
     limit: int | None = None
     limit_hit: bool = False
     kind: str = ""
-    what: str = ""
+    name: str = ""
     dim: int | None = None
     origin: str = ""
     """Where the value comes from: `argument`, `attribute` (of a module or object), `global`, `closure`, or empty."""
@@ -177,10 +177,10 @@ class FrameEntered(Event):
     frame: Location | None = None
     resumed: bool = False
     caller: Location | None = None
-    entries: int = 0
+    entry_count: int = 0
     limit: int | None = None
     accumulated_limit: int | None = None
     limit_hit: str = ""
-    raises: bool = False
+    error_at_limit: bool = False
     call: int | None = None
     """The file's call that was being made, from 1; the session counts it, None in a script."""

@@ -27,7 +27,7 @@ class BreakCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreaksCosted(Event):
+class BreakCosts(Event):
     """What each break costs, and `total_us` of a whole unit measured alike; `units` of them were.
 
     `elsewhere_us` was spent between two graphs of which neither names a break, `around_us` before the first and behind
@@ -42,7 +42,7 @@ class BreaksCosted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeJudged(Event):
+class ChangeChecked(Event):
     """The changed file run eagerly, beside what it was before, on the same inputs and from the same seed.
 
     `verdict` covers outputs, gradients with `--train`, and whatever the calls write to;
@@ -61,7 +61,7 @@ class ChangeJudged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaddingJudged(Event):
+class PaddingChecked(Event):
     """Inputs padded to a bucket, run compiled, beside the same inputs without padding, run eagerly; what padding added
     is cut off the outputs.
 

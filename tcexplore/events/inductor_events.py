@@ -159,7 +159,7 @@ class SchedulerNode:
 
     name: str
     buffers: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class ScheduleMade(Event):
     graph: str
     phase: str
     nodes: tuple[SchedulerNode, ...] = ()
-    attempts: int | None = None
+    pairwise_attempts: int | None = None
     target: str = "native"
 
 

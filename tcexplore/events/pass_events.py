@@ -32,7 +32,7 @@ class PassRun(Event):
     stage: str
     phase: str
     name: str
-    before: int
-    after: int
+    nodes_before: int
+    nodes_after: int
     hunks: tuple[Hunk, ...] = ()
     target: str = "native"

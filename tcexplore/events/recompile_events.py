@@ -16,12 +16,12 @@ class SymbolSource:
     """
 
     name: str
-    what: str
+    kind: str
     dim: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class SymbolCondition:
     """A guard on symbolic sizes, readable, and the user's line that made it necessary."""
 
     code: str
@@ -30,7 +30,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Specialized:
+class Specialization:
     """A place where a symbol became the number `value`: the guard or decision `reason`, the user's line."""
 
     value: str
@@ -57,12 +57,12 @@ class Symbol:
     sources: tuple[SymbolSource, ...] = ()
     location: Location | None = None
     user_code: str = ""
-    specialized: tuple[Specialized, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    specialized: tuple[Specialization, ...] = ()
+    conditions: tuple[SymbolCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZeroOne:
+class ZeroOneSpecialization:
     """A dynamic dimension that got no symbol, because its size was 0 or 1 when it was compiled."""
 
     source: SymbolSource
@@ -70,12 +70,12 @@ class ZeroOne:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SymbolsFound(Event):
+class GraphSymbols(Event):
     """The symbols of one graph, once its guards are made; none where all of its sizes are numbers."""
 
     graph: str
     symbols: tuple[Symbol, ...]
-    zero_one: tuple[ZeroOne, ...] = ()
+    zero_one: tuple[ZeroOneSpecialization, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

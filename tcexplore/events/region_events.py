@@ -26,7 +26,7 @@ class RegionCreated(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphOfRegion(Event):
+class RegionGraph(Event):
     """Dynamo began to compile the graph with this compile id while this region was the innermost one called."""
 
     region: int
@@ -85,8 +85,8 @@ class RegionCalls(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptFollowed(Event):
+class ScriptEnded(Event):
     """The script is over after `seconds`; `limit` is set where it was ended because it may be followed no longer."""
 
     seconds: float
-    limit: float | None = None
+    time_limit: float | None = None

@@ -64,7 +64,7 @@ class Accuracy(Event):
     random: bool = False
     fallback_random: bool = False
     calls: int = 0
-    of: int = 0
+    total_calls: int = 0
     train: bool = False
     reason: str = ""
     seconds: float = 0.0
@@ -89,7 +89,7 @@ class Memory(Event):
     compiled_peak: int | None = None
     compiling_adds: int | None = None
     compiling_method: str = ""
-    saved: int | None = None
+    saved_for_backward: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -119,14 +119,14 @@ class CallProfiled(Event):
     """
 
     total_us: float
-    times: int
+    repeats: int
     parts: tuple[CallPart, ...]
-    busy_us: float | None = None
-    gaps_us: float | None = None
-    works: int = 0
+    device_busy_us: float | None = None
+    launch_gaps_us: float | None = None
+    device_tasks: int = 0
     launches: int = 0
     replays: int = 0
-    replayed: int = 0
+    replayed_tasks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ class TargetSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class KernelStage:
     """One form of a kernel on its way to the machine: `ttir`, `ttgir`, `llir`, `ptx`, `sass`, `amdgcn`, `assembly`.
 
     `lines` pairs a line of `text` with the line of the kernel's source that it was made from, both 1-based; lines
@@ -46,7 +46,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class KernelResources:
     """What one block of a kernel takes. Registers per thread; `spills` and `stack` bytes of local memory per thread;
     shared memory in bytes per block.
 
@@ -119,8 +119,8 @@ class KernelAssembled(Event):
     kernel: str
     target: str
     config: str
-    stages: tuple[Stage, ...]
-    resources: Resources | None = None
+    stages: tuple[KernelStage, ...]
+    resources: KernelResources | None = None
     vectors: Vectors | None = None
 
 
@@ -136,7 +136,7 @@ class KernelNotAssembled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRunnable(Event):
+class KernelScript(Event):
     """A Triton kernel as a file of its own that makes up its inputs, calls the kernel and times it, in torch's form."""
 
     graph: str
@@ -168,7 +168,7 @@ class RooflinePoint(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceAsked(Event):
+class DeviceQueried(Event):
     """The program looked at the kind of its device (`device.type`, `is_cuda`) while it was traced: it saw the device it
     runs on, not the target, and may take another path there. `location` is the line, the user's own where it has one.
     """

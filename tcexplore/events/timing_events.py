@@ -20,12 +20,12 @@ class CallMade(Event):
     outside the spans that torch logs; None where that was not measured."""
 
     index: int
-    what: str
+    variant: str
     seconds: float
     compiles: int = 0
     graphs: tuple[str, ...] = ()
-    running: float | None = None
-    frames: float | None = None
+    graph_seconds: float | None = None
+    frame_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

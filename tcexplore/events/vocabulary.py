@@ -12,11 +12,11 @@ from tcexplore.events.base import (
 )
 from tcexplore.events.codec import decode as _decode
 from tcexplore.events.device_events import (
+    Autotuned,
     CudaGraphRecorded,
     CudaGraphSkipped,
     DeviceFacts,
     KernelTimed,
-    Tuned,
 )
 from tcexplore.events.dynamo_events import (
     EagerOps,
@@ -28,10 +28,10 @@ from tcexplore.events.dynamo_events import (
     Recompiled,
 )
 from tcexplore.events.fix_events import (
-    BreaksCosted,
-    ChangeJudged,
+    BreakCosts,
+    ChangeChecked,
     ChangeTimed,
-    PaddingJudged,
+    PaddingChecked,
 )
 from tcexplore.events.inductor_events import (
     AtenGraph,
@@ -47,16 +47,16 @@ from tcexplore.events.pass_events import (
     PassRun,
 )
 from tcexplore.events.recompile_events import (
+    GraphSymbols,
     RecompileAnswer,
-    SymbolsFound,
 )
 from tcexplore.events.region_events import (
     BackwardCaptured,
-    GraphOfRegion,
     RegionCalls,
     RegionCompiled,
     RegionCreated,
-    ScriptFollowed,
+    RegionGraph,
+    ScriptEnded,
 )
 from tcexplore.events.result_events import (
     Accuracy,
@@ -77,10 +77,10 @@ from tcexplore.events.run_events import (
     SourceRead,
 )
 from tcexplore.events.target_events import (
-    DeviceAsked,
+    DeviceQueried,
     KernelAssembled,
     KernelNotAssembled,
-    KernelRunnable,
+    KernelScript,
     LoopVectorized,
     RooflinePoint,
     TargetLowered,
@@ -100,16 +100,16 @@ VOCABULARY: dict[str, type] = {
         ArtifactsLoaded,
         ArtifactsSaved,
         AtenGraph,
-        BreaksCosted,
+        BreakCosts,
         CacheLookup,
         CallMade,
         CallProfiled,
-        ChangeJudged,
-        PaddingJudged,
+        ChangeChecked,
+        PaddingChecked,
         ChangeTimed,
         CudaGraphRecorded,
         CudaGraphSkipped,
-        DeviceAsked,
+        DeviceQueried,
         DeviceFacts,
         EntryFound,
         FactMissing,
@@ -121,14 +121,14 @@ VOCABULARY: dict[str, type] = {
         GraphBreak,
         GraphCaptured,
         BackwardCaptured,
-        GraphOfRegion,
+        RegionGraph,
         GraphScript,
         GuardsInstalled,
         Kernel,
         KernelAssembled,
         KernelCompiled,
         KernelNotAssembled,
-        KernelRunnable,
+        KernelScript,
         LoopVectorized,
         KernelTimed,
         Memory,
@@ -146,15 +146,15 @@ VOCABULARY: dict[str, type] = {
         RegionCalls,
         RooflinePoint,
         ScheduleMade,
-        ScriptFollowed,
+        ScriptEnded,
         SourceRead,
         StateKeys,
-        SymbolsFound,
+        GraphSymbols,
         TargetLowered,
         TargetSkipped,
         TimingEstimate,
         TimingSkipped,
-        Tuned,
+        Autotuned,
         RecompileAnswer,
         Wrapper,
     )

@@ -40,12 +40,12 @@ class Proof:
     @property
     def compared(self) -> bool:
         """Whether all that a proof rests on is known."""
-        return self.over or self.after.change_judged is not None
+        return self.over or self.after.change_check is not None
 
     @property
     def traced(self) -> bool:
         """Whether all breaks that are left are known; what is compiled later is the original."""
-        compared = self.after.accuracy is not None or self.after.change_judged is not None
+        compared = self.after.accuracy is not None or self.after.change_check is not None
         return compared or self.after.complete or self.over
 
     @cached_property
@@ -69,8 +69,8 @@ class Proof:
         return next((said for said in self._objections() if said), "")
 
     def _objections(self) -> Iterable[str]:
-        after, judged, accuracy = self.after, self.after.change_judged, self.after.accuracy
-        yield failed(after.failed)
+        after, judged, accuracy = self.after, self.after.change_check, self.after.accuracy
+        yield failed(after.failure)
         yield "the break is still there" if self.remaining else ""
         yield f"it breaks somewhere else: {_place(self.new[0])}{self.new[0].reason}" if self.new else ""
         if not self.compared:
@@ -101,7 +101,7 @@ class Proof:
     def _hid_others(self) -> bool:
         """Whether the function that broke was not compiled at all, so that what else breaks in it was never seen."""
         at = self.found.location
-        frames = (skipped.frame for skipped in self.before.skipped)
+        frames = (skipped.frame for skipped in self.before.skipped_frames)
         return at is not None and any((f.file, f.function) == (at.file, at.function) for f in frames)
 
     def _is_found(self, other: GraphBreak) -> bool:

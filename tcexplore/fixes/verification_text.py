@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
-from tcexplore.events import ChangeJudged, ChangeTimed
+from tcexplore.events import ChangeChecked, ChangeTimed
 from tcexplore.fixes.verification import FAITHFUL, SAME, Proof
 from tcexplore.quantities import count, duration
 
@@ -22,7 +22,7 @@ class Fact(NamedTuple):
 
 def facts(proof: Proof) -> Iterator[Fact]:
     """Everything that is known, in the order in which it becomes known."""
-    if proof.after.failed is not None and proof.after.failed.type != "stopped":
+    if proof.after.failure is not None and proof.after.failure.type != "stopped":
         yield Fact(BAD, proof.why)
         return
     yield from _breaks(proof)
@@ -37,7 +37,7 @@ def brief(proof: Proof) -> Fact:
     if proof.why:
         return Fact(BAD, f"not proven: {proof.why}")
     known = [f"breaks {len(proof.before.breaks)} → {len(proof.after.breaks)}"] if proof.traced else []
-    judged, timed = proof.after.change_judged, proof.after.change_timed
+    judged, timed = proof.after.change_check, proof.after.change_timing
     if judged is not None:
         known.append("outputs identical" if judged.verdict == "identical" else "outputs equal but for rounding")
     if timed is not None:
@@ -71,7 +71,7 @@ def _compiled(proof: Proof) -> Iterator[Fact]:
 
 
 def _results(proof: Proof) -> Fact:
-    judged = proof.after.change_judged
+    judged = proof.after.change_check
     if judged is None:
         return Fact(BAD, proof.why or "no comparison was made") if proof.over else Fact(WAIT, "comparing the results")
     if judged.verdict == "not judged":
@@ -79,7 +79,7 @@ def _results(proof: Proof) -> Fact:
     return Fact(OK, _same(judged)) if judged.verdict in SAME else Fact(BAD, proof.why or _differs(judged))
 
 
-def _same(judged: ChangeJudged) -> str:
+def _same(judged: ChangeChecked) -> str:
     what = "outputs and gradients" if judged.train else "outputs"
     others = f", also with {count(judged.varied, 'other input')}" if judged.varied else ""
     if judged.verdict == "identical":
@@ -88,12 +88,12 @@ def _same(judged: ChangeJudged) -> str:
     return f"{what} are those of the file as it was, run eagerly, but for rounding{apart}{others}"
 
 
-def _differs(judged: ChangeJudged) -> str:
+def _differs(judged: ChangeChecked) -> str:
     return (*judged.differences, f"the results differ from before by up to {judged.max_abs}")[0]
 
 
 def _speed(proof: Proof) -> Fact:
-    timed = proof.after.change_timed
+    timed = proof.after.change_timing
     if timed is None:
         return Fact(NOTE, "not timed") if proof.over else Fact(WAIT, "timing both")
     return Fact(NOTE if proof.over else WAIT, speed(timed))

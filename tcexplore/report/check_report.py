@@ -32,7 +32,7 @@ from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link
-from tcexplore.session.recompile_fixes import shape_cures
+from tcexplore.session.recompile_fixes import recompile_fixes
 
 OUTPUT_LINES = 20
 """Lines of the program's output in a report, the last ones; the JSON has all of them."""
@@ -77,13 +77,13 @@ def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterato
 
 
 def _failed(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return failure(snapshot, snapshot.failed, width) if snapshot.failed else ()
+    return failure(snapshot, snapshot.failure, width) if snapshot.failure else ()
 
 
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.complete and not snapshot.compiled:
         yield from nothing_compiled_rows(snapshot, width)
-    elif snapshot.breaks or snapshot.skipped or (snapshot.outside and snapshot.outside.ops):
+    elif snapshot.breaks or snapshot.skipped_frames or (snapshot.eager_ops and snapshot.eager_ops.ops):
         details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
         yield from _rows(breaks_document(snapshot, frozenset(details), width))
 
@@ -93,11 +93,15 @@ def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:
 
 
 def _symbols(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(symbols_document(snapshot, frozenset(), width)) if snapshot.symbols or [*shape_cures(snapshot)] else ()
+    return (
+        _rows(symbols_document(snapshot, frozenset(), width))
+        if snapshot.symbols or [*recompile_fixes(snapshot)]
+        else ()
+    )
 
 
 def _recompile_checks(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(recompile_check_document(snapshot, frozenset(), width)) if snapshot.would else ()
+    return _rows(recompile_check_document(snapshot, frozenset(), width)) if snapshot.recompile_answers else ()
 
 
 def _target(snapshot: Snapshot, width: int) -> Iterable[Row]:
@@ -105,7 +109,7 @@ def _target(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 
 def _autotuning(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return _rows(autotuning_document(snapshot, frozenset(), width)) if snapshot.tuned else ()
+    return _rows(autotuning_document(snapshot, frozenset(), width)) if snapshot.autotuned else ()
 
 
 def _timing(snapshot: Snapshot, width: int) -> Iterable[Row]:

@@ -23,7 +23,7 @@ def pass_run(run: ev.PassRun) -> Fields:
         "stage": run.stage,
         "phase": run.phase,
         "name": run.name or None,
-        "nodes_before": run.before,
-        "nodes_after": run.after,
+        "nodes_before": run.nodes_before,
+        "nodes_after": run.nodes_after,
         "changes": [{"at": hunk.at, "removed": list(hunk.removed), "added": list(hunk.added)} for hunk in run.hunks],
     }

@@ -7,8 +7,8 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.report.json_graphs import place, recompile
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import CacheEntry, FrameEntries, lineage
-from tcexplore.session.recompile_fixes import RecompileFix, shape_cures
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries, cache_entries
+from tcexplore.session.recompile_fixes import RecompileFix, recompile_fixes
 
 Fields = dict[str, Any]
 
@@ -25,20 +25,20 @@ def why_again(snapshot: Snapshot) -> Fields:
 
 def frames(snapshot: Snapshot) -> list[Fields]:
     """Each frame with its cache entries and its limit."""
-    return [_frame(frame) for frame in lineage(snapshot)]
+    return [_frame(frame) for frame in cache_entries(snapshot)]
 
 
 def _frame(frame: FrameEntries) -> Fields:
     return {
         "frame": frame.number,
-        **_function(frame.place),
+        **_function(frame.location),
         "resumed": frame.resumed,
         "entries": [_entry(entry) for entry in frame.entries],
-        "refused": [_entry(entry) for entry in frame.refused],
+        "refused": [_entry(entry) for entry in frame.over_limit],
         "limit": frame.limit,
         "accumulated_limit": frame.accumulated_limit,
         "limit_hit": frame.limit_hit or None,
-        "at_the_limit": "error" if frame.raises else "eager",
+        "at_the_limit": "error" if frame.error_at_limit else "eager",
     }
 
 
@@ -49,11 +49,11 @@ def _function(found: ev.Location | None) -> Fields:
 def _entry(entry: CacheEntry) -> Fields:
     return {
         "graph": entry.graph,
-        "of": entry.of or None,
+        "of": entry.failed_entry or None,
         "call": entry.call,
         "caller": place(entry.caller),
         "compile_s": entry.seconds,
-        "backward_compile_s": entry.backward,
+        "backward_compile_s": entry.backward_seconds,
     }
 
 
@@ -89,17 +89,17 @@ def _symbol(symbol: ev.Symbol) -> Fields:
 
 
 def _source(source: ev.SymbolSource) -> Fields:
-    return {"source": source.name, "what": source.what, "dim": source.dim}
+    return {"source": source.name, "what": source.kind, "dim": source.dim}
 
 
 def cures(snapshot: Snapshot) -> list[Fields]:
     """What keeps sizes and numbers from recompiling, where it applies."""
-    return [_cure(cure) for cure in shape_cures(snapshot)]
+    return [_cure(cure) for cure in recompile_fixes(snapshot)]
 
 
 def _cure(cure: RecompileFix) -> Fields:
-    blocked = place(cure.blocked.location) if cure.blocked else None
-    return {"cure": cure.name, "source": cure.what, "dim": cure.dim, "values": list(cure.values), "blocked_by": blocked}
+    blocked = place(cure.blocked_by.location) if cure.blocked_by else None
+    return {"cure": cure.kind, "source": cure.name, "dim": cure.dim, "values": list(cure.values), "blocked_by": blocked}
 
 
 def would(snapshot: Snapshot) -> list[Fields]:
@@ -111,7 +111,7 @@ def would(snapshot: Snapshot) -> list[Fields]:
             "problem": answer.problem or None,
             "frames": [_asked(frame) for frame in answer.frames],
         }
-        for answer in snapshot.would
+        for answer in snapshot.recompile_answers
     ]
 
 

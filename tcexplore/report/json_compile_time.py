@@ -17,9 +17,9 @@ def compile_time(snapshot: Snapshot) -> Fields:
     kernels = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)
     return {
         "seconds": found.seconds,
-        "wall_s": found.wall,
-        "running_s": found.running,
-        "frames_s": found.frames,
+        "wall_s": found.wall_seconds,
+        "running_s": found.graph_seconds,
+        "frames_s": found.frame_seconds,
         "coverage": found.coverage,
         "tree": [_span(root) for root in found.roots],
         "kernels": [{"graph": kernel.graph, "name": kernel.name, "seconds": kernel.seconds} for kernel in kernels],
@@ -32,7 +32,7 @@ def _span(span: CompileSpan) -> Fields:
         "name": span.name,
         "graph": span.graph,
         "seconds": span.seconds,
-        "own_s": span.own,
+        "own_s": span.self_seconds,
         "count": span.count,
-        "inside": [_span(inner) for inner in span.inside],
+        "inside": [_span(inner) for inner in span.children],
     }

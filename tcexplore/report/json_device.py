@@ -40,16 +40,16 @@ def measured(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | No
     if found is None:
         return None
     return {
-        "us": found.timed.us,
-        "launches": found.timed.count,
-        "device": found.timed.device,
-        "functions": list(found.timed.functions),
-        "replayed": found.timed.replayed,
+        "us": found.measured.us,
+        "launches": found.measured.launches,
+        "device": found.measured.device,
+        "functions": list(found.measured.functions),
+        "replayed": found.measured.replayed,
         "bytes_per_s": found.memory,
         "flop_per_s": found.compute,
         "share_of_memory_peak": found.memory_share,
         "share_of_compute_peak": found.compute_share,
-        "share_of_bound": found.of_bound,
+        "share_of_bound": found.bound_share,
     }
 
 
@@ -60,7 +60,7 @@ def cuda_graphs(snapshot: Snapshot) -> Fields:
         "recorded": [_recorded(one) for one in snapshot.cuda_graphs],
         "skipped": [_skipped(one) for one in snapshot.cuda_graphs_skipped],
         "replays_per_call": call.replays if call else None,
-        "launches_saved_per_call": call.replayed - call.replays if call else None,
+        "launches_saved_per_call": call.replayed_tasks - call.replays if call else None,
     }
 
 
@@ -71,9 +71,9 @@ def _recorded(one: ev.CudaGraphRecorded) -> Fields:
         "number": one.number,
         "part": one.part,
         "parent": one.parent,
-        "inputs_copied": one.copied,
-        "inputs_copied_bytes": one.copied_bytes,
-        "peak_bytes": one.peak,
+        "inputs_copied": one.inputs_copied,
+        "inputs_copied_bytes": one.inputs_copied_bytes,
+        "peak_bytes": one.peak_bytes,
     }
 
 
@@ -81,16 +81,16 @@ def _skipped(one: ev.CudaGraphSkipped) -> Fields:
     return {"graph": one.graph, "phase": one.phase or None, "reason": one.reason, "scheduler_nodes": list(one.nodes)}
 
 
-def tuned(one: ev.Tuned) -> Fields:
+def tuned(one: ev.Autotuned) -> Fields:
     """What torch measured before it chose."""
     return {
         "graph": one.graph,
         "phase": one.phase,
-        "what": one.what,
+        "what": one.method,
         "kernel": one.kernel or None,
         "op": one.op or None,
         "node": one.node or None,
-        "input_sizes": list(one.sizes),
+        "input_sizes": list(one.input_sizes),
         "seconds": one.seconds,
-        "choices": [{"name": c.name, "kind": c.kind, "us": c.us, "taken": c.taken} for c in one.choices],
+        "choices": [{"name": c.name, "kind": c.kind, "us": c.us, "taken": c.chosen} for c in one.choices],
     }

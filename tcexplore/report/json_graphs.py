@@ -6,7 +6,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.session.ranked_breaks import Costed
+from tcexplore.session.ranked_breaks import RankedBreak
 
 Fields = dict[str, Any]
 
@@ -95,15 +95,15 @@ def graph_break(found: ev.GraphBreak) -> Fields:
     }
 
 
-def costed(found: Costed) -> Fields:
+def costed(found: RankedBreak) -> Fields:
     """A break and what it costs in one warm unit of calls; null where that is not known."""
     ops = [{"op": name, "count": times, "total_us": total} for name, times, total in found.ops]
     return {
-        **graph_break(found.found),
-        "cost_us": found.us,
+        **graph_break(found.graph_break),
+        "cost_us": found.cost_us,
         "cost_share": found.share,
         "cost_gaps": found.gaps,
-        "cost_whole_function": found.whole,
+        "cost_whole_function": found.whole_function,
         "cost_ops": ops,
     }
 
@@ -116,7 +116,7 @@ def outside(found: ev.EagerOps | None) -> Fields | None:
     if found is None:
         return None
     ops = [{"op": name, "count": times, "total_us": total} for name, times, total in found.ops]
-    return {"regions": found.regions, "ops": ops}
+    return {"regions": found.region_entries, "ops": ops}
 
 
 def guard(installed: ev.GuardsInstalled, guard: ev.Guard) -> Fields:
@@ -135,17 +135,17 @@ def guard(installed: ev.GuardsInstalled, guard: ev.Guard) -> Fields:
 def recompile(found: ev.Recompiled) -> Fields:
     return {
         "graph": found.graph,
-        "of": found.of,
+        "of": found.failed_entry,
         "failed_guard": found.failed_guard,
         "reason": found.reason,
         "old": found.old,
         "new": found.new,
         **place(found.location),
-        "entries": found.entries,
+        "entries": found.entry_count,
         "limit": found.limit,
         "limit_hit": found.limit_hit,
         "kind": found.kind or None,
-        "what": found.what or None,
+        "what": found.name or None,
         "dim": found.dim,
         "origin": found.origin or None,
     }

@@ -10,8 +10,8 @@ from tcexplore.documents.locations import display_path
 from tcexplore.report.json_graphs import pair
 from tcexplore.report.json_targets import codes, machine
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import FusedKernel, Fusions, WhyNot
-from tcexplore.session.line_traffic import heat
+from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
+from tcexplore.session.line_traffic import line_traffic
 
 Fields = dict[str, Any]
 
@@ -76,7 +76,7 @@ def traffic(snapshot: Snapshot) -> list[Fields]:
             "extern": found.extern,
             "calls_of_unknown_size": found.unknown,
         }
-        for (file, line), found in sorted(heat(snapshot.code.kernels).lines.items())
+        for (file, line), found in sorted(line_traffic(snapshot.code.kernels).lines.items())
     ]
 
 
@@ -116,7 +116,7 @@ def neighbors(snapshot: Snapshot) -> list[Fields]:
     return [_apart(found) for found in Fusions(snapshot).neighbors()]
 
 
-def _apart(found: WhyNot) -> Fields:
+def _apart(found: NotFused) -> Fields:
     relation = found.relation
     return {
         "graph": found.a.graph,
@@ -133,8 +133,10 @@ def _apart(found: WhyNot) -> Fields:
 
 def schedule(made: ev.ScheduleMade) -> Fields:
     """The scheduler's nodes after fusion: what each uses, and which others it needs."""
-    nodes = [{"name": node.name, "buffers": list(node.buffers), "needs": list(node.needs)} for node in made.nodes]
-    return {"graph": made.graph, "phase": made.phase, "compared_with_next": made.attempts, "nodes": nodes}
+    nodes = [
+        {"name": node.name, "buffers": list(node.buffers), "needs": list(node.dependencies)} for node in made.nodes
+    ]
+    return {"graph": made.graph, "phase": made.phase, "compared_with_next": made.pairwise_attempts, "nodes": nodes}
 
 
 def cache(used: ev.CacheLookup) -> Fields:

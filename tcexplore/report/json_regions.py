@@ -7,7 +7,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.report import json_graphs
 from tcexplore.session import Snapshot
-from tcexplore.session.timeline import CompileMark, RegionLane, timeline
+from tcexplore.session.timeline import CompileMark, RegionTimeline, timeline
 
 Fields = dict[str, Any]
 
@@ -17,14 +17,14 @@ def script(snapshot: Snapshot) -> Fields:
     graphs: dict[int, list[str]] = {}
     for known in snapshot.region_graphs:
         graphs.setdefault(known.region, []).append(known.graph)
-    lanes = timeline(snapshot).lanes
+    lanes = timeline(snapshot).regions
     return {
         "regions": [_lane(lane, graphs.get(lane.region.region, [])) for lane in lanes],
-        "followed": _followed(snapshot.followed),
+        "followed": _followed(snapshot.script_end),
     }
 
 
-def _lane(lane: RegionLane, graphs: list[str]) -> Fields:
+def _lane(lane: RegionTimeline, graphs: list[str]) -> Fields:
     made = lane.region
     return {
         "region": made.region,
@@ -32,7 +32,7 @@ def _lane(lane: RegionLane, graphs: list[str]) -> Fields:
         "kind": made.kind,
         **json_graphs.place(made.location),
         "graphs": graphs,
-        "calls": _calls(lane.seen),
+        "calls": _calls(lane.calls),
         "compiles": [_mark(mark) for mark in lane.marks],
     }
 
@@ -59,15 +59,19 @@ def _calls(seen: ev.RegionCalls | None) -> Fields | None:
 
 def _mark(mark: CompileMark) -> Fields:
     return {
-        "what": mark.what,
+        "what": mark.kind,
         "call": mark.call,
         "at_s": mark.at,
         "seconds": mark.seconds,
         "graphs": list(mark.graphs),
-        "captured_anew": mark.captured,
-        "failed_guards": [again.failed_guard for again in mark.why],
+        "captured_anew": mark.capture_reason,
+        "failed_guards": [again.failed_guard for again in mark.causes],
     }
 
 
-def _followed(told: ev.ScriptFollowed | None) -> Fields | None:
-    return None if told is None else {"seconds": told.seconds, "limit_s": told.limit, "ended": told.limit is not None}
+def _followed(told: ev.ScriptEnded | None) -> Fields | None:
+    return (
+        None
+        if told is None
+        else {"seconds": told.seconds, "limit_s": told.time_limit, "ended": told.time_limit is not None}
+    )

@@ -22,7 +22,7 @@ from tcexplore.report import (
 )
 from tcexplore.report import json_cache_entries as json_lineage
 from tcexplore.session import Snapshot
-from tcexplore.session.ranked_breaks import ranked
+from tcexplore.session.ranked_breaks import rank_breaks
 
 SCHEMA = 1
 """Goes up with any change that a reader of the report could notice as wrong: a name gone, a meaning changed."""
@@ -49,12 +49,12 @@ def report(
         "entry": _entry(snapshot.entry),
         "config": configuration(snapshot),
         "status": snapshot.status,
-        "error": failure(snapshot.failed),
+        "error": failure(snapshot.failure),
         "limits_exceeded": list(exceeded),
         "graphs": [json_graphs.graph(g) for g in snapshot.graphs],
-        "breaks": [json_graphs.costed(costed) for costed in ranked(snapshot)],
-        "skipped": [json_graphs.skipped(s) for s in snapshot.skipped],
-        "outside": json_graphs.outside(snapshot.outside),
+        "breaks": [json_graphs.costed(costed) for costed in rank_breaks(snapshot)],
+        "skipped": [json_graphs.skipped(s) for s in snapshot.skipped_frames],
+        "outside": json_graphs.outside(snapshot.eager_ops),
         "guards": [json_graphs.guard(i, g) for i in snapshot.guards for g in i.guards],
         "guard_latency_us": {i.graph: i.latency_us for i in snapshot.guards},
         "recompiles": [json_graphs.recompile(r) for r in snapshot.recompiles],
@@ -89,11 +89,11 @@ def _measured(snapshot: Snapshot, calls: int | None) -> Fields:
         "timing": json_timing.timing(snapshot, calls),
         "accuracy": json_results.accuracy(snapshot.accuracy),
         "memory": json_results.memory(snapshot),
-        "phases": [json_timing.phase(p) for p in snapshot.phases],
+        "phases": [json_timing.phase(p) for p in snapshot.phase_times],
         "device": json_device.device(snapshot.device),
-        "tuned": [json_device.tuned(one) for one in snapshot.tuned],
+        "tuned": [json_device.tuned(one) for one in snapshot.autotuned],
         "cuda_graphs": json_device.cuda_graphs(snapshot),
-        "caches": [json_kernels.cache(c) for c in snapshot.caches],
+        "caches": [json_kernels.cache(c) for c in snapshot.cache_lookups],
         "one_call": json_timing.one_call(snapshot.call_profile),
         "compile_time": json_compile_time.compile_time(snapshot),
         "calls": [json_timing.call(c) for c in snapshot.calls],
@@ -153,11 +153,11 @@ def failure(failed: ev.Failed | None) -> Fields | None:
 
 def _missing(snapshot: Snapshot) -> Iterable[Fields]:
     """Why facts are null: what this torch does not give, then what this run did not ask for."""
-    for missing in snapshot.missing:
+    for missing in snapshot.missing_facts:
         yield {"fact": missing.fact, "symbol": missing.symbol, "reason": missing.reason}
     if snapshot.timing is None and snapshot.timing_skipped:
         yield {"fact": "timing", "symbol": None, "reason": snapshot.timing_skipped}
-    known = {missing.fact for missing in snapshot.missing}
+    known = {missing.fact for missing in snapshot.missing_facts}
     if json_results.accuracy(snapshot.accuracy) is None and "accuracy" not in known:
         reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_REACHED
         yield {"fact": "accuracy", "symbol": None, "reason": reason}

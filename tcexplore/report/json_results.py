@@ -9,7 +9,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.session import Snapshot
-from tcexplore.session.saved_tensors import kept_for_backward
+from tcexplore.session.saved_tensors import saved_for_backward
 
 Fields = dict[str, Any]
 
@@ -29,7 +29,10 @@ def memory(snapshot: Snapshot) -> Fields | None:
         return None
     names = {"weights", "inputs", "eager_peak", "compiled_peak", "compiling_adds", "saved"}
     fields = {f"{name}_bytes" if name in names else name: value for name, value in _own(found).items()}
-    return {**fields, "saved_compiled_bytes": kept_for_backward(snapshot) if found.saved is not None else None}
+    return {
+        **fields,
+        "saved_compiled_bytes": saved_for_backward(snapshot) if found.saved_for_backward is not None else None,
+    }
 
 
 def _own(event: ev.Event) -> Fields:

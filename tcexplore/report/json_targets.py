@@ -10,15 +10,15 @@ from tcexplore.report.json_device import measured
 from tcexplore.report.json_graphs import place
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import loops
-from tcexplore.session.kernel_facts import machine as known
+from tcexplore.session.kernel_facts import kernel_facts as known
+from tcexplore.session.kernel_facts import kernel_loops
 
 Fields = dict[str, Any]
 
 
 def codes(snapshot: Snapshot) -> list[Snapshot]:
     """The run once for each device that it has code for, the one in view first."""
-    return [snapshot, *(snapshot.on(code.target) for code in snapshot.other_codes if code.kernels)]
+    return [snapshot, *(snapshot.with_target(code.target) for code in snapshot.other_codes if code.kernels)]
 
 
 def machine(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
@@ -27,7 +27,7 @@ def machine(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
     return {
         "target": kernel.target,
         "resources": _resources(made.resources) if made and made.resources else None,
-        "loops": [_loop(loop) for loop in loops(snapshot.code, kernel)],
+        "loops": [_loop(loop) for loop in kernel_loops(snapshot.code, kernel)],
         "vectors": asdict(made.vectors) if made and made.vectors else None,
         "stages": {stage.name: _stage(stage) for stage in made.stages} if made else None,
         "assembled_config": made.config or None if made else None,
@@ -48,11 +48,11 @@ def _loop(loop: ev.LoopVectorized) -> Fields:
     }
 
 
-def _stage(stage: ev.Stage) -> Fields:
+def _stage(stage: ev.KernelStage) -> Fields:
     return {"text": stage.text, "lines": [list(pair) for pair in stage.lines]}
 
 
-def _resources(taken: ev.Resources) -> Fields:
+def _resources(taken: ev.KernelResources) -> Fields:
     return {
         "registers_per_thread": taken.registers,
         "spill_bytes_per_thread": taken.spills,
@@ -102,7 +102,7 @@ def not_lowered(snapshot: Snapshot) -> list[Fields]:
 
 def asked(snapshot: Snapshot) -> list[Fields]:
     """Where the program looked at the kind of its device, which is not the target's."""
-    return [{"graph": e.graph, "attribute": e.attribute, **place(e.location)} for e in snapshot.asked]
+    return [{"graph": e.graph, "attribute": e.attribute, **place(e.location)} for e in snapshot.device_queries]
 
 
 def why_null(snapshot: Snapshot) -> list[Fields]:

@@ -77,11 +77,11 @@ def one_call(found: ev.CallProfiled | None) -> Fields | None:
     ]
     return {
         "total_us": found.total_us,
-        "times": found.times,
+        "times": found.repeats,
         "parts": parts,
-        "device_busy_us": found.busy_us,
-        "launch_gaps_us": found.gaps_us,
-        "device_works": found.works,
+        "device_busy_us": found.device_busy_us,
+        "launch_gaps_us": found.launch_gaps_us,
+        "device_works": found.device_tasks,
         "launches": found.launches,
     }
 
@@ -93,7 +93,7 @@ def phase(timed: ev.PhaseTimed) -> Fields:
 def call(made: ev.CallMade) -> Fields:
     return {
         "index": made.index,
-        "what": made.what,
+        "what": made.variant,
         "seconds": made.seconds,
         "compiles": made.compiles,
         "graphs": list(made.graphs),

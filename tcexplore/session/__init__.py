@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.session.history import Session
-from tcexplore.session.run_summary import Summary, changes, summarize
+from tcexplore.session.run_summary import RunSummary, changes, summarize
 from tcexplore.session.snapshot import Snapshot
 
-__all__ = ["Session", "Snapshot", "Summary", "changes", "summarize"]
+__all__ = ["RunSummary", "Session", "Snapshot", "changes", "summarize"]

@@ -16,15 +16,15 @@ class Achieved(NamedTuple):
     least time that its bound allows, over the time it took.
     """
 
-    timed: ev.KernelTimed
+    measured: ev.KernelTimed
     memory: float | None
     compute: float | None
     memory_share: float | None
     compute_share: float | None
-    of_bound: float | None
+    bound_share: float | None
 
 
-def timed(snapshot: Snapshot, kernel: ev.Kernel) -> ev.KernelTimed | None:
+def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.KernelTimed | None:
     """The measured time of a kernel of the device in the machine."""
     wanted = (kernel.graph, kernel.phase, kernel.name, kernel.target)
     found = (one for one in snapshot.kernel_times if (one.graph, one.phase, one.kernel, one.target) == wanted)
@@ -33,7 +33,7 @@ def timed(snapshot: Snapshot, kernel: ev.Kernel) -> ev.KernelTimed | None:
 
 def achieved(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | None) -> Achieved | None:
     """None where the kernel was not measured. `point` is its place under the roof, with the device's peaks."""
-    found = timed(snapshot, kernel)
+    found = measured_time(snapshot, kernel)
     if found is None or found.us <= 0:
         return None
     moved = None if kernel.bytes_read is None else kernel.bytes_read + (kernel.bytes_written or 0)
@@ -41,12 +41,12 @@ def achieved(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | No
     compute = _rate(kernel.flops, found.us)
     on_device = point is not None and found.device != "cpu"
     return Achieved(
-        timed=found,
+        measured=found,
         memory=memory,
         compute=compute,
         memory_share=memory / point.memory_peak if point and on_device and memory else None,
         compute_share=compute / point.peak if point and on_device and compute else None,
-        of_bound=point.implied_us / found.us if point and on_device else None,
+        bound_share=point.implied_us / found.us if point and on_device else None,
     )
 
 

@@ -27,12 +27,12 @@ class CacheEntry:
     call: int | None = None
     caller: ev.Location | None = None
     seconds: float | None = None
-    backward: float | None = None
+    backward_seconds: float | None = None
 
     @property
-    def of(self) -> str:
+    def failed_entry(self) -> str:
         """The entry that torch tried first, empty where there was none."""
-        return self.causes[0].of if self.causes else ""
+        return self.causes[0].failed_entry if self.causes else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,22 @@ class FrameEntries:
     """
 
     number: str
-    place: ev.Location | None
+    location: ev.Location | None
     resumed: bool
     entries: tuple[CacheEntry, ...]
-    refused: tuple[CacheEntry, ...]
+    over_limit: tuple[CacheEntry, ...]
     limit: int | None
     accumulated_limit: int | None
     limit_hit: str
-    raises: bool
+    error_at_limit: bool
 
     @property
-    def left(self) -> int | None:
+    def free_entries(self) -> int | None:
         """How many more entries fit; None where torch does not tell its limit."""
         return None if self.limit is None else max(self.limit - len(self.entries), 0)
 
 
-def lineage(snapshot: Snapshot) -> tuple[FrameEntries, ...]:
+def cache_entries(snapshot: Snapshot) -> tuple[FrameEntries, ...]:
     """Every frame that was compiled, in the order of their first compile."""
     frames: dict[str, list[ev.FrameEntered]] = defaultdict(list)
     for entered in snapshot.frames:
@@ -76,11 +76,11 @@ class _Known:
         for found in snapshot.recompiles:
             self.causes[found.graph].append(found)
         self.calls = {g: call.call for call in snapshot.region_compiles for g in call.graphs}
-        self.calls |= {g: call.index + 1 for call in snapshot.calls if call.what == "compiled" for g in call.graphs}
+        self.calls |= {g: call.index + 1 for call in snapshot.calls if call.variant == "compiled" for g in call.graphs}
         self.compiled = {installed.graph for installed in snapshot.guards} | {g.graph for g in snapshot.graphs}
         self.seconds: dict[str, float] = defaultdict(float)
         self.backward: dict[str, float] = defaultdict(float)
-        for span in snapshot.phases:
+        for span in snapshot.phase_times:
             if span.graph and span.depth == 0:
                 (self.backward if span.name == BACKWARD else self.seconds)[span.graph] += span.seconds
 
@@ -95,7 +95,7 @@ class _Known:
             call=self.calls.get(graph, entered.call),
             caller=entered.caller,
             seconds=self.seconds.get(graph),
-            backward=self.backward.get(graph),
+            backward_seconds=self.backward.get(graph),
         )
 
 
@@ -103,12 +103,12 @@ def _frame(number: str, found: list[ev.FrameEntered], known: _Known) -> FrameEnt
     last = found[-1]
     return FrameEntries(
         number=number,
-        place=last.frame,
+        location=last.frame,
         resumed=last.resumed,
         entries=tuple(known.entry(entered) for entered in found if entered.graph in known.compiled),
-        refused=tuple(known.entry(entered) for entered in found if entered.limit_hit),
+        over_limit=tuple(known.entry(entered) for entered in found if entered.limit_hit),
         limit=last.limit,
         accumulated_limit=last.accumulated_limit,
         limit_hit=last.limit_hit,
-        raises=last.raises,
+        error_at_limit=last.error_at_limit,
     )

@@ -12,25 +12,25 @@ COMPILE, RECOMPILE, WARM = "compile", "recompile", "warm"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CompiledCall:
     """One compiled call; `number` counts from 1. `why` are the guards that failed, where it compiled again."""
 
     number: int
-    what: str
+    kind: str
     seconds: float
-    why: tuple[Recompiled, ...] = ()
+    causes: tuple[Recompiled, ...] = ()
 
 
-def strip(snapshot: Snapshot) -> tuple[Made, ...]:
+def compiled_calls(snapshot: Snapshot) -> tuple[CompiledCall, ...]:
     """Every compiled call of a run, in order."""
-    calls = [call for call in snapshot.calls if call.what == "compiled"]
+    calls = [call for call in snapshot.calls if call.variant == "compiled"]
     return tuple(_made(call, number, snapshot) for number, call in enumerate(calls, 1))
 
 
-def _made(call: CallMade, number: int, snapshot: Snapshot) -> Made:
+def _made(call: CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
     why = tuple(_first_of_each(again for again in snapshot.recompiles if again.graph in call.graphs))
     what = RECOMPILE if why else COMPILE if call.compiles else WARM
-    return Made(number, what, call.seconds, why)
+    return CompiledCall(number, what, call.seconds, why)
 
 
 def _first_of_each(found: Iterator[Recompiled]) -> Iterator[Recompiled]:

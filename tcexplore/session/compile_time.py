@@ -23,13 +23,13 @@ class CompileSpan:
     name: str
     seconds: float
     graph: str | None = None
-    inside: tuple[CompileSpan, ...] = ()
+    children: tuple[CompileSpan, ...] = ()
     count: int = 1
 
     @property
-    def own(self) -> float:
+    def self_seconds(self) -> float:
         """Seconds that no span inside accounts for."""
-        return max(0.0, self.seconds - sum(span.seconds for span in self.inside))
+        return max(0.0, self.seconds - sum(span.seconds for span in self.children))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +43,42 @@ class CompileTime:
 
     roots: tuple[CompileSpan, ...]
     seconds: float
-    wall: float | None
-    running: float | None = None
-    frames: float | None = None
+    wall_seconds: float | None
+    graph_seconds: float | None = None
+    frame_seconds: float | None = None
 
     @property
     def share(self) -> float | None:
         """The share of the calls' time that the spans account for."""
-        return self.seconds / self.wall if self.wall else None
+        return self.seconds / self.wall_seconds if self.wall_seconds else None
 
     @property
     def coverage(self) -> float | None:
         """The share of the calls' time that is accounted for, by a span or by what was measured beside them."""
-        return (self.seconds + (self.running or 0.0) + (self.frames or 0.0)) / self.wall if self.wall else None
+        return (
+            (self.seconds + (self.graph_seconds or 0.0) + (self.frame_seconds or 0.0)) / self.wall_seconds
+            if self.wall_seconds
+            else None
+        )
 
     @property
-    def rest(self) -> float | None:
+    def unaccounted_seconds(self) -> float | None:
         """Seconds of the calls that nothing accounts for: the program's own code between graphs, and guards."""
-        if self.wall is None or self.running is None:
+        if self.wall_seconds is None or self.graph_seconds is None:
             return None
-        return max(0.0, self.wall - self.seconds - self.running - (self.frames or 0.0))
+        return max(0.0, self.wall_seconds - self.seconds - self.graph_seconds - (self.frame_seconds or 0.0))
 
 
 def compile_time(snapshot: Snapshot) -> CompileTime:
     """The tree of a run's compiles; without roots where nothing was compiled."""
-    roots = tree(snapshot.phases)
-    calls = [call for call in snapshot.calls if call.what == "compiled" and call.compiles]
+    roots = tree(snapshot.phase_times)
+    calls = [call for call in snapshot.calls if call.variant == "compiled" and call.compiles]
     return CompileTime(
         roots,
         sum(root.seconds for root in roots),
         sum(call.seconds for call in calls) if calls else None,
-        _sum(call.running for call in calls),
-        _sum(call.frames for call in calls),
+        _sum(call.graph_seconds for call in calls),
+        _sum(call.frame_seconds for call in calls),
     )
 
 
@@ -92,12 +96,12 @@ def tree(phases: Iterable[PhaseTimed]) -> tuple[CompileSpan, ...]:
     return tuple(waiting[0])
 
 
-def shortened(span: CompileSpan, whole: float) -> CompileSpan:
+def shorten(span: CompileSpan, whole: float) -> CompileSpan:
     """The span without what is too short to matter beside `whole` seconds, and chains of spans as one."""
-    large = tuple(shortened(inner, whole) for inner in span.inside if inner.seconds >= SMALL * whole)
+    large = tuple(shorten(inner, whole) for inner in span.children if inner.seconds >= SMALL * whole)
     if len(large) == 1 and large[0].count == 1 and large[0].seconds >= CHAIN * span.seconds:
         (only,) = large
-        return CompileSpan(_chain(span.name, only.name), span.seconds, span.graph, only.inside, span.count)
+        return CompileSpan(_chain(span.name, only.name), span.seconds, span.graph, only.children, span.count)
     return CompileSpan(span.name, span.seconds, span.graph, large, span.count)
 
 
@@ -114,9 +118,9 @@ def files_compiled(spans: Iterable[CompileSpan]) -> tuple[float, ...]:
 
 def _files(spans: Iterable[CompileSpan]) -> Iterable[float]:
     for span in spans:
-        below = list(_files(span.inside))
+        below = list(_files(span.children))
         yield from below
-        if span.name == "compile_file" and not below and span.count == 1 and not span.inside:
+        if span.name == "compile_file" and not below and span.count == 1 and not span.children:
             yield span.seconds
 
 
@@ -131,5 +135,5 @@ def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
 
 
 def _joined(one: CompileSpan, other: CompileSpan) -> CompileSpan:
-    inside = _merged([*one.inside, *other.inside])
+    inside = _merged([*one.children, *other.children])
     return CompileSpan(one.name, one.seconds + other.seconds, one.graph, inside, one.count + other.count)

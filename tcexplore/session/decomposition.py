@@ -98,7 +98,7 @@ def _by_line(rootless: Iterable[Lowered]) -> Iterable[tuple[Line | None, str, li
     return ((line, graph, several) for (line, graph), several in groups.items())
 
 
-def counted(ops: Iterable[Op]) -> Mapping[str, int]:
+def count_lowered(ops: Iterable[Op]) -> Mapping[str, int]:
     """How many `ops`, `nodes` they became, `kernels` and `statements`."""
     known = list(ops)
     lowered = {(low.graph, low.phase, low.node.name): low for op in known for low in op.lowered}

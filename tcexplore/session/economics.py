@@ -26,13 +26,13 @@ class Economics:
     payback: Payback | None = None
     break_even_calls: int | None = None
     compiling_calls: int = 0
-    kernels_found: bool = False
+    kernels_cached: bool = False
 
 
 def economics(snapshot: Snapshot) -> Economics:
     """The economics of a run, as far as they are known."""
-    compiled = [call for call in snapshot.calls if call.what == "compiled"]
-    roots = [phase.seconds for phase in snapshot.phases if phase.depth == 0]
+    compiled = [call for call in snapshot.calls if call.variant == "compiled"]
+    roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
     timing, cost = snapshot.timing, _cost_s(snapshot)
     found = payback(timing, cost) if timing is not None and cost is not None else None
     return Economics(
@@ -42,7 +42,7 @@ def economics(snapshot: Snapshot) -> Economics:
         payback=found,
         break_even_calls=found.break_even if found and timing and timing.verdict == "faster" else None,
         compiling_calls=sum(call.compiles > 0 for call in compiled),
-        kernels_found=_kernels_found(snapshot),
+        kernels_cached=_kernels_found(snapshot),
     )
 
 
@@ -52,7 +52,7 @@ def _kernels_found(snapshot: Snapshot) -> bool:
 
 
 def _cost_s(snapshot: Snapshot) -> float | None:
-    compiling = [call.seconds for call in snapshot.calls if call.what == "compiled" and call.compiles]
+    compiling = [call.seconds for call in snapshot.calls if call.variant == "compiled" and call.compiles]
     if snapshot.timing is None or not compiling:
         return None
     return max(0.0, sum(compiling) - len(compiling) * snapshot.timing.compiled_us / 1e6)

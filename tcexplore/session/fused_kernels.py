@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tcexplore import events as ev
-from tcexplore.session.kernel_dependencies import Relation, Schedules
+from tcexplore.session.kernel_dependencies import KernelRelation, Schedules
 from tcexplore.session.snapshot import Snapshot
 
 NO_SHARED_DATA = "no shared data"
@@ -44,7 +44,7 @@ class FusedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class WhyNot:
+class NotFused:
     """Why two kernels are two: torch's `refusals`, and how many more pairs of nodes of theirs have no shared data. That
     is what torch also says of two that use a buffer in different order or at different places: those are refusals.
 
@@ -58,9 +58,9 @@ class WhyNot:
     b: ev.Kernel
     refusals: tuple[ev.FusionDecision, ...]
     unrelated: int
-    apart: str = ""
-    relation: Relation | None = None
-    attempts: int | None = None
+    separated_by: str = ""
+    relation: KernelRelation | None = None
+    pairwise_attempts: int | None = None
 
 
 class Fusions:
@@ -86,21 +86,27 @@ class Fusions:
         inlined = any(len(_computed(call)) > len(call.scheduler_nodes) for call in kernel.calls or (kernel,))
         return FusedKernel(groups, steps, tuple(_kinds(kernel, groups)), inlined)
 
-    def why_not(self, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+    def not_fused(self, a: ev.Kernel, b: ev.Kernel) -> NotFused:
         """Why these two kernels were not fused, in the scheduler's last words on each pair of their nodes."""
         both = set(a.scheduler_nodes), set(b.scheduler_nodes)
         indices = sorted(self._of(a) & self._of(b)) if _together(a, b) else []
         found = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
         related = tuple(d for d in found if not unrelated(d) or self._schedules.shared(d))
         schedules = self._schedules
-        return WhyNot(
-            a, b, related, len(found) - len(related), _apart(a, b), schedules.relation(a, b), schedules.attempts(a)
+        return NotFused(
+            a,
+            b,
+            related,
+            len(found) - len(related),
+            _apart(a, b),
+            schedules.relation(a, b),
+            schedules.pairwise_attempts(a),
         )
 
-    def neighbors(self) -> tuple[WhyNot, ...]:
+    def neighbors(self) -> tuple[NotFused, ...]:
         """Each two generated kernels of one graph and phase with no other generated one called first between them."""
         pairs = pairwise(kernel for kernel in self._kernels if kernel.language != "extern")
-        return tuple(self.why_not(a, b) for a, b in pairs if _together(a, b))
+        return tuple(self.not_fused(a, b) for a, b in pairs if _together(a, b))
 
     def _of(self, kernel: ev.Kernel) -> set[int]:
         """The decisions about any of the kernel's nodes, by their place in the run's."""
@@ -108,9 +114,9 @@ class Fusions:
         return set().union(*(self._about.get(name, set()) for name in names))
 
 
-def why_not(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> WhyNot:
+def not_fused(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> NotFused:
     """Why two kernels of a run were not fused."""
-    return Fusions(snapshot).why_not(a, b)
+    return Fusions(snapshot).not_fused(a, b)
 
 
 def _computed(call: ev.Kernel | ev.KernelCall) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tcexplore import events as ev
-from tcexplore.session.snapshot import Snapshot, begun, ended
+from tcexplore.session.snapshot import Snapshot, end_snapshot, start_snapshot
 
 KEPT = 50
 """Saves kept whole; older ones are let go."""
@@ -19,7 +19,7 @@ class Session:
 
     runs: tuple[Snapshot, ...] = field(default=())
     pinned: int | None = None
-    base: int | None = None
+    baseline: int | None = None
 
     @property
     def newest(self) -> Snapshot | None:
@@ -43,9 +43,9 @@ class Session:
 
     def begin(self, job: ev.Job) -> Session:
         """A new run starts; the view follows it again."""
-        snapshot = replace(begun(job), calls_asked=self.calls_asked)
-        runs = (*self.runs[:-1], *(ended(run) for run in self.runs[-1:]), snapshot)
-        based = tuple(s for s in runs[:-KEPT] if s.run == self.base)
+        snapshot = replace(start_snapshot(job), expected_calls=self.expected_calls)
+        runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
+        based = tuple(s for s in runs[:-KEPT] if s.run == self.baseline)
         return replace(self, runs=(*based, *runs[-KEPT:]), pinned=None)
 
     def apply(self, event: ev.Event) -> Session:
@@ -55,25 +55,25 @@ class Session:
             return self
         return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
 
-    def on(self, target: str) -> Session:
+    def with_target(self, target: str) -> Session:
         """Look at the code for a device: in every run that knows it, and in the newest, which may come to know it."""
-        runs = tuple(s.on(target) if s.knows(target) else s for s in self.runs)
+        runs = tuple(s.with_target(target) if s.has_code(target) else s for s in self.runs)
         newest = self.newest
-        if newest is None or newest.knows(target):
+        if newest is None or newest.has_code(target):
             return replace(self, runs=runs)
         alive = newest.complete and newest.status == "running"
         return replace(
-            self, runs=(*runs[:-1], replace(newest.on(target), phase="switching" if alive else newest.phase))
+            self, runs=(*runs[:-1], replace(newest.with_target(target), phase="switching" if alive else newest.phase))
         )
 
     @property
-    def calls_asked(self) -> int | None:
+    def expected_calls(self) -> int | None:
         """For how many calls the user wants to know what compiling wins."""
-        return self.runs[-1].calls_asked if self.runs else None
+        return self.runs[-1].expected_calls if self.runs else None
 
-    def ask(self, calls: int | None) -> Session:
+    def set_expected_calls(self, calls: int | None) -> Session:
         """The session with every run asked for so many calls."""
-        return replace(self, runs=tuple(replace(run, calls_asked=calls) for run in self.runs))
+        return replace(self, runs=tuple(replace(run, expected_calls=calls) for run in self.runs))
 
     def step(self, by: int) -> Session:
         """Look `by` saves further (negative: back); past the newest one the view follows again."""
@@ -85,17 +85,17 @@ class Session:
         pinned = None if index == len(self.runs) - 1 else self.runs[index].run
         return replace(self, pinned=pinned)
 
-    def before(self, snapshot: Snapshot) -> Snapshot | None:
+    def last_complete_before(self, snapshot: Snapshot) -> Snapshot | None:
         """The last complete run before this one, to compare with."""
         earlier = [s for s in self.runs if s.run < snapshot.run and s.complete]
         return earlier[-1] if earlier else None
 
-    def toggle_base(self) -> Session:
+    def toggle_baseline(self) -> Session:
         """Compare others with the run in view; if they are already, compare each with the one before again."""
         shown = self.shown
-        return replace(self, base=None if shown is None or shown.run == self.base else shown.run)
+        return replace(self, baseline=None if shown is None or shown.run == self.baseline else shown.run)
 
-    def compared_with(self, snapshot: Snapshot) -> Snapshot | None:
+    def baseline_of(self, snapshot: Snapshot) -> Snapshot | None:
         """The run to compare with: the base, else the last complete run before this one."""
-        based = (s for s in self.runs if s.run == self.base and s.run != snapshot.run)
-        return next(based, None) or self.before(snapshot)
+        based = (s for s in self.runs if s.run == self.baseline and s.run != snapshot.run)
+        return next(based, None) or self.last_complete_before(snapshot)

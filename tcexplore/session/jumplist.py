@@ -21,26 +21,26 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class JumpList:
     """Where the user has been: positions behind the one they are at, and those that they came back from."""
 
     behind: tuple[Position, ...] = field(default=())
     ahead: tuple[Position, ...] = field(default=())
 
-    def leave(self, at: Position) -> Trail:
+    def leave(self, at: Position) -> JumpList:
         """The user follows something away from here; what lay ahead is forgotten."""
         if self.behind and self.behind[-1] == at:
-            return Trail(self.behind)
-        return Trail((*self.behind, at)[-DEEPEST:])
+            return JumpList(self.behind)
+        return JumpList((*self.behind, at)[-DEEPEST:])
 
-    def back(self, at: Position) -> tuple[Trail, Position | None]:
+    def back(self, at: Position) -> tuple[JumpList, Position | None]:
         """Back to where the user was before; `at` is where they are now. None where there is nothing behind."""
         if not self.behind:
             return self, None
-        return Trail(self.behind[:-1], (at, *self.ahead)), self.behind[-1]
+        return JumpList(self.behind[:-1], (at, *self.ahead)), self.behind[-1]
 
-    def forward(self, at: Position) -> tuple[Trail, Position | None]:
+    def forward(self, at: Position) -> tuple[JumpList, Position | None]:
         """Forward again after going back."""
         if not self.ahead:
             return self, None
-        return Trail((*self.behind, at), self.ahead[1:]), self.ahead[0]
+        return JumpList((*self.behind, at), self.ahead[1:]), self.ahead[0]

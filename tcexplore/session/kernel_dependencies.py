@@ -12,13 +12,13 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class KernelRelation:
     """`buffers` are those that both kernels use. `needs` is set when the second needs what the first computes, and
     `nodes` are then the scheduler nodes on the shortest way from the one to the other, `between` the kernels
     that they became; the other way round with `reversed`."""
 
     buffers: tuple[str, ...]
-    needs: bool = False
+    depends: bool = False
     reversed: bool = False
     nodes: tuple[str, ...] = ()
     between: tuple[ev.Kernel, ...] = ()
@@ -32,17 +32,17 @@ class Schedules:
         self._place: dict[Key, int] = {}
         self._attempts: dict[tuple[str, str], int | None] = {}
         for made in schedules:
-            self._attempts[made.graph, made.phase] = made.attempts
+            self._attempts[made.graph, made.phase] = made.pairwise_attempts
             keys = [(made.graph, made.phase, node.name) for node in made.nodes]
             self._nodes |= zip(keys, made.nodes, strict=True)
             self._place |= {key: place for place, key in enumerate(keys)}
         self._owner = {(k.graph, k.phase, name): k for k in kernels for name in k.scheduler_nodes}
 
-    def attempts(self, kernel: ev.Kernel) -> int | None:
+    def pairwise_attempts(self, kernel: ev.Kernel) -> int | None:
         """With how many further users of a buffer the scheduler compares each one."""
         return self._attempts.get((kernel.graph, kernel.phase))
 
-    def relation(self, a: ev.Kernel, b: ev.Kernel) -> Relation | None:
+    def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:
         """How `b` lies to `a`; None where they are of two schedules or torch did not tell of their nodes."""
         first, second = (self._known(kernel) for kernel in (a, b))
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
@@ -53,8 +53,8 @@ class Schedules:
             if way is not None:
                 owners = {self._owner[key].name: self._owner[key] for key in way if key in self._owner}
                 between = tuple(kernel for kernel in owners.values() if kernel is not a and kernel is not b)
-                return Relation(shared, True, turned, tuple(name for _, _, name in way), between)
-        return Relation(shared)
+                return KernelRelation(shared, True, turned, tuple(name for _, _, name in way), between)
+        return KernelRelation(shared)
 
     def shared(self, decision: ev.FusionDecision) -> tuple[str, ...]:
         """The buffers that both of the nodes use that torch compared."""
@@ -80,7 +80,7 @@ class Schedules:
             if key in goal:
                 return _inner(came, key)
             node = self._nodes.get(key)
-            for name in node.needs if node else ():
+            for name in node.dependencies if node else ():
                 needed = (*key[:2], name)
                 if needed not in came and self._place.get(needed, -1) >= first:
                     came[needed] = key

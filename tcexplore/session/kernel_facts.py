@@ -26,19 +26,19 @@ Found = TypeVar("Found", bound=OfKernel)
 class KernelFacts(NamedTuple):
     """`made` has the configuration that runs, or the first; each is None where nothing was said."""
 
-    made: ev.KernelAssembled | None
-    failed: ev.KernelNotAssembled | None
-    point: ev.RooflinePoint | None
+    assembled: ev.KernelAssembled | None
+    not_assembled: ev.KernelNotAssembled | None
+    roofline: ev.RooflinePoint | None
 
 
-def machine(code: Code, kernel: ev.Kernel) -> KernelFacts:
+def kernel_facts(code: Code, kernel: ev.Kernel) -> KernelFacts:
     """What the code in view says of one of its kernels."""
     return KernelFacts(
         _first(code.assembled, kernel), _first(code.not_assembled, kernel), _first(code.roofline, kernel)
     )
 
 
-def loops(code: Code, kernel: ev.Kernel) -> tuple[ev.LoopVectorized, ...]:
+def kernel_loops(code: Code, kernel: ev.Kernel) -> tuple[ev.LoopVectorized, ...]:
     """How the loop nests of a C++ kernel were written; of one that was written again, the last time."""
     if kernel.language != "cpp":
         return ()

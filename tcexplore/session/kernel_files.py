@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore import events as ev
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import machine
+from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.snapshot import Snapshot
 
 ENDINGS = {"assembly": "s", "llir": "ll"}
@@ -45,7 +45,7 @@ def _files(snapshot: Snapshot, kernel: ev.Kernel, stem: str) -> Iterator[tuple[s
         yield f"{stem}.{SOURCES[kernel.language]}", kernel.source
         if whole := _graph(snapshot, kernel):
             yield f"{stem}.graph.py", whole
-    made = machine(snapshot.code, kernel).made
+    made = kernel_facts(snapshot.code, kernel).assembled
     for stage in made.stages if made else ():
         yield f"{stem}.{ENDINGS.get(stage.name, stage.name)}", stage.text
 
@@ -62,6 +62,8 @@ def _runnable(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
     """The forward and the backward of a graph may each have a kernel of that name: the one with this body is meant."""
     body = kernel.source[kernel.source.find("@triton.jit") :].strip()
     candidates = (
-        r for r in snapshot.runnable if (r.graph, r.kernel, r.target) == (kernel.graph, kernel.name, kernel.target)
+        r
+        for r in snapshot.kernel_scripts
+        if (r.graph, r.kernel, r.target) == (kernel.graph, kernel.name, kernel.target)
     )
     return next((r.source for r in candidates if body in r.source), None)

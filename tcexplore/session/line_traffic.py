@@ -12,7 +12,7 @@ Line = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class LineHeat:
+class LineTraffic:
     """The kernel calls that a line takes part in.
 
     `bytes` is what those calls read and write together, by the sizes of the scheduler's buffers. A fused kernel counts
@@ -37,14 +37,14 @@ class _Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Heat:
+class Traffic:
     """`bytes` is what all kernel calls of a run move; `lines` has the lines that take part in any of them."""
 
     bytes: int
-    lines: dict[Line, LineHeat] = field(default_factory=dict)
+    lines: dict[Line, LineTraffic] = field(default_factory=dict)
 
 
-def heat(kernels: Iterable[ev.Kernel]) -> Heat:
+def line_traffic(kernels: Iterable[ev.Kernel]) -> Traffic:
     """The heat of each line, forward and backward together."""
     total, sums = 0, dict[Line, _Sum]()
     for kernel in kernels:
@@ -57,12 +57,12 @@ def heat(kernels: Iterable[ev.Kernel]) -> Heat:
                 found.bytes += moved or 0
                 found.extern += kernel.language == "extern"
                 found.unknown += moved is None
-    return Heat(total, {line: _line(found, total) for line, found in sums.items()})
+    return Traffic(total, {line: _line(found, total) for line, found in sums.items()})
 
 
-def _line(found: _Sum, total: int) -> LineHeat:
+def _line(found: _Sum, total: int) -> LineTraffic:
     share = found.bytes / total if total else 0.0
-    return LineHeat(found.calls, found.bytes, share, found.extern == found.calls, found.unknown)
+    return LineTraffic(found.calls, found.bytes, share, found.extern == found.calls, found.unknown)
 
 
 def bytes_moved(call: ev.Kernel | ev.KernelCall) -> int | None:

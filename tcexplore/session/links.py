@@ -66,7 +66,7 @@ def entry_link(graph: str) -> Link:
     return Link("entry", graph, "")
 
 
-class Index:
+class LinkIndex:
     """Neighbors of each link of one run: `down` towards what runs, `up` towards the user's line.
 
     `beside` has the breaks and guards of a line, and the line of each.
@@ -75,7 +75,7 @@ class Index:
     def __init__(self, snapshot: Snapshot) -> None:
         self.down: dict[Link, set[Link]] = defaultdict(set)
         self.up: dict[Link, set[Link]] = defaultdict(set)
-        self.beside: dict[Link, set[Link]] = defaultdict(set)
+        self.adjacent: dict[Link, set[Link]] = defaultdict(set)
         for graph in snapshot.graphs:
             for node in graph.nodes:
                 self._place(node_link(graph.graph, node.name), node)
@@ -128,11 +128,11 @@ class Index:
 
     def _side(self, link: Link, location: ev.Location | None) -> None:
         if location is not None:
-            self.beside[line_link(location)].add(link)
-            self.beside[link].add(line_link(location))
+            self.adjacent[line_link(location)].add(link)
+            self.adjacent[link].add(line_link(location))
 
 
-def indexed(snapshot: Snapshot) -> bool:
+def is_indexed(snapshot: Snapshot) -> bool:
     """Whether `closure` is quick for this run: the first call for a run of 10 000 nodes takes a tenth of a second."""
     return _known(_parts(snapshot)) is not None
 
@@ -146,7 +146,7 @@ def closure(snapshot: Snapshot, selected: Sequence[Link]) -> frozenset[Link]:
         return frozenset()
     index = _index(snapshot)
     start = {link for link in selected if link.kind == selected[0].kind}
-    beside = set().union(*(index.beside.get(link, ()) for link in start))
+    beside = set().union(*(index.adjacent.get(link, ()) for link in start))
     lines = {link for link in beside if link.kind == "line"}
     chain = _reach(index.down, start | lines) | _reach(index.up, start)
     return frozenset(chain | beside | set(selected))
@@ -162,15 +162,15 @@ def _reach(neighbors: dict[Link, set[Link]], start: Iterable[Link]) -> set[Link]
     return reached
 
 
-_built: deque[tuple[tuple[object, ...], Index]] = deque(maxlen=2)
+_built: deque[tuple[tuple[object, ...], LinkIndex]] = deque(maxlen=2)
 """The newest indexes, each with the parts of the snapshot that it was built from: timing and output need no new one."""
 
 
-def _index(snapshot: Snapshot) -> Index:
+def _index(snapshot: Snapshot) -> LinkIndex:
     parts = _parts(snapshot)
     index = _known(parts)
     if index is None:
-        index = Index(snapshot)
+        index = LinkIndex(snapshot)
         _built.append((parts, index))
     return index
 
@@ -186,7 +186,7 @@ def _parts(snapshot: Snapshot) -> tuple[object, ...]:
     )
 
 
-def _known(parts: tuple[object, ...]) -> Index | None:
+def _known(parts: tuple[object, ...]) -> LinkIndex | None:
     built = tuple(_built)  # another thread may add one meanwhile
     found = (index for known, index in built if all(old is new for old, new in zip(known, parts, strict=True)))
     return next(found, None)

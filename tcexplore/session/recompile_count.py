@@ -8,7 +8,7 @@ from tcexplore.events import Recompiled
 from tcexplore.session.snapshot import Snapshot
 
 
-def once_each(snapshot: Snapshot) -> Iterator[tuple[Recompiled, int]]:
+def newest_causes(snapshot: Snapshot) -> Iterator[tuple[Recompiled, int]]:
     """Each recompile with the newest entry that did not match, and how many older ones did not match either."""
     by_graph: dict[str, list[Recompiled]] = {}
     for found in snapshot.recompiles:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tcexplore import events as ev
 from tcexplore.events.compile_ids import backward_number
-from tcexplore.session.recompile_count import once_each
+from tcexplore.session.recompile_count import newest_causes
 from tcexplore.session.snapshot import Snapshot
 
 MARK_DYNAMIC, MARK_UNBACKED, DYNAMIC, BUCKETS, TENSOR = "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"
@@ -25,33 +25,33 @@ class RecompileFix:
     `also` are the other sizes of arguments, names and dimensions, that changed with it.
     """
 
+    kind: str
     name: str
-    what: str
     dim: int | None = None
     values: tuple[str, ...] = ()
     location: ev.Location | None = None
-    blocked: ev.Specialized | None = None
-    also: tuple[tuple[str, int], ...] = ()
+    blocked_by: ev.Specialization | None = None
+    other_sizes: tuple[tuple[str, int], ...] = ()
 
 
-def shape_cures(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
+def recompile_fixes(snapshot: Snapshot) -> tuple[RecompileFix, ...]:
     """The cures for the sizes and numbers that made this run recompile, or that were specialized in it."""
     sizes: dict[tuple[str, int], list[ev.Recompiled]] = defaultdict(list)
     numbers: dict[str, list[ev.Recompiled]] = defaultdict(list)
     resumed = {entered.graph for entered in snapshot.frames if entered.resumed}
-    for found, _ in once_each(snapshot):
+    for found, _ in newest_causes(snapshot):
         if found.graph in resumed or backward_number(found.graph) or not _is_argument(found):
             continue
         if found.kind == "size" and found.dim is not None:
-            sizes[found.what, found.dim].append(found)
+            sizes[found.name, found.dim].append(found)
         elif found.kind == "float":
-            numbers[found.what].append(found)
+            numbers[found.name].append(found)
     cures = [cure for (what, dim), causes in sizes.items() for cure in _for_size(snapshot, what, dim, causes)]
     cures += [
         RecompileFix(TENSOR, what, values=_values(causes), location=causes[0].location)
         for what, causes in numbers.items()
     ]
-    return (*cures, *_specialized(snapshot, {(cure.what, cure.dim) for cure in cures}))
+    return (*cures, *_specialized(snapshot, {(cure.name, cure.dim) for cure in cures}))
 
 
 def _for_size(snapshot: Snapshot, what: str, dim: int, causes: list[ev.Recompiled]) -> Iterator[RecompileFix]:
@@ -60,7 +60,7 @@ def _for_size(snapshot: Snapshot, what: str, dim: int, causes: list[ev.Recompile
     small = {"0", "1"} & set(values)
     if config.dynamic is None and blocked is None:
         also = tuple(size for size in changed_with(snapshot, causes) if size != (what, dim))
-        yield RecompileFix(MARK_DYNAMIC, what, dim, values, place, also=also)
+        yield RecompileFix(MARK_DYNAMIC, what, dim, values, place, other_sizes=also)
         yield RecompileFix(DYNAMIC, what, dim, values, place)
     if small and blocked is None:
         yield RecompileFix(MARK_UNBACKED, what, dim, values, place)
@@ -78,7 +78,7 @@ def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[t
         return ()
     graphs = {found.graph for found in causes}
     sources = [s for found in snapshot.symbols if found.graph in graphs for one in found.symbols for s in one.sources]
-    sizes = [(one.name, one.dim) for one in sources if one.what == "size" and _NAMED.fullmatch(one.name)]
+    sizes = [(one.name, one.dim) for one in sources if one.kind == "size" and _NAMED.fullmatch(one.name)]
     free = [(name, dim) for name, dim in sizes if dim is not None and _specialization(snapshot, name, dim) is None]
     return tuple(dict.fromkeys(free))
 
@@ -89,17 +89,17 @@ def _specialized(snapshot: Snapshot, known: set[tuple[str, int | None]]) -> Iter
         # What a graph of compiled autograd takes is not the user's to change.
         for symbol in () if backward_number(found.graph) else found.symbols:
             for source in symbol.sources[:1] if symbol.specialized else ():
-                if source.what == "size" and (source.name, source.dim) not in known:
+                if source.kind == "size" and (source.name, source.dim) not in known:
                     known.add((source.name, source.dim))
                     place = symbol.specialized[0].location
                     yield RecompileFix(BUCKETS, source.name, source.dim, (symbol.hint,), place, symbol.specialized[0])
 
 
-def _specialization(snapshot: Snapshot, what: str, dim: int) -> ev.Specialized | None:
+def _specialization(snapshot: Snapshot, what: str, dim: int) -> ev.Specialization | None:
     """Where the size was made a number although it was dynamic."""
     for found in reversed(snapshot.symbols):
         for symbol in found.symbols:
-            if symbol.specialized and any((s.name, s.dim, s.what) == (what, dim, "size") for s in symbol.sources):
+            if symbol.specialized and any((s.name, s.dim, s.kind) == (what, dim, "size") for s in symbol.sources):
                 return symbol.specialized[0]
     return None
 
@@ -110,4 +110,4 @@ def _values(causes: list[ev.Recompiled]) -> tuple[str, ...]:
 
 def _is_argument(found: ev.Recompiled) -> bool:
     """What the user passes by its own name: only that can be marked or turned into a tensor where it is made."""
-    return found.origin == "argument" and _NAMED.fullmatch(found.what) is not None
+    return found.origin == "argument" and _NAMED.fullmatch(found.name) is not None

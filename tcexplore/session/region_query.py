@@ -11,15 +11,15 @@ from tcexplore.session.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRegion:
+class QueryRegion:
     """A region with the inputs of the call that compiled it last. `name` tells it from the others."""
 
-    made: RegionCreated
+    region: RegionCreated
     name: str
     inputs: tuple[str, ...]
 
 
-def asked_regions(snapshot: Snapshot) -> tuple[AskedRegion, ...]:
+def query_regions(snapshot: Snapshot) -> tuple[QueryRegion, ...]:
     """Those that compiled something for inputs, in the order in which they did so last."""
     inputs: dict[int, tuple[str, ...]] = {}
     for compiled in snapshot.region_compiles:
@@ -29,7 +29,7 @@ def asked_regions(snapshot: Snapshot) -> tuple[AskedRegion, ...]:
     made = {region.region: region for region in snapshot.regions}
     names = [region_name(snapshot, number) for number in inputs]
     return tuple(
-        AskedRegion(made[number], name if names.count(name) == 1 else f"{name} #{number}", inputs[number])
+        QueryRegion(made[number], name if names.count(name) == 1 else f"{name} #{number}", inputs[number])
         for number, name in zip(inputs, names, strict=True)
         if number in made
     )
@@ -43,15 +43,15 @@ def region_name(snapshot: Snapshot, number: int | None) -> str:
     return f"{made.name} line {made.location.line}" if made.location else made.name
 
 
-def meant(snapshot: Snapshot, links: Sequence[Link]) -> AskedRegion | None:
+def select_region(snapshot: Snapshot, links: Sequence[Link]) -> QueryRegion | None:
     """The region that a row with these links is about, else the one that compiled last."""
-    found = asked_regions(snapshot)
+    found = query_regions(snapshot)
     of = {known.graph: known.region for known in snapshot.region_graphs}
     on = {
         line_link(entered.frame): of[entered.graph]
         for entered in snapshot.frames
         if entered.frame and entered.graph in of
     }
-    on |= {line_link(one.made.location): one.made.region for one in found if one.made.location}
+    on |= {line_link(one.region.location): one.region.region for one in found if one.region.location}
     wanted = next((known for link in links if (known := of.get(link.where, on.get(link))) is not None), None)
-    return next((one for one in reversed(found) if one.made.region == wanted), found[-1] if found else None)
+    return next((one for one in reversed(found) if one.region.region == wanted), found[-1] if found else None)

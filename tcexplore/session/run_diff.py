@@ -52,26 +52,26 @@ class RunDiff:
     kernels: tuple[RunChange[ev.Kernel], ...]
 
 
-def diff(before: Snapshot, after: Snapshot) -> RunDiff:
+def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
     """Compare two runs; neither has to be complete."""
     return RunDiff(
         before=before,
         after=after,
         same_program=same_program(before, after),
-        source=aligned(before.source.splitlines(), after.source.splitlines(), lambda line: line),
-        nodes=aligned(_nodes(before), _nodes(after), _node_key),
-        breaks=aligned(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
-        guards=paired(_guards(before), _guards(after), _guard_key),
-        kernels=matched_kernels(before.code.kernels, after.code.kernels),
+        source=align(before.source.splitlines(), after.source.splitlines(), lambda line: line),
+        nodes=align(_nodes(before), _nodes(after), _node_key),
+        breaks=align(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
+        guards=pair_unordered(_guards(before), _guards(after), _guard_key),
+        kernels=match_kernels(before.code.kernels, after.code.kernels),
     )
 
 
-def counted(changes: Sequence[RunChange[Any]]) -> dict[str, int]:
+def count_changes(changes: Sequence[RunChange[Any]]) -> dict[str, int]:
     """How many are `same`, `changed`, `added` and `removed`."""
     return {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
 
 
-def aligned(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
+def align(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
     """Both sequences in one, equal keys paired as a diff pairs lines."""
     keys = list(map(key, before)), list(map(key, after))
     start = _common(*keys)
@@ -89,7 +89,7 @@ def aligned(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable
     return (*found, *(RunChange("same", x, y) for x, y in tail))
 
 
-def paired(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
+def pair_unordered(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
     """Both in one where their order means nothing: equal keys are paired wherever they stand, removals come last."""
     left: dict[Hashable, list[T]] = {}
     for item in before:
@@ -106,7 +106,7 @@ def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def matched_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[RunChange[ev.Kernel], ...]:
+def match_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[RunChange[ev.Kernel], ...]:
     """Each later kernel with the earlier one that computes the same, else the one that shares most of its ops.
 
     Kernels with equal code are `same`; kernels with equal ops, or with at least half of their ops in common, are

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcexplore.session.economics import economics
-from tcexplore.session.run_summary import Summary, summarize
+from tcexplore.session.run_summary import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RunFigures:
     """A finished run; its figures come from the run itself. `why` says why it failed, empty where it did not."""
 
     run: Snapshot
 
     @property
-    def why(self) -> str:
-        failed = self.run.failed
+    def failure(self) -> str:
+        failed = self.run.failure
         return "" if failed is None else f"{failed.type}: {failed.message.strip().partition(chr(10))[0]}"
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> RunSummary:
         return summarize(self.run)
 
     @property
@@ -40,17 +40,17 @@ class Cell:
         return self.run.accuracy.max_abs if self.run.accuracy else None
 
     @property
-    def peak(self) -> int | None:
+    def peak_bytes(self) -> int | None:
         """Bytes that compiled takes at the peak of a call."""
         return self.run.memory.compiled_peak if self.run.memory else None
 
 
-def faster(cell: Cell) -> bool:
+def is_faster(cell: RunFigures) -> bool:
     """Whether compiled is faster than eager, and gives its result."""
     return cell.run.timing is not None and cell.run.timing.verdict == "faster" and not cell.summary.wrong
 
 
-def undecided(cell: Cell) -> bool:
+def may_be_faster(cell: RunFigures) -> bool:
     """Whether it may be that compiled is faster, and is not known."""
     timing = cell.run.timing
     return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1

@@ -8,7 +8,7 @@ from tcexplore.session.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     """The figures that a save is remembered by; a figure not known (yet) is None."""
 
     run: int
@@ -31,10 +31,10 @@ def wrong_result(snapshot: Snapshot) -> bool:
     return snapshot.accuracy is not None and snapshot.accuracy.verdict == "wrong"
 
 
-def summarize(snapshot: Snapshot) -> Summary:
+def summarize(snapshot: Snapshot) -> RunSummary:
     """The summary of a snapshot, complete or not."""
     timing = snapshot.timing
-    return Summary(
+    return RunSummary(
         run=snapshot.run,
         status=snapshot.status,
         breaks=len(snapshot.breaks),
@@ -46,12 +46,12 @@ def summarize(snapshot: Snapshot) -> Summary:
         recompiles=len({found.graph for found in snapshot.recompiles if not found.limit_hit}),
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
-        error=snapshot.failed.type if snapshot.failed else "",
+        error=snapshot.failure.type if snapshot.failure else "",
         wrong=wrong_result(snapshot),
     )
 
 
-def changes(before: Summary, after: Summary) -> tuple[str, ...]:
+def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
     """What differs, each as `breaks 3→1`, in the order breaks, graphs, kernels, speed-up; empty when nothing does."""
     said = [
         f"{name} {old}→{new}"

@@ -6,7 +6,7 @@ from tcexplore.session.code import NATIVE
 from tcexplore.session.snapshot import Snapshot
 
 
-def kept_for_backward(snapshot: Snapshot) -> int | None:
+def saved_for_backward(snapshot: Snapshot) -> int | None:
     """Bytes that the compiled forward, as it runs here, hands to the backward, inputs left out; None where a size is
     unknown or nothing was partitioned."""
     partitions = snapshot.code_for(NATIVE).partitions

@@ -29,20 +29,20 @@ class Snapshot:
     entry: ev.EntryFound | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()
     breaks: tuple[ev.GraphBreak, ...] = ()
-    skipped: tuple[ev.FrameSkipped, ...] = ()
-    outside: ev.EagerOps | None = None
+    skipped_frames: tuple[ev.FrameSkipped, ...] = ()
+    eager_ops: ev.EagerOps | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
-    symbols: tuple[ev.SymbolsFound, ...] = ()
-    would: tuple[ev.RecompileAnswer, ...] = ()
+    symbols: tuple[ev.GraphSymbols, ...] = ()
+    recompile_answers: tuple[ev.RecompileAnswer, ...] = ()
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
     codes: tuple[Code, ...] = ()
     """Generated code, one entry per target with any."""
-    asked: tuple[ev.DeviceAsked, ...] = ()
-    caches: tuple[ev.CacheLookup, ...] = ()
-    phases: tuple[ev.PhaseTimed, ...] = ()
+    device_queries: tuple[ev.DeviceQueried, ...] = ()
+    cache_lookups: tuple[ev.CacheLookup, ...] = ()
+    phase_times: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()
     pairs: tuple[ev.PairsMeasured, ...] = ()
     timing: ev.TimingEstimate | None = None
@@ -50,37 +50,37 @@ class Snapshot:
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None
-    break_costs: ev.BreaksCosted | None = None
-    change_judged: ev.ChangeJudged | None = None
-    change_timed: ev.ChangeTimed | None = None
-    padding: ev.PaddingJudged | None = None
+    break_costs: ev.BreakCosts | None = None
+    change_check: ev.ChangeChecked | None = None
+    change_timing: ev.ChangeTimed | None = None
+    padding_check: ev.PaddingChecked | None = None
     device: ev.DeviceFacts | None = None
     kernel_times: tuple[ev.KernelTimed, ...] = ()
-    tuned: tuple[ev.Tuned, ...] = ()
+    autotuned: tuple[ev.Autotuned, ...] = ()
     cuda_graphs: tuple[ev.CudaGraphRecorded, ...] = ()
     cuda_graphs_skipped: tuple[ev.CudaGraphSkipped, ...] = ()
     kernel_compiles: tuple[ev.KernelCompiled, ...] = ()
     graph_scripts: tuple[ev.GraphScript, ...] = ()
-    runnable: tuple[ev.KernelRunnable, ...] = ()
+    kernel_scripts: tuple[ev.KernelScript, ...] = ()
     output: tuple[ev.Output, ...] = ()
     output_dropped: int = 0
     """Characters of output that were let go because there was too much of it."""
     modules: tuple[str, ...] = ()
     sources: tuple[ev.SourceRead, ...] = ()
     regions: tuple[ev.RegionCreated, ...] = ()
-    region_graphs: tuple[ev.GraphOfRegion, ...] = ()
+    region_graphs: tuple[ev.RegionGraph, ...] = ()
     backward_captures: tuple[ev.BackwardCaptured, ...] = ()
     region_compiles: tuple[ev.RegionCompiled, ...] = ()
     region_calls: tuple[ev.RegionCalls, ...] = ()
     """The newest of each region, in the order of the regions' first calls."""
-    followed: ev.ScriptFollowed | None = None
+    script_end: ev.ScriptEnded | None = None
     state_keys: ev.StateKeys | None = None
     artifacts_saved: ev.ArtifactsSaved | None = None
     artifacts_loaded: ev.ArtifactsLoaded | None = None
-    failed: ev.Failed | None = None
-    calls_asked: int | None = None
+    failure: ev.Failed | None = None
+    expected_calls: int | None = None
     """For how many calls the user wants to know what compiling wins."""
-    missing: tuple[ev.FactMissing, ...] = ()
+    missing_facts: tuple[ev.FactMissing, ...] = ()
 
     @property
     def compiled(self) -> bool:
@@ -97,7 +97,7 @@ class Snapshot:
         step = _steps().get(type(event))
         return self if step is None or event.run != self.run else step(self, event)
 
-    def knows(self, target: str) -> bool:
+    def has_code(self, target: str) -> bool:
         """Whether the code for a target was generated, or could not be."""
         code = self.code_for(target)
         return target == NATIVE or bool(code.kernels or code.lowered or code.not_lowered)
@@ -116,17 +116,17 @@ class Snapshot:
         """Return the code for a target, empty if there is none."""
         return next((code for code in self.codes if code.target == target), Code(target=target))
 
-    def on(self, target: str) -> Snapshot:
+    def with_target(self, target: str) -> Snapshot:
         """Return the same run with another target in view."""
         return self if target == self.target else replace(self, target=target)
 
 
-def begun(job: ev.Job) -> Snapshot:
+def start_snapshot(job: ev.Job) -> Snapshot:
     """A run of which nothing is known yet but its job; the code for its own target is in view."""
     return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
 
 
-def ended(snapshot: Snapshot) -> Snapshot:
+def end_snapshot(snapshot: Snapshot) -> Snapshot:
     """A run that the next one ended, if it was not over: nothing more will be known of it."""
     if snapshot.status != "running":
         return snapshot
@@ -198,17 +198,17 @@ def _seen(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot:
 
 
 def _failed(snapshot: Snapshot, event: ev.Failed) -> Snapshot:
-    return replace(snapshot, failed=event, status="failed", phase="")
+    return replace(snapshot, failure=event, status="failed", phase="")
 
 
 def _finished(snapshot: Snapshot, _: ev.Finished) -> Snapshot:
-    return replace(snapshot, status="failed" if snapshot.failed else "ok", phase="")
+    return replace(snapshot, status="failed" if snapshot.failure else "ok", phase="")
 
 
 def _entered(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
     """A frame is entered in a call of which nothing is heard before it is over."""
     if snapshot.entry is None or snapshot.entry.kind != "script":
-        event = replace(event, call=1 + sum(call.what == "compiled" for call in snapshot.calls))
+        event = replace(event, call=1 + sum(call.variant == "compiled" for call in snapshot.calls))
     return replace(snapshot, frames=(*snapshot.frames, event))
 
 
@@ -216,13 +216,13 @@ def _of_dynamo() -> dict[type, Step]:
     return {
         ev.GraphCaptured: _append("graphs"),
         ev.GraphBreak: _break,
-        ev.FrameSkipped: _append("skipped"),
-        ev.EagerOps: _set("outside"),
+        ev.FrameSkipped: _append("skipped_frames"),
+        ev.EagerOps: _set("eager_ops"),
         ev.GuardsInstalled: _append("guards"),
         ev.Recompiled: _append("recompiles"),
         ev.FrameEntered: _entered,
-        ev.SymbolsFound: _append("symbols"),
-        ev.RecompileAnswer: _append("would"),
+        ev.GraphSymbols: _append("symbols"),
+        ev.RecompileAnswer: _append("recompile_answers"),
     }
 
 
@@ -233,9 +233,9 @@ def _steps() -> dict[type, Step]:
         ev.EntryFound: _set("entry"),
         **_of_dynamo(),
         **{getattr(ev, name): _code for name in CODE_EVENTS},
-        ev.DeviceAsked: _append("asked"),
-        ev.CacheLookup: _append("caches"),
-        ev.PhaseTimed: _append("phases"),
+        ev.DeviceQueried: _append("device_queries"),
+        ev.CacheLookup: _append("cache_lookups"),
+        ev.PhaseTimed: _append("phase_times"),
         ev.CallMade: _append("calls"),
         ev.PairsMeasured: _append("pairs"),
         ev.TimingEstimate: _set("timing"),
@@ -243,31 +243,31 @@ def _steps() -> dict[type, Step]:
         ev.Accuracy: _set("accuracy"),
         ev.Memory: _set("memory"),
         ev.CallProfiled: _set("call_profile"),
-        ev.BreaksCosted: _set("break_costs"),
-        ev.ChangeJudged: _set("change_judged"),
-        ev.PaddingJudged: _set("padding"),
-        ev.ChangeTimed: _set("change_timed"),
+        ev.BreakCosts: _set("break_costs"),
+        ev.ChangeChecked: _set("change_check"),
+        ev.PaddingChecked: _set("padding_check"),
+        ev.ChangeTimed: _set("change_timing"),
         ev.DeviceFacts: _set("device"),
         ev.KernelTimed: _append("kernel_times"),
-        ev.Tuned: _append("tuned"),
+        ev.Autotuned: _append("autotuned"),
         ev.CudaGraphRecorded: _append("cuda_graphs"),
         ev.CudaGraphSkipped: _append("cuda_graphs_skipped"),
         ev.KernelCompiled: _append("kernel_compiles"),
         ev.GraphScript: _append("graph_scripts"),
-        ev.KernelRunnable: _append("runnable"),
+        ev.KernelScript: _append("kernel_scripts"),
         ev.Output: _output,
         ev.SourceRead: _append("sources"),
         ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
         ev.RegionCreated: _append("regions"),
-        ev.GraphOfRegion: _append("region_graphs"),
+        ev.RegionGraph: _append("region_graphs"),
         ev.BackwardCaptured: _append("backward_captures"),
         ev.RegionCompiled: _append("region_compiles"),
         ev.RegionCalls: _seen,
-        ev.ScriptFollowed: _set("followed"),
+        ev.ScriptEnded: _set("script_end"),
         ev.StateKeys: _set("state_keys"),
         ev.ArtifactsSaved: _set("artifacts_saved"),
         ev.ArtifactsLoaded: _set("artifacts_loaded"),
         ev.Failed: _failed,
         ev.Finished: _finished,
-        ev.FactMissing: _append("missing"),
+        ev.FactMissing: _append("missing_facts"),
     }

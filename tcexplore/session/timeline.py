@@ -24,58 +24,60 @@ class CompileMark:
     from 1, None for a backward; `why` are the guards that failed, the newest entry's first. `captured` is torch's
     reason for capturing a backward of compiled autograd anew, None for anything else, empty where it gave none."""
 
-    what: str
+    kind: str
     at: float
     seconds: float
     graphs: tuple[str, ...]
     call: int | None = None
-    why: tuple[ev.Recompiled, ...] = ()
-    captured: str | None = None
+    causes: tuple[ev.Recompiled, ...] = ()
+    capture_reason: str | None = None
 
     @property
-    def again(self) -> bool:
+    def repeated(self) -> bool:
         """Whether it had been compiled before."""
-        return self.what in (RECOMPILE, BACKWARD_AGAIN)
+        return self.kind in (RECOMPILE, BACKWARD_AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
-class RegionLane:
+class RegionTimeline:
     """One region: its marks in the order of time, and its calls so far, None before the first."""
 
     region: ev.RegionCreated
-    seen: ev.RegionCalls | None
+    calls: ev.RegionCalls | None
     marks: tuple[CompileMark, ...]
 
-    def spent(self, *, again: bool) -> float:
+    def compile_seconds(self, *, again: bool) -> float:
         """Seconds of the calls and backwards that compiled for the first time, or again."""
-        return sum(mark.seconds for mark in self.marks if mark.again == again)
+        return sum(mark.seconds for mark in self.marks if mark.repeated == again)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """All regions that were called, then those that were not; `seconds` since the job arrived until the last event."""
 
-    lanes: tuple[RegionLane, ...]
+    regions: tuple[RegionTimeline, ...]
     seconds: float
 
     @property
     def calls(self) -> int:
-        return sum(lane.seen.calls for lane in self.lanes if lane.seen)
+        return sum(lane.calls.calls for lane in self.regions if lane.calls)
 
 
 def timeline(snapshot: Snapshot) -> Timeline:
     """The regions of a run over its time; empty for a file that is no script."""
     seen = {found.region: found for found in snapshot.region_calls}
     marks = _marks(snapshot)
-    lanes = [RegionLane(made, seen.get(made.region), tuple(marks.get(made.region, ()))) for made in snapshot.regions]
-    lanes.sort(key=lambda lane: lane.seen is None)
+    lanes = [
+        RegionTimeline(made, seen.get(made.region), tuple(marks.get(made.region, ()))) for made in snapshot.regions
+    ]
+    lanes.sort(key=lambda lane: lane.calls is None)
     return Timeline(tuple(lanes), max([0.0, *(end for lane in lanes for end in _ends(lane))]))
 
 
-def _ends(lane: RegionLane) -> Iterator[float]:
+def _ends(lane: RegionTimeline) -> Iterator[float]:
     yield from (mark.at + mark.seconds for mark in lane.marks)
-    if lane.seen is not None:
-        yield len(lane.seen.activity) * lane.seen.bin_s
+    if lane.calls is not None:
+        yield len(lane.calls.activity) * lane.calls.bin_s
 
 
 def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
@@ -93,10 +95,10 @@ def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
         mark = CompileMark(what, made.at, made.seconds, made.graphs, made.call, failed, captured)
         found.setdefault(made.region, []).append(mark)
     regions = {known.graph: known.region for known in snapshot.region_graphs}
-    for span in snapshot.phases:
+    for span in snapshot.phase_times:
         if span.name == _BACKWARD_SPAN and span.graph in regions and span.at is not None:
             failed = tuple(why.get(span.graph or "", ()))[:1]
             what = BACKWARD_AGAIN if failed else BACKWARD
-            mark = CompileMark(what, span.at, span.seconds, (span.graph or "",), why=failed)
+            mark = CompileMark(what, span.at, span.seconds, (span.graph or "",), causes=failed)
             found.setdefault(regions[span.graph], []).append(mark)
     return {region: sorted(marks, key=lambda mark: mark.at) for region, marks in found.items()}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcexplore.quantities import duration
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 
 SAME = 1.25
 """Times of the same calls, run eagerly, that differ by no more than this are alike."""
 
 
-def uneven(cells: Iterable[Cell], of: str = "") -> str:
+def uneven(cells: Iterable[RunFigures], of: str = "") -> str:
     """A warning where eager's times in these cells, which make the same calls, are not alike; `of` names the calls."""
     times = sorted(cell.run.timing.eager_us / 1e6 for cell in cells if cell.run.timing)
     if not times or times[-1] <= SAME * times[0]:

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
 from tcexplore.report import json_results, json_timing
 from tcexplore.report.json_report import configuration, failure
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.modes.modes_result import choice
 from tcexplore.studies.modes.modes_text import conclusions
 
@@ -19,7 +19,7 @@ SCHEMA = 1
 Fields = dict[str, Any]
 
 
-def head(study: str, cells: Sequence[Cell], machine: ev.Standby | None, stopped: bool) -> Fields:
+def head(study: str, cells: Sequence[RunFigures], machine: ev.Standby | None, stopped: bool) -> Fields:
     """What every study begins with."""
     return {
         "schema": SCHEMA,
@@ -33,7 +33,7 @@ def head(study: str, cells: Sequence[Cell], machine: ev.Standby | None, stopped:
     }
 
 
-def matrix(cells: Sequence[Cell], machine: ev.Standby | None, *, stopped: bool) -> Fields:
+def matrix(cells: Sequence[RunFigures], machine: ev.Standby | None, *, stopped: bool) -> Fields:
     """Every cell with its raw samples, and the one to use; null where none is faster."""
     found = choice(cells)
     return {
@@ -44,12 +44,12 @@ def matrix(cells: Sequence[Cell], machine: ev.Standby | None, *, stopped: bool) 
     }
 
 
-def cell(found: Cell) -> Fields:
+def cell(found: RunFigures) -> Fields:
     run, summary = found.run, found.summary
     return {
         "config": configuration(run),
         "status": run.status,
-        "error": failure(run.failed),
+        "error": failure(run.failure),
         "compile_s": found.compile_s,
         "first_call_s": found.first_call_s,
         "timing": json_timing.timing(run),

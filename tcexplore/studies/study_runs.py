@@ -9,7 +9,7 @@ from typing import Protocol, Self, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 
 Emit = Callable[[ev.Event], None]
 Watcher = Callable[[Snapshot], None]
@@ -69,7 +69,7 @@ class Runs:
         """Run a job to its end, or for `within` seconds. Its generation is this object's own."""
         self._count += 1
         job = replace(job, run=self._count)
-        self._snapshot = begun(job)
+        self._snapshot = start_snapshot(job)
         self._over.clear()
         self._runner.submit(job)
         try:

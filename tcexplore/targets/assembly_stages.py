@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tcexplore.events.target_events import Resources, Stage
+from tcexplore.events.target_events import KernelResources, KernelStage
 from tcexplore.targets.device_table import Target
 from tcexplore.targets.resources import amd_resources, nvidia_resources
 
@@ -41,7 +41,7 @@ class NoDisassemblerError(RuntimeError):
 
 def machine_code(
     compiled: dict[str, Any], target: Target, file: str, added_lines: int
-) -> tuple[tuple[Stage, ...], Resources | None]:
+) -> tuple[tuple[KernelStage, ...], KernelResources | None]:
     """Return stages and resources of a compiled kernel (`asm` by stage, `cubin` in hex, `metadata`).
 
     `added_lines` lines precede the kernel's displayed source in `file`. Raises `NoDisassemblerError`, `OSError`.
@@ -56,11 +56,11 @@ def machine_code(
     return (*stages, make_stage("sass", sass, file, added_lines)), resources
 
 
-def make_stage(name: str, text: str, file: str, added_lines: int = 0) -> Stage:
+def make_stage(name: str, text: str, file: str, added_lines: int = 0) -> KernelStage:
     """Return a stage with its lines linked to `file`, whose first `added_lines` lines are not displayed."""
     link = _LINKS.get(name)
     pairs = () if link is None else tuple((n, line - added_lines) for n, line in link(text, file) if line > added_lines)
-    return Stage(name, text, pairs)
+    return KernelStage(name, text, pairs)
 
 
 def mark_inline_asm(text: str) -> Iterator[tuple[str, bool]]:

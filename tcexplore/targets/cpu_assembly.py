@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tcexplore.events.target_events import Stage, Vectors
+from tcexplore.events.target_events import KernelStage, Vectors
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"', re.M)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)")
@@ -30,7 +30,7 @@ class NotCompiledError(RuntimeError):
 class CpuAssembly(NamedTuple):
     """The assembly of a kernel with its source lines, and its vectorization."""
 
-    stage: Stage
+    stage: KernelStage
     vectors: Vectors
 
 
@@ -75,7 +75,7 @@ def parse_assembly(assembly: str, file: str) -> CpuAssembly:
     packed, scalar = counts["packed"], counts["scalar"]
     calls = (operands.strip().partition("@")[0] for opcode, operands in instructions if opcode in ("call", "bl"))
     return CpuAssembly(
-        stage=Stage(
+        stage=KernelStage(
             "assembly",
             "\n".join(text for text, _ in lines),
             tuple((n, line) for n, (_, line) in enumerate(lines, 1) if line),

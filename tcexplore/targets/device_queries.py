@@ -11,21 +11,21 @@ from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
-from tcexplore.events.target_events import DeviceAsked
+from tcexplore.events.target_events import DeviceQueried
 
 _FACT = "device checks"
 _VARIABLES = "torch._dynamo.variables"
 
 
 def install(hooks: Hooks, project: UserFiles) -> None:
-    """Emit one `DeviceAsked` per traced line that reads `device.type`, `is_cuda` or `is_cpu`."""
+    """Emit one `DeviceQueried` per traced line that reads `device.type`, `is_cuda` or `is_cpu`."""
     seen: set[tuple[str, Location | None]] = set()
 
     def record(tx: Any, attribute: str) -> None:
         location = _location(tx, project)
         if (attribute, location) not in seen:
             seen.add((attribute, location))
-            hooks.emit(DeviceAsked(graph=current_compile_id() or "", attribute=attribute, location=location))
+            hooks.emit(DeviceQueried(graph=current_compile_id() or "", attribute=attribute, location=location))
 
     def on_constant(variable: Any, tx: Any, name: str, *_: Any) -> None:
         if name == "type" and isinstance(getattr(variable, "value", None), torch.device):

@@ -15,7 +15,7 @@ from torch._guards import CompileContext, compile_context
 from torch._inductor.graph import GraphLowering
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.events import Event, KernelRunnable
+from tcexplore.events import Event, KernelScript
 from tcexplore.targets.device_emulation import patch_attribute
 from tcexplore.targets.device_table import Target
 from tcexplore.targets.lowering import lower_graph
@@ -79,7 +79,7 @@ class GraphRecorder:
         self._compiling.pop()
 
 
-def runnable_kernels(recorded: RecordedGraph, target: Target) -> Iterator[KernelRunnable]:
+def runnable_kernels(recorded: RecordedGraph, target: Target) -> Iterator[KernelScript]:
     """Yield each Triton kernel of a graph and its backward as a benchmark file, in torch's own runnable form.
 
     The files are for a machine with the target. This lowering emits no other events.
@@ -96,7 +96,7 @@ def runnable_kernels(recorded: RecordedGraph, target: Target) -> Iterator[Kernel
     compile_id = recorded.compile.compile_id if recorded.compile else None
     graph = "" if compile_id is None else str(compile_id)
     for name, source in dict.fromkeys(kernel for code in codes for kernel in _triton_sources(code)):
-        yield KernelRunnable(graph=graph, kernel=name, target=target.key, source=source)
+        yield KernelScript(graph=graph, kernel=name, target=target.key, source=source)
 
 
 def _triton_sources(module: str) -> Iterator[tuple[str, str]]:

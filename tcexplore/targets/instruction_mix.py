@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from tcexplore.events.target_events import Resources
+from tcexplore.events.target_events import KernelResources
 
 _SASS = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", re.M)
 _AMDGCN = re.compile(r"^\s+([a-z]+_[a-z0-9_]+)\b", re.M)
@@ -65,7 +65,7 @@ def instruction_mix(stage: str, text: str) -> tuple[tuple[str, int], ...]:
     return tuple(counts.most_common())
 
 
-def resource_warnings(resources: Resources) -> tuple[str, ...]:
+def resource_warnings(resources: KernelResources) -> tuple[str, ...]:
     """Return warnings about a kernel's resources, most costly first."""
     counts = dict(resources.mix)
     checks = (
@@ -81,7 +81,7 @@ def resource_warnings(resources: Resources) -> tuple[str, ...]:
     return tuple(sentence for applies, sentence in checks if applies)
 
 
-def _excess(resources: Resources) -> str:
+def _excess(resources: KernelResources) -> str:
     if resources.limited_by == "shared memory":
         shared = resources.shared_static + resources.shared_dynamic
         return f"{shared:,} bytes of shared memory exceed the limit of a block"

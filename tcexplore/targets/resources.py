@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from tcexplore.events.target_events import Resources
+from tcexplore.events.target_events import KernelResources
 from tcexplore.targets.device_table import Target
 from tcexplore.targets.instruction_mix import instruction_mix, resource_warnings
 
@@ -30,7 +30,9 @@ class Fit(NamedTuple):
     """`registers`, `shared memory`, `warps` or `blocks`; empty at full occupancy."""
 
 
-def nvidia_resources(target: Target, usage: Mapping[str, int], metadata: Mapping[str, int], sass: str) -> Resources:
+def nvidia_resources(
+    target: Target, usage: Mapping[str, int], metadata: Mapping[str, int], sass: str
+) -> KernelResources:
     """Return the resources of a cubin, from `cuobjdump -res-usage` and Triton's `metadata` (`shared`, `num_warps`, …).
 
     The stack is a thread's local memory. A Triton kernel declares no local arrays, so if the SASS accesses local
@@ -44,7 +46,7 @@ def nvidia_resources(target: Target, usage: Mapping[str, int], metadata: Mapping
     )  # fmt: skip
 
 
-def amd_resources(target: Target, metadata: Mapping[str, int], amdgcn: str) -> Resources:
+def amd_resources(target: Target, metadata: Mapping[str, int], amdgcn: str) -> KernelResources:
     """Return the resources of a code object, from the metadata at the end of its assembly."""
     facts = {name: int(value) for name, value in _AMD_FACT.findall(amdgcn)}
     return _resources(
@@ -103,10 +105,10 @@ def _resources(
     spills: int,
     static: int,
     dynamic: int,
-) -> Resources:
+) -> KernelResources:
     threads = metadata.get("num_warps", 1) * target.properties.warp_size
     fit = fit_blocks(target, registers, threads, static + dynamic)
-    resources = Resources(
+    resources = KernelResources(
         registers=registers,
         spills=spills,
         stack=stack,

@@ -177,20 +177,20 @@ class ExplorerApp(App[int]):
         self.session = self.session.step(len(self.session.runs))
 
     def action_base(self) -> None:
-        self.session = self.session.toggle_base()
+        self.session = self.session.toggle_baseline()
 
     def action_ask_calls(self) -> None:
         from tcexplore.ui.screens.prompt_screen import AskScreen, Field
         from tcexplore.ui.typed_numbers import parse_calls
 
-        asked = self.session.calls_asked
+        asked = self.session.expected_calls
         field = Field(
             "How often will it be called? Empty for any number", "" if asked is None else str(asked), parse_calls
         )
 
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
-                self.session = self.session.ask(parse_calls(answers[0]))
+                self.session = self.session.set_expected_calls(parse_calls(answers[0]))
 
         self.push_screen(AskScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
 
@@ -210,11 +210,11 @@ class ExplorerApp(App[int]):
         shown, newest = self.session.shown, self.session.newest
         if shown is None or newest is None or self.engine is None:
             return
-        alive = self.engine.retarget(choice.named, known=newest.knows(choice.key))
-        self.session = self.session.on(choice.key)
+        alive = self.engine.retarget(choice.named, known=newest.has_code(choice.key))
+        self.session = self.session.with_target(choice.key)
         if not alive:
             self.main.say(f"Run {newest.run} has ended: a new run makes the code for {choice.key}.")
-        elif not shown.knows(choice.key) and shown is not newest:
+        elif not shown.has_code(choice.key) and shown is not newest:
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run gets it.")
 
     def action_study(self, name: str) -> None:

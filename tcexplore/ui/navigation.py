@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.documents.document import chapters
-from tcexplore.session.jumplist import Position, Trail
+from tcexplore.session.jumplist import JumpList, Position
 from tcexplore.ui.panes.pane import Pane
 from tcexplore.ui.panes.pane_grid import Board
 from tcexplore.ui.selection import Selection
@@ -18,7 +18,7 @@ class Walk:
     def __init__(self, board: Board, selection: Selection) -> None:
         self._board = board
         self._selection = selection
-        self._trail = Trail()
+        self._trail = JumpList()
 
     async def on(self) -> bool:
         """Go to the selection's first row in the next pane that has one; returns whether there is such a pane."""

@@ -19,6 +19,6 @@ def prepare(session: Session) -> None:
         return
     index_links(shown)
     index(shown)
-    before = session.compared_with(shown)
+    before = session.baseline_of(shown)
     if before is not None:
         compare_code(before, shown)

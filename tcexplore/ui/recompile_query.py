@@ -9,7 +9,7 @@ from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_line import parted
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
-from tcexplore.session.region_query import AskedRegion, asked_regions, meant
+from tcexplore.session.region_query import QueryRegion, query_regions, select_region
 
 if TYPE_CHECKING:
     from tcexplore.ui.app import ExplorerApp
@@ -44,17 +44,17 @@ def ask(app: ExplorerApp, links: Sequence[Link] = ()) -> str:
     if shown.entry is None:
         return EARLY
     script = shown.entry.kind == "script"
-    region = meant(shown, links) if script else None
+    region = select_region(shown, links) if script else None
     if script and region is None:
         return SCRIPT
     from tcexplore.ui.screens.prompt_screen import AskScreen, Field
 
-    regions = {one.name: one for one in asked_regions(shown)} if region else {}
+    regions = {one.name: one for one in query_regions(shown)} if region else {}
 
     def asked(answers: tuple[str, ...] | None) -> None:
         if answers is not None:
             of = region if len(answers) == 1 else regions[answers[0].strip()]
-            _send(app, answers[-1], of.made.region if of else None)
+            _send(app, answers[-1], of.region.region if of else None)
 
     which = (Field(f"{WHICH} {', '.join(regions)}", region.name if region else "", _one_of(regions)),)
     label = LABEL_SCRIPT.format(name=region.name) if region else LABEL
@@ -67,11 +67,11 @@ def ask(app: ExplorerApp, links: Sequence[Link] = ()) -> str:
     return ""
 
 
-def first_inputs(snapshot: Snapshot, region: AskedRegion | None = None) -> str:
+def first_inputs(snapshot: Snapshot, region: QueryRegion | None = None) -> str:
     """What stands in the line at first: the last question, else the inputs of the file's last call, or of the call
     that compiled the region last."""
-    number = region.made.region if region else None
-    last = next((answer for answer in reversed(snapshot.would) if answer.region == number), None)
+    number = region.region.region if region else None
+    last = next((answer for answer in reversed(snapshot.recompile_answers) if answer.region == number), None)
     if last is not None:
         return ", ".join(last.inputs)
     if region is not None:
@@ -86,7 +86,7 @@ def _check(text: str) -> object:
     return text
 
 
-def _one_of(regions: dict[str, AskedRegion]) -> Callable[[str], object]:
+def _one_of(regions: dict[str, QueryRegion]) -> Callable[[str], object]:
     def check(text: str) -> object:
         if text.strip() not in regions:
             raise ValueError(f"There is no region {text.strip()!r} here: {', '.join(regions)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.links import Link, break_link, closure, indexed, line_link
+from tcexplore.session.links import Link, break_link, closure, is_indexed, line_link
 from tcexplore.ui.background_task import is_large
 from tcexplore.ui.panes.pane import Pane
 
@@ -31,7 +31,7 @@ class Selection:
         again = self.links == tuple(links)
         self.links = tuple(links)
         self._snapshot = run = session.view(lambda s: s.compiled)
-        self.waiting = run if run is not None and is_large(run) and not indexed(run) else None
+        self.waiting = run if run is not None and is_large(run) and not is_indexed(run) else None
         if run is not None and self.waiting is None:
             self.chain = closure(run, self.links)
         elif not again:

@@ -13,7 +13,7 @@ from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import ChangeJudged, ChangeTimed, Event, Job, TimingEstimate
+from tcexplore.events import ChangeChecked, ChangeTimed, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker import torch_settings as settings
 from tcexplore.worker.dynamo_settings import DynamoSettings
@@ -36,13 +36,13 @@ class Before:
         entry = resize_calls(find_entry(module, original, project), job.config.dim, job.config.sizes)
         self.program = Program(entry, job.config, module)
 
-    def judge(self, now: Program) -> ChangeJudged:
+    def judge(self, now: Program) -> ChangeChecked:
         """Is what it gives the same?"""
         try:
             return judge_change(self.program.subject(), now.subject())
         except Exception as error:
             said = str(error).partition("\n")[0]
-            return ChangeJudged(verdict="not judged", reason=f"{type(error).__name__}: {said}")
+            return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {said}")
 
     def time(self, now: Program, mutates: bool, emit: Callable[[Event], None], time_for: float | None) -> None:
         """Time both compiled, in pairs; emits `ChangeTimed`, as often as there is news."""
@@ -61,7 +61,7 @@ class Before:
 
 
 def compare_with_before(before: Before, now: Program, mutates: bool, hooks: Hooks, time_for: float | None) -> None:
-    """Emit `ChangeJudged` and `ChangeTimed`; what compiling the original brings to light is not said."""
+    """Emit `ChangeChecked` and `ChangeTimed`; what compiling the original brings to light is not said."""
     emit = hooks.emit
     with hooks.silenced():
         emit(before.judge(now))

@@ -78,14 +78,14 @@ class Examination:
                 compiled_peak=peaks[1],
                 compiling_adds=self._adds,
                 compiling_method=self._holding.method,
-                saved=self._saved(weights) if program.train else None,
+                saved_for_backward=self._saved(weights) if program.train else None,
                 notes=self._notes(),
             )
         )
 
     def _in_graphs(self) -> int:
         """Bytes that replays use at the most: no call allocates them, they were taken when the graphs were recorded."""
-        return max((recorded.peak or 0 for recorded in self._heard.cuda_graphs), default=0)
+        return max((recorded.peak_bytes or 0 for recorded in self._heard.cuda_graphs), default=0)
 
     def _notes(self) -> tuple[str, ...]:
         pools = cuda_graph_pools(self._program.device)

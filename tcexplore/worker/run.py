@@ -196,9 +196,11 @@ class Run:
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - started
             compiles, graphs = self._frames.count - before, tuple(self._frames.graphs[known:])
-            made = CallMade(index=index, what=what, seconds=seconds, compiles=compiles, graphs=graphs)
+            made = CallMade(index=index, variant=what, seconds=seconds, compiles=compiles, graphs=graphs)
             spent = self._activity_timer.seconds
-            self.emit(replace(made, running=spent["running"], frames=spent["frames"]) if compiles else made)
+            self.emit(
+                replace(made, graph_seconds=spent["running"], frame_seconds=spent["frames"]) if compiles else made
+            )
             mutates = mutates or bool(program.mutated())
             program.restore()
         return mutates

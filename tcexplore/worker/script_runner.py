@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import ScriptFollowed
+from tcexplore.events import ScriptEnded
 
 AGAIN_S = 0.5
 """Seconds after which a script that goes on is told once more to end."""
@@ -22,7 +22,7 @@ class _FollowedLongEnough(BaseException):
 def follow(script: Callable[[], Any], limit: float, tell: Callable[[], None], emit: Emit) -> None:
     """Run `script`, for `limit` seconds at the most where that is not 0; then `tell()` what is still to be told.
 
-    Raises what the script raises, but for an exit with status 0. Emits `ScriptFollowed` in every case.
+    Raises what the script raises, but for an exit with status 0. Emits `ScriptEnded` in every case.
     """
     started, ended = time.perf_counter(), False
     try:
@@ -35,7 +35,7 @@ def follow(script: Callable[[], Any], limit: float, tell: Callable[[], None], em
         ended = True
     finally:
         tell()
-        emit(ScriptFollowed(seconds=time.perf_counter() - started, limit=limit if ended else None))
+        emit(ScriptEnded(seconds=time.perf_counter() - started, time_limit=limit if ended else None))
 
 
 @contextmanager

@@ -11,13 +11,13 @@ import torch
 from tcexplore.accuracy.compared_calls import Subject
 from tcexplore.accuracy.padded_inputs import judge_padding
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import PaddingJudged
+from tcexplore.events import PaddingChecked
 
 X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 LARGE = torch.cat((X, X.new_zeros(2, 4)))
 
 
-def judged(function: Callable[..., Any], *pairs: tuple[torch.Tensor, torch.Tensor]) -> PaddingJudged:
+def judged(function: Callable[..., Any], *pairs: tuple[torch.Tensor, torch.Tensor]) -> PaddingChecked:
     pairs = pairs or ((X, LARGE),)
     plain, padded = ([Call((pair[side],)) for pair in pairs] for side in (0, 1))
     subject = Subject(

@@ -75,9 +75,9 @@ async def found(folder: Path, only: list[str]) -> int:
             kinds = [found.kind for found in run.breaks]
             twice = [key for key, n in Counter(zip(ours, kinds, strict=True)).items() if n > 1]
             missed, invented = theirs - set(ours), set(ours) - theirs
-            bad = len(missed) + len(invented) + len(twice) + (run.failed is not None)
+            bad = len(missed) + len(invented) + len(twice) + (run.failure is not None)
             places, wrong, many = places + len(theirs), wrong + bad, many + 1
-            said = f"  missed {missed} invented {invented} twice {twice} {run.failed or ''}" if bad else ""
+            said = f"  missed {missed} invented {invented} twice {twice} {run.failure or ''}" if bad else ""
             print(f"{'✖' if bad else '✔'} {name}: {len(theirs)} places{said}", flush=True)
     print(f"{many} files, {places} places that break by torch's own trace: {wrong} missed, invented or twice")
     return wrong

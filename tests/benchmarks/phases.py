@@ -79,15 +79,15 @@ async def shares(options: argparse.Namespace, folder: Path) -> list[float | None
 def line(name: str, way: str, snapshot: Snapshot) -> float | None:
     """Print one run; its share, None where nothing was compiled by a call, or the run failed."""
     found = compile_time(snapshot)
-    if found.coverage is None or snapshot.failed is not None:
-        failed = snapshot.failed
+    if found.coverage is None or snapshot.failure is not None:
+        failed = snapshot.failure
         print(f"{name:20} {way:8} {failed.message if failed else 'no call of the run compiles anything'}", flush=True)
         return None
-    inside = sorted((span for root in found.roots for span in root.inside), key=lambda span: -span.seconds)
+    inside = sorted((span for root in found.roots for span in root.children), key=lambda span: -span.seconds)
     slowest = ", ".join(f"{span.name} {span.seconds:.2f} s" for span in inside[:2])
     print(
-        f"{name:20} {way:8} {found.wall:6.2f} s {found.seconds:6.2f} s {found.running or 0:6.3f} s "
-        f"{found.frames or 0:6.3f} s {found.coverage:8.1%}  {slowest}",
+        f"{name:20} {way:8} {found.wall_seconds:6.2f} s {found.seconds:6.2f} s {found.graph_seconds or 0:6.3f} s "
+        f"{found.frame_seconds or 0:6.3f} s {found.coverage:8.1%}  {slowest}",
         flush=True,
     )
     return found.coverage

@@ -20,7 +20,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import Retarget
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.supervisor import Supervisor
 from tcexplore.targets.device_table import Target, all_targets
 
@@ -49,15 +49,15 @@ class Sample:
         """The run with its code for `target`, made by the run that is alive or by a new one."""
         if self.snapshot is None or not self.supervisor.send(Retarget(target=target.reference)):
             await self._run(Config(target=target.reference))
-        await self._until(lambda s: s.status != "running" or (s.knows(target.key) and s.phase == "timing"))
+        await self._until(lambda s: s.status != "running" or (s.has_code(target.key) and s.phase == "timing"))
         assert self.snapshot is not None
-        return self.snapshot.on(target.key)
+        return self.snapshot.with_target(target.key)
 
     async def _run(self, config: Config) -> None:
         self._runs += 1
         job = Job(run=self._runs, file=str(self.file), source=self.file.read_text(), config=config, examine=False,
                   switchable=True)  # fmt: skip
-        self.snapshot = begun(job)
+        self.snapshot = start_snapshot(job)
         self.supervisor.submit(job)
         await self._until(lambda s: s.status != "running" or s.phase == "timing")
 
@@ -79,7 +79,7 @@ def told(snapshot: Snapshot, target: Target) -> tuple[int, int, list[str]]:
     }
     lost = [f"graph {e.graph} at {e.op or 'no op that is named'}: {e.reason}" for e in snapshot.code.not_lowered]
     lost += [f"{e.kernel}: {e.reason}" for e in snapshot.code.not_assembled]
-    lost += [f"the run: {snapshot.failed.message}"] if snapshot.failed else []
+    lost += [f"the run: {snapshot.failure.message}"] if snapshot.failure else []
     return sum((k.graph, k.phase, k.name) in made for k in wanted), len(wanted), lost
 
 

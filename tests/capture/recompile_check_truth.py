@@ -14,7 +14,7 @@ from tcexplore.capture.recompile_check.frame_binding import bind_frame
 from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, cache_entries
 from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FrameAnswer, Recompiled, SymbolsFound
+from tcexplore.events import FrameAnswer, GraphSymbols, Recompiled
 from tests.capture import recompile_check_models
 from tests.capture.dynamo import of, watching
 
@@ -99,7 +99,7 @@ class _Sitting(contextlib.ExitStack):
             return Answer("matches" if ran else "limit", ran[0] if ran else "", "", ())
         if not new:
             return Answer("limit" if again[0].limit_hit else "recompiles", "", again[0].failed_guard, ())
-        symbols = [s for found in of(SymbolsFound, self._events) if found.graph == tried[0] for s in found.symbols]
+        symbols = [s for found in of(GraphSymbols, self._events) if found.graph == tried[0] for s in found.symbols]
         sources = sorted(_text(source) for symbol in symbols for source in symbol.sources)
         return Answer("recompiles", "", again[0].failed_guard if again else "", tuple(sources))
 

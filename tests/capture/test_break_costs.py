@@ -15,14 +15,14 @@ from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import BreaksCosted
+from tcexplore.events import BreakCosts
 from tests.capture import breaking
 from tests.capture.dynamo import line_of, watching
 
 pytestmark = pytest.mark.torch
 
 
-def costs(program: Callable[..., Any]) -> BreaksCosted:
+def costs(program: Callable[..., Any]) -> BreakCosts:
     hooks = Hooks(lambda _: None)
     with watching(breaking.__file__):
         break_costs.install(hooks, StructuredTrace(hooks), UserFiles(breaking.__file__))

@@ -58,9 +58,15 @@ def test_peaks_of_chained_recordings_count_from_before_the_first(allocator: dict
     recording(graphs, 1, first, allocator, now=1400, peak=1900)
     recording(graphs, 2, None, allocator, now=1200, peak=1300)
     recorded = [event for event in events if isinstance(event, CudaGraphRecorded)]
-    assert [(one.number, one.parent, one.peak) for one in recorded] == [(0, None, 500), (1, 0, 900), (2, None, 100)]
+    assert [(one.number, one.parent, one.peak_bytes) for one in recorded] == [
+        (0, None, 500),
+        (1, 0, 900),
+        (2, None, 100),
+    ]
     assert (recorded[0].graph, recorded[0].phase, recorded[0].part) == ("0/0", "backward", "partition_0")
-    assert (recorded[0].copied, recorded[0].copied_bytes) == (1, 8), "numbers and static inputs are not copied"
+    assert (recorded[0].inputs_copied, recorded[0].inputs_copied_bytes) == (1, 8), (
+        "numbers and static inputs are not copied"
+    )
 
 
 def test_each_skip_reason_is_emitted_once_with_its_nodes(monkeypatch: pytest.MonkeyPatch):

@@ -59,4 +59,4 @@ def test_passes_of_a_training_compile():
     for stage in ("joint", "post_grad"):
         for phase in ("forward", "backward"):
             stage_runs = [run for run in runs if (run.stage, run.phase) == (stage, phase)]
-            assert all(a.after == b.before for a, b in pairwise(stage_runs))
+            assert all(a.nodes_after == b.nodes_before for a, b in pairwise(stage_runs))

@@ -41,10 +41,12 @@ def profiled(case: str) -> CallProfiled:
 def test_host_parts_add_up_and_device_work_is_separate(case: str):
     call = profiled(case)
     assert sum(part.us for part in call.parts if part.kind != "device") == pytest.approx(call.total_us)
-    assert call.busy_us is not None
-    assert call.gaps_us is not None
-    assert 0 < call.busy_us + call.gaps_us < call.total_us, "the device works and waits within the call"
-    assert sum(part.us for part in call.parts if part.kind == "device") / call.busy_us == pytest.approx(1, rel=0.01)
+    assert call.device_busy_us is not None
+    assert call.launch_gaps_us is not None
+    assert 0 < call.device_busy_us + call.launch_gaps_us < call.total_us, "the device works and waits within the call"
+    assert sum(part.us for part in call.parts if part.kind == "device") / call.device_busy_us == pytest.approx(
+        1, rel=0.01
+    )
     assert {"guards", "wrapper", "dispatch", "waiting"} <= {part.kind for part in call.parts}
 
 
@@ -54,10 +56,10 @@ def test_kernels_have_their_time_and_library_calls_the_sum_of_their_launches():
     product = times["0/0", "forward", "extern_kernels.addmm"]
     assert len(product.functions) == 4
     assert product.us == pytest.approx(15.3, abs=1)
-    assert (product.device, product.replayed, product.count) == ("cuda", False, 1)
+    assert (product.device, product.replayed, product.launches) == ("cuda", False, 1)
     call = profiled("default")
-    assert (call.works, call.launches, call.replays) == (7, 7, 0)
-    assert sum(one.us for one in times.values()) == pytest.approx(call.busy_us, rel=0.05)
+    assert (call.device_tasks, call.launches, call.replays) == (7, 7, 0)
+    assert sum(one.us for one in times.values()) == pytest.approx(call.device_busy_us, rel=0.05)
 
 
 def test_replayed_kernels_are_recognized_by_their_position():
@@ -65,7 +67,7 @@ def test_replayed_kernels_are_recognized_by_their_position():
     assert {name for _, _, name in times} == {kernel.name for kernel in recorded_profiles.kernels("replayed")}
     assert all(one.replayed for one in times.values())
     call = profiled("replayed")
-    assert (call.works, call.launches, call.replays, call.replayed) == (8, 2, 1, 7)
+    assert (call.device_tasks, call.launches, call.replays, call.replayed_tasks) == (8, 2, 1, 7)
 
 
 def test_adjacent_replayed_library_calls_are_left_out():
@@ -142,7 +144,7 @@ def test_the_profilers_own_work_is_not_part_of_a_call():
         ("wrapper", "", ""): 30,
         ("kernel", "cpp_fused_0", "0/0 forward"): 10,
     }
-    assert profile.busy_us is None
+    assert profile.device_busy_us is None
 
 
 def test_overlapping_work_is_not_counted_twice():
@@ -167,4 +169,4 @@ def test_only_the_faster_half_of_the_calls_counts():
     assert faster == [event for number in (0, 2, 3) for event in calls[number]]
     assert faster_half(calls[0]) == calls[0]
     profile = call_parts(faster, [], frozenset())
-    assert (profile.times, profile.total_us) == (3, pytest.approx(5.0))
+    assert (profile.repeats, profile.total_us) == (3, pytest.approx(5.0))

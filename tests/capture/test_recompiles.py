@@ -57,10 +57,10 @@ def test_what_a_call_brought_that_the_compiled_code_was_not_made_for(
     events = run(program, first, second)
     assert broken(events) == []
     (found,) = of(Recompiled, events)
-    assert (found.graph, found.of) == ("0/1", "0/0")
+    assert (found.graph, found.failed_entry) == ("0/1", "0/0")
     assert (found.old, found.new) == (old, new)
     assert words in found.reason
-    assert (found.entries, found.limit, found.limit_hit) == (2, torch._dynamo.config.recompile_limit, False)
+    assert (found.entry_count, found.limit, found.limit_hit) == (2, torch._dynamo.config.recompile_limit, False)
     assert found.location.function == program.__name__
     assert found.location.file == guarded.__file__
     assert [graph.graph for graph in of(GraphCaptured, events)] == ["0/0", "0/1"]
@@ -107,7 +107,7 @@ def test_grad_mode_is_explained():
 def test_a_condition_on_a_dynamic_size():
     calls = [(torch.ones(n, 4),) for n in (4, 5, 8)]
     last = [event for event in of(Recompiled, run(guarded.looks_at_the_shape, *calls)) if event.graph == "0/2"]
-    assert [event.of for event in last] == ["0/1", "0/0"]
+    assert [event.failed_entry for event in last] == ["0/1", "0/0"]
     assert (last[0].new, last[0].location) == ("8", at(guarded.looks_at_the_shape, "if x.shape"))
     assert "x.size()[0]" in last[0].reason
     assert (last[1].old, last[1].new) == ("4", "8")

@@ -67,4 +67,4 @@ def test_the_recompile_limit_skips_the_frame():
     hits = [event for event in of(Recompiled, events) if event.limit_hit]
     assert hits
     assert {event.graph for event in hits} == {skipped.graph}
-    assert hits[0].entries == hits[0].limit == torch._dynamo.config.recompile_limit
+    assert hits[0].entry_count == hits[0].limit == torch._dynamo.config.recompile_limit

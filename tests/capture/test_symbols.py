@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor
 
-from tcexplore.events import Symbol, SymbolsFound
+from tcexplore.events import GraphSymbols, Symbol
 from tests.capture.dynamo import at, broken, of, watching
 
 pytestmark = pytest.mark.torch
@@ -36,7 +36,7 @@ def adds_six(x: Tensor):
     return x + torch.ones(6, 5)
 
 
-def found(*calls: tuple[Any, ...], program: Any = shapes, **options: Any) -> SymbolsFound:
+def found(*calls: tuple[Any, ...], program: Any = shapes, **options: Any) -> GraphSymbols:
     """The symbols of the last graph that has any."""
     with watching(__file__) as events:
         compiled = torch.compile(program, backend="eager", **options)
@@ -44,10 +44,10 @@ def found(*calls: tuple[Any, ...], program: Any = shapes, **options: Any) -> Sym
             with contextlib.suppress(Exception):
                 compiled(*call)
     assert broken(events) == []
-    return of(SymbolsFound, events)[-1]
+    return of(GraphSymbols, events)[-1]
 
 
-def of_source(made: SymbolsFound, name: str, dim: int | None = None) -> Symbol:
+def of_source(made: GraphSymbols, name: str, dim: int | None = None) -> Symbol:
     return next(s for s in made.symbols if any((source.name, source.dim) == (name, dim) for source in s.sources))
 
 

@@ -11,8 +11,8 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.documents.code.target_notes import describe_loops
 from tcexplore.events import Job, Kernel, LoopVectorized
-from tcexplore.session.kernel_facts import loops
-from tcexplore.session.snapshot import begun
+from tcexplore.session.kernel_facts import kernel_loops
+from tcexplore.session.snapshot import start_snapshot
 from tests.capture.compiling import compiled, watching
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -32,11 +32,11 @@ def loops_by_form(**options: object) -> dict[str, LoopVectorized]:
                 compiled(model, (torch.randn(64, 128),))
         finally:
             hooks.remove()
-    snapshot = begun(Job(run=0, file=__file__, source=""))
+    snapshot = start_snapshot(Job(run=0, file=__file__, source=""))
     for event in events:
         snapshot = snapshot.apply(event)
     kernels = [event for event in events if isinstance(event, Kernel)]
-    by_kernel = [loop for kernel in kernels for loop in loops(snapshot.code, kernel)]
+    by_kernel = [loop for kernel in kernels for loop in kernel_loops(snapshot.code, kernel)]
     assert {loop.nodes for loop in by_kernel} == {loop.nodes for loop in snapshot.code.vectorized}, (
         "each loop has a kernel"
     )

@@ -13,7 +13,7 @@ import pytest
 
 from tcexplore.cli.progress_line import Line, Log, progress
 from tcexplore.cli.tty import why_no_screen
-from tcexplore.session.snapshot import ended
+from tcexplore.session.snapshot import end_snapshot
 from tests import fakes
 
 
@@ -73,7 +73,7 @@ def test_progress_is_one_line_written_when_it_changes_and_erased():
 def test_a_run_that_is_over_is_not_said_to_be_starting():
     stream = Terminal()
     with Line(stream) as line:
-        line.show(ended(fakes.complete()), "2 of 2")
+        line.show(end_snapshot(fakes.complete()), "2 of 2")
         assert "2 of 2 · done · " in stream.getvalue()
 
 

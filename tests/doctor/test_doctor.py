@@ -82,7 +82,7 @@ def test_a_probe_that_dies_answers_every_question_with_its_last_words(monkeypatc
 
 def test_a_trial_reports_its_failure_with_the_hint():
     finding = trial._result("cpu", Outcome(fakes.failed()))
-    assert (finding.state, finding.remedy) == ("missing", fakes.failed().failed.hint)
+    assert (finding.state, finding.remedy) == ("missing", fakes.failed().failure.hint)
     good = trial._result("cuda", Outcome(fakes.complete(triton=True)))
     assert (good.state, "triton" in good.text) == ("good", True)
 

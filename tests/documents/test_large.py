@@ -11,7 +11,7 @@ import pytest
 from tcexplore.documents.document import Document
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, node_link
-from tcexplore.session.run_diff import diff
+from tcexplore.session.run_diff import run_diff
 from tests import fakes
 from tests.documents.panes import BUILDERS
 from tests.documents.views import VIEWS
@@ -88,4 +88,4 @@ def test_selecting_in_a_large_run_is_immediate(lowered: Snapshot):
 def test_two_large_runs_are_compared_in_a_moment(lowered: Snapshot):
     graph = lowered.graphs[0]
     other = replace(lowered, graphs=(replace(graph, nodes=graph.nodes[:5000] + graph.nodes[5010:]),))
-    assert best(lambda: diff(lowered, other), times=2) < 1.0
+    assert best(lambda: run_diff(lowered, other), times=2) < 1.0

@@ -13,7 +13,7 @@ from tcexplore.documents.timing.device_rows import format_rate, is_launch_bound
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
 from tcexplore.session.achieved_rates import achieved
-from tcexplore.session.kernel_facts import machine
+from tcexplore.session.kernel_facts import kernel_facts
 from tests import fakes
 from tests.documents import golden
 from tests.report.check_text import check_text
@@ -41,11 +41,11 @@ def test_the_time_stands_beside_the_kernels_code():
 def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
     run = measured.run()
     kernel = next(k for k in run.code.kernels if k.name == measured.PRODUCT)
-    rates = achieved(run, kernel, machine(run.code, kernel).point)
+    rates = achieved(run, kernel, kernel_facts(run.code, kernel).roofline)
     assert rates is not None
     assert rates.memory == pytest.approx((kernel.bytes_read or 0) / 17.7e-6 + (kernel.bytes_written or 0) / 17.7e-6)
     assert rates.compute_share == pytest.approx((1 << 28) / 17.7e-6 / 30.3e12)
-    assert rates.of_bound == pytest.approx(8.86 / 17.7)
+    assert rates.bound_share == pytest.approx(8.86 / 17.7)
     assert achieved(gpu.run(), gpu.run().code.kernels[1], gpu.run().code.roofline[0]) is None, (
         "code for a device that is absent"
     )
@@ -67,7 +67,7 @@ def test_a_run_on_a_cpu_has_none_of_it():
     )
     assert "CUDA graphs" not in text
     assert "the device" not in text
-    assert "none in this run" in autotuning_document(run, frozenset(), 78).row(0).text or not run.tuned
+    assert "none in this run" in autotuning_document(run, frozenset(), 78).row(0).text or not run.autotuned
     fields = report(run, None)
     assert (fields["device"], fields["tuned"], fields["cuda_graphs"]["recorded"]) == (None, [], [])
     assert run.timing is not None

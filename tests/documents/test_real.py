@@ -12,7 +12,7 @@ from tcexplore.events import Config
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import Fusions
 from tcexplore.session.graph_stages import node_phases
-from tcexplore.session.line_traffic import heat
+from tcexplore.session.line_traffic import line_traffic
 from tests.documents.views import VIEWS
 
 
@@ -68,7 +68,7 @@ def test_views_of_a_real_run():
     phases = node_phases(run.code.aten_graphs, joint)
     assert {"forward", "backward"} <= set(phases.values())
 
-    traffic = heat(run.code.kernels)
+    traffic = line_traffic(run.code.kernels)
     assert traffic.bytes > 0
     assert all(0 < line.share <= 1 for line in traffic.lines.values())
     assert all(run.source.splitlines()[line - 1].strip() for file, line in traffic.lines if file == run.file)

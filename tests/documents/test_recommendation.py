@@ -55,8 +55,8 @@ def test_a_compile_that_took_no_time_is_not_called_zero_times():
     )
 
 
-CALLS = (ev.CallMade(index=0, what="compiled", seconds=4.0002, compiles=1),)
-AGAIN = (*CALLS, ev.CallMade(index=1, what="compiled", seconds=6.0002, compiles=1))
+CALLS = (ev.CallMade(index=0, variant="compiled", seconds=4.0002, compiles=1),)
+AGAIN = (*CALLS, ev.CallMade(index=1, variant="compiled", seconds=6.0002, compiles=1))
 KERNEL = ev.Kernel(graph="0/0", phase="forward", name="cpp_fused_0", language="cpp", source="")
 """A compile of four seconds, one more of six, a kernel of it."""
 

@@ -26,7 +26,7 @@ VIEWS: dict[str, Builder] = {
 
 
 def rows(build: Builder, toggled: frozenset[str] = frozenset(), target: str = "l4", width: int = 78) -> list[Row]:
-    document = build(gpu.run().on(target), toggled, width)
+    document = build(gpu.run().with_target(target), toggled, width)
     return [document.row(index) for index in range(len(document))]
 
 

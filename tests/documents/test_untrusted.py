@@ -28,7 +28,7 @@ def nasty() -> Snapshot:
         timing_skipped=NASTY,
         timing=None,
         output=(Output(stream="stdout", text=NASTY + "\n"),),
-        failed=Failed(stage="eager", blame="user", type="E", message=NASTY, traceback=NASTY),
+        failure=Failed(stage="eager", blame="user", type="E", message=NASTY, traceback=NASTY),
     )
 
 

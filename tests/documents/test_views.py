@@ -87,9 +87,11 @@ def test_any_two_kernels_are_answered():
 def test_what_torch_never_compared_is_told_by_what_it_knew():
     run = with_code(gate.run(), fusion=())
     _, second, third = run.code.kernels
-    apart = replace(gate.SCHEDULE, nodes=tuple(replace(n, buffers=(n.name,), needs=()) for n in gate.SCHEDULE.nodes))
-    by_way = replace(apart, nodes=(*apart.nodes[:-1], SchedulerNode(name="op9", needs=("op2",)),
-                                   SchedulerNode(name="op3", needs=("op9",))))  # fmt: skip
+    apart = replace(
+        gate.SCHEDULE, nodes=tuple(replace(n, buffers=(n.name,), dependencies=()) for n in gate.SCHEDULE.nodes)
+    )
+    by_way = replace(apart, nodes=(*apart.nodes[:-1], SchedulerNode(name="op9", dependencies=("op2",)),
+                                   SchedulerNode(name="op3", dependencies=("op9",))))  # fmt: skip
     library = Kernel(graph="0/0", phase="backward", name="extern_kernels.mm", language="extern", source="",
                      ops=("aten.mm",), scheduler_nodes=("op9",))  # fmt: skip
     states = (
@@ -130,6 +132,7 @@ def test_statements_of_the_backward_lead_to_the_line():
 @pytest.mark.parametrize(("view", "fact"), [("passes", "passes"), ("fusion", "fusion refused"), ("aot", "AOT graphs")])
 def test_what_this_torch_does_not_tell_is_said(view: str, fact: str):
     gone = replace(
-        with_code(gate.run(), passes=()), missing=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),)
+        with_code(gate.run(), passes=()),
+        missing_facts=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),),
     )
     assert "no torch:x here" in golden.text(VIEWS[view](gone, frozenset(), 78))

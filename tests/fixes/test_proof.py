@@ -31,7 +31,7 @@ def run(*events: ev.Event) -> Snapshot:
 
 GRAPH = ev.GraphCaptured(graph="0/0", ops=1, nodes=(), code="")
 BEFORE = run(GRAPH, broken(4), broken(5, ITEM), ev.Finished())
-SAME = ev.ChangeJudged(verdict="identical", calls=1, varied=3)
+SAME = ev.ChangeChecked(verdict="identical", calls=1, varied=3)
 GUARDED = proposals(FILE, TEXT, 4, KIND)[1]
 
 
@@ -51,9 +51,9 @@ def test_the_other_breaks_are_known_on_the_lines_that_they_moved_to():
         ((broken(5), broken(6, ITEM), SAME), "still there"),
         ((broken(3, ITEM), SAME), "somewhere else: line 3"),
         ((broken(6, ITEM),), "could not be compared"),
-        ((ev.ChangeJudged(verdict="not judged", reason="it is too large"),), "it is too large"),
-        ((ev.ChangeJudged(verdict="wrong", max_abs=0.5),), "differ from before: by up to 0.5"),
-        ((ev.ChangeJudged(verdict="wrong", differences=("output is 1",)),), "output is 1"),
+        ((ev.ChangeChecked(verdict="not judged", reason="it is too large"),), "it is too large"),
+        ((ev.ChangeChecked(verdict="wrong", max_abs=0.5),), "differ from before: by up to 0.5"),
+        ((ev.ChangeChecked(verdict="wrong", differences=("output is 1",)),), "output is 1"),
         ((SAME, ev.Accuracy(verdict="wrong")), "compiled is wrong now"),
         ((ev.Failed(stage="eager", blame="user", type="NameError", message="no y\nhere"),), "NameError: no y"),
     ],

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 from tcexplore.events import Config, Job
 from tcexplore.fixes.attempted_fixes import AttemptedFixes
 from tcexplore.session import Snapshot
-from tcexplore.session.ranked_breaks import ranked
+from tcexplore.session.ranked_breaks import rank_breaks
 from tcexplore.studies.fixes.fixes_plan import FixAttempts, treat
 from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
@@ -77,7 +77,7 @@ async def treated(treatment: FixAttempts, runs: Runs) -> tuple[Snapshot, dict[in
     """The file's own run, and what was tried for the break of each line."""
     first, *rest = [one async for one in treat(treatment, runs, 120.0, 0.0)]
     assert isinstance(first, Snapshot)
-    assert first.failed is None, first.failed
+    assert first.failure is None, first.failure
     return first, {
         one.found.location.line: one for one in rest if isinstance(one, AttemptedFixes) and one.found.location
     }
@@ -96,11 +96,11 @@ async def test_a_cure_is_proven_or_says_why_not_and_nothing_is_written(tmp_path:
     assert in_helper.change.file == str(tmp_path / "helper.py")
     assert last is not None
     assert last.after.breaks == ()
-    judged = last.after.change_judged
+    judged = last.after.change_check
     assert judged is not None
     assert (judged.train, judged.varied) == (True, 3)
     assert (tmp_path / "helper.py").read_text() == HELPER
     assert (tmp_path / "model.py").read_text() == MAIN
-    assert all(costed.us is not None and costed.us > 0 for costed in ranked(first))
+    assert all(costed.cost_us is not None and costed.cost_us > 0 for costed in rank_breaks(first))
     assert refused[5].cure is None
     assert "differ" in refused[5].proofs[0].why

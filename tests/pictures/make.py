@@ -25,8 +25,8 @@ PATIENCE_S = 180.0
 
 def enough(snapshot: Snapshot | None) -> bool:
     """Whether all is on the screen that the picture should show."""
-    if snapshot is not None and snapshot.failed is not None:
-        raise SystemExit(f"{snapshot.failed.type}: {snapshot.failed.message}")
+    if snapshot is not None and snapshot.failure is not None:
+        raise SystemExit(f"{snapshot.failure.type}: {snapshot.failure.message}")
     return snapshot is not None and snapshot.timing is not None and snapshot.timing.pairs >= PAIRS
 
 

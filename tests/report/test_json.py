@@ -43,7 +43,9 @@ PROMISED = {
 FUSION = ev.FusionDecision(run=9, graph="0/0", phase="forward", a="op0", b="op1", fused=False, reason="no shared data")
 
 
-SCHEDULE = ev.ScheduleMade(run=9, graph="0/0", phase="forward", nodes=(ev.SchedulerNode(name="op0"),), attempts=64)
+SCHEDULE = ev.ScheduleMade(
+    run=9, graph="0/0", phase="forward", nodes=(ev.SchedulerNode(name="op0"),), pairwise_attempts=64
+)
 
 
 def everything() -> Snapshot:
@@ -140,7 +142,7 @@ def test_a_training_run_carries_its_stages():
 def test_an_error_says_where_and_whose():
     error = report(fakes.failed(), MACHINE)["error"]
     assert error["blame"] == "user"
-    assert error["line"] == fakes.failed().failed.location.line
+    assert error["line"] == fakes.failed().failure.location.line
     assert "shapes" in error["message"]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.supervisor import Supervisor
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -59,7 +59,7 @@ class Explorer:
         if self._supervisor is None:
             self._supervisor = Supervisor(self._take)
             await self._supervisor.start()
-        self._snapshot = begun(job)
+        self._snapshot = start_snapshot(job)
         self._over = asyncio.Event()
         self._supervisor.submit(job)
         async with asyncio.timeout(PATIENCE_S):

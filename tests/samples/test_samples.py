@@ -9,7 +9,7 @@ import pytest
 
 from tcexplore.documents.timing.timeline_view import suggest_region_fix
 from tcexplore.session import Snapshot
-from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionLane, timeline
+from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionTimeline, timeline
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -23,7 +23,7 @@ def explorer() -> Iterator[Explorer]:
 
 def whole(snapshot: Snapshot) -> bool:
     """Compiled without an error into one graph."""
-    assert snapshot.failed is None, snapshot.failed
+    assert snapshot.failure is None, snapshot.failure
     return (len(snapshot.graphs), len(snapshot.breaks)) == (1, 0)
 
 
@@ -95,7 +95,7 @@ def test_branching_compiles_each_branch_once(explorer: Explorer):
     assert [graph.graph for graph in both.graphs] == ["0/0", "0/1"]
     (recompiled,) = both.recompiles
     assert "residual" in recompiled.failed_guard
-    assert [call.compiles for call in both.calls if call.what == "compiled"] == [1, 1, 0]
+    assert [call.compiles for call in both.calls if call.variant == "compiled"] == [1, 1, 0]
     sizes = ("[(x, True), (x, False), (x, True)]", "[(x, True), (x[:16], True), (x[:8], True)]")
     dynamic = explorer.explore("branching.py", sizes)
     assert len(dynamic.graphs) == 2
@@ -149,27 +149,27 @@ def test_a_function_compiles_as_a_module_does(explorer: Explorer):
 
 
 def test_a_tensor_for_the_learning_rate_spares_the_optimizers_step_a_recompile(explorer: Explorer):
-    def lanes(*edits: tuple[str, str]) -> dict[str, RegionLane]:
-        return {lane.region.name: lane for lane in timeline(explorer.explore("training_loop.py", *edits)).lanes}
+    def lanes(*edits: tuple[str, str]) -> dict[str, RegionTimeline]:
+        return {lane.region.name: lane for lane in timeline(explorer.explore("training_loop.py", *edits)).regions}
 
     few = ("steps = 12", "steps = 6")
     floats = lanes(few)
-    assert [mark.what for mark in floats["Sequential"].marks] == [COMPILE, BACKWARD]
-    assert [(mark.what, mark.call) for mark in floats["Adam.step"].marks] == [(COMPILE, 1), (RECOMPILE, 5)]
+    assert [mark.kind for mark in floats["Sequential"].marks] == [COMPILE, BACKWARD]
+    assert [(mark.kind, mark.call) for mark in floats["Adam.step"].marks] == [(COMPILE, 1), (RECOMPILE, 5)]
     assert suggest_region_fix(floats["Adam.step"])
-    seen = floats["Sequential"].seen
+    seen = floats["Sequential"].calls
     assert seen is not None
     assert (seen.calls, seen.warm, seen.uncompiled) == (12, 11, 0)
     tensors = lanes(few, ("lr = 0.1\n", "lr = torch.tensor(0.1)\n"))
-    assert [mark.what for mark in tensors["Adam.step"].marks] == [COMPILE]
+    assert [mark.kind for mark in tensors["Adam.step"].marks] == [COMPILE]
     autocast = lanes(few, ("use_autocast = False", "use_autocast = True"))["Sequential"].marks
-    assert [mark.what for mark in autocast] == [COMPILE, BACKWARD, RECOMPILE, BACKWARD_AGAIN]
-    assert "autocast" in autocast[2].why[0].failed_guard
+    assert [mark.kind for mark in autocast] == [COMPILE, BACKWARD, RECOMPILE, BACKWARD_AGAIN]
+    assert "autocast" in autocast[2].causes[0].failed_guard
 
 
 def test_the_script_is_run_as_it_is(explorer: Explorer):
     script = explorer.explore("script.py")
-    assert script.failed is None
+    assert script.failure is None
     assert script.entry.kind == "script"
     assert [graph.graph for graph in script.graphs] == ["0/0", "0/1"]
     assert "step 2: loss" in "".join(piece.text for piece in script.output)

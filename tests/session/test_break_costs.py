@@ -7,7 +7,7 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.documents.breaks_view import explain_cost, format_cost, format_cost_briefly, format_shared_cost
 from tcexplore.session import Snapshot
-from tcexplore.session.ranked_breaks import ranked
+from tcexplore.session.ranked_breaks import rank_breaks
 
 FILE = "/home/me/model.py"
 
@@ -28,9 +28,9 @@ def run(*events: ev.Event) -> Snapshot:
 def test_the_dearest_stands_first_and_the_one_that_gave_a_function_up_has_the_rest():
     small = ev.BreakCost(location=at(3), us=10.0, gaps=1)
     large = ev.BreakCost(location=at(5), us=50.0, gaps=2, ops=(("aten.relu", 2, 30.0),))
-    snapshot = run(ev.BreaksCosted(costs=(small, large), total_us=200.0, units=5, elsewhere_us=15.0, around_us=5.0))
-    found = ranked(snapshot)
-    assert [(c.found.location.line, c.us, c.whole) for c in found if c.found.location] == [
+    snapshot = run(ev.BreakCosts(costs=(small, large), total_us=200.0, units=5, elsewhere_us=15.0, around_us=5.0))
+    found = rank_breaks(snapshot)
+    assert [(c.graph_break.location.line, c.cost_us, c.whole_function) for c in found if c.graph_break.location] == [
         (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
     ]  # fmt: skip
     assert format_cost_briefly(found[0]) == "50.0 µs 25 %"
@@ -41,8 +41,8 @@ def test_the_dearest_stands_first_and_the_one_that_gave_a_function_up_has_the_re
 
 
 def test_what_is_not_known_is_not_shown():
-    found = ranked(run())
-    assert [c.found.location.line for c in found if c.found.location] == [3, 5, 7]
+    found = rank_breaks(run())
+    assert [c.graph_break.location.line for c in found if c.graph_break.location] == [3, 5, 7]
     assert {(format_cost_briefly(c), format_cost(c, run()), explain_cost(c)) for c in found} == {("", "", "")}
-    two_unknown = ranked(run(ev.BreaksCosted(costs=(), total_us=9.0, units=3, around_us=9.0)))
-    assert {c.us for c in two_unknown} == {None}
+    two_unknown = rank_breaks(run(ev.BreakCosts(costs=(), total_us=9.0, units=3, around_us=9.0)))
+    assert {c.cost_us for c in two_unknown} == {None}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tcexplore import events as ev
 from tcexplore.documents.timing.timing_view import call_lines
 from tcexplore.session import Snapshot
-from tcexplore.session.call_strip import strip
+from tcexplore.session.call_strip import compiled_calls
 from tests.studies.playing import timed
 
-AGAIN = ev.Recompiled(graph="0/1", of="0/0", failed_guard="x.size(0) == 64", reason="", old="64", new="32")
-OLDER = ev.Recompiled(graph="0/2", of="0/0", failed_guard="older", reason="")
+AGAIN = ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="x.size(0) == 64", reason="", old="64", new="32")
+OLDER = ev.Recompiled(graph="0/2", failed_entry="0/0", failed_guard="older", reason="")
 
 
 def made(index: int, *graphs: str) -> ev.CallMade:
     return ev.CallMade(
-        index=index, what="compiled", seconds=1.0 if graphs else 0.001, compiles=len(graphs), graphs=graphs
+        index=index, variant="compiled", seconds=1.0 if graphs else 0.001, compiles=len(graphs), graphs=graphs
     )
 
 
@@ -26,10 +26,11 @@ def run(*events: ev.Event) -> Snapshot:
 
 
 def test_which_call_compiled_and_why():
-    newer = ev.Recompiled(graph="0/2", of="0/1", failed_guard="newer", reason="")
-    eager = ev.CallMade(index=0, what="eager", seconds=0.1)
+    newer = ev.Recompiled(graph="0/2", failed_entry="0/1", failed_guard="newer", reason="")
+    eager = ev.CallMade(index=0, variant="eager", seconds=0.1)
     snapshot = run(eager, made(0, "0/0"), AGAIN, made(1, "0/1"), newer, OLDER, made(2, "0/2"), made(3))
-    assert [(call.number, call.what, [why.failed_guard for why in call.why]) for call in strip(snapshot)] == [
+    assert [(call.number, call.kind,
+    [why.failed_guard for why in call.causes]) for call in compiled_calls(snapshot)] == [
         (1, "compile", []), (2, "recompile", ["x.size(0) == 64"]), (3, "recompile", ["newer"]), (4, "warm", []),
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 
 from tcexplore.documents.timing.compile_time_rows import other_time_lines, span_lines, summarize_compile_time
 from tcexplore.events import CallMade, PhaseTimed
-from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shortened, tree
+from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled, shorten, tree
 from tests import fakes
 
 
@@ -25,10 +25,10 @@ PHASES = spans(
 
 def test_the_tree_has_each_span_inside_the_one_that_ended_after_it():
     dynamo, backward = tree(PHASES)
-    assert [(span.name, span.count) for span in dynamo.inside] == [("backend", 1), ("guards", 2), ("gc", 1)]
-    assert [span.name for span in dynamo.inside[0].inside] == ["inductor", "trace"]
-    assert dynamo.own == pytest.approx(1.0 - 0.9 - 0.05 - 0.001)
-    assert [span.name for span in backward.inside] == ["gc"]
+    assert [(span.name, span.count) for span in dynamo.children] == [("backend", 1), ("guards", 2), ("gc", 1)]
+    assert [span.name for span in dynamo.children[0].children] == ["inductor", "trace"]
+    assert dynamo.self_seconds == pytest.approx(1.0 - 0.9 - 0.05 - 0.001)
+    assert [span.name for span in backward.children] == ["gc"]
 
 
 def test_files_are_told_apart():
@@ -39,19 +39,24 @@ def test_what_is_too_short_goes_and_chains_are_one():
     whole = CompileSpan(
         "a",
         1.0,
-        inside=(CompileSpan("b", 0.99, inside=(CompileSpan("c", 0.5), CompileSpan("d", 0.4))), CompileSpan("e", 0.001)),
+        children=(
+            CompileSpan("b", 0.99, children=(CompileSpan("c", 0.5), CompileSpan("d", 0.4))),
+            CompileSpan("e", 0.001),
+        ),
     )
-    short = shortened(whole, 1.0)
-    assert (short.name, [span.name for span in short.inside]) == ("a › b", ["c", "d"])
+    short = shorten(whole, 1.0)
+    assert (short.name, [span.name for span in short.children]) == ("a › b", ["c", "d"])
     chain = CompileSpan(
-        "a", 1.0, inside=(CompileSpan("b", 1.0, inside=(CompileSpan("c", 1.0, inside=(CompileSpan("d", 1.0),)),)),)
+        "a",
+        1.0,
+        children=(CompileSpan("b", 1.0, children=(CompileSpan("c", 1.0, children=(CompileSpan("d", 1.0),)),)),),
     )
-    assert shortened(chain, 1.0).name == "a › … › d"
+    assert shorten(chain, 1.0).name == "a › … › d"
 
 
 def test_coverage_is_of_the_calls_that_compiled():
     found = compile_time(fakes.complete())
-    assert found.wall == pytest.approx(1.93)
+    assert found.wall_seconds == pytest.approx(1.93)
     assert found.coverage == pytest.approx((1.62 + 0.29) / 1.93)
     assert summarize_compile_time(found) == "compiling took 1.91 s, 99 % of the calls that compiled"
     assert [(depth, name) for depth, name, _, _ in span_lines(found)] == [
@@ -61,17 +66,17 @@ def test_coverage_is_of_the_calls_that_compiled():
 
 
 def test_what_the_calls_did_beside_compiling_counts_as_covered_and_not_as_compiling():
-    made = CallMade(index=0, what="compiled", seconds=2.0, compiles=1, running=0.3, frames=0.1)
-    warm = CallMade(index=1, what="compiled", seconds=9.0)
-    found = compile_time(replace(fakes.complete(), phases=tuple(PHASES[-1:]), calls=(made, warm)))
-    assert (found.wall, found.seconds) == (2.0, 0.5)
+    made = CallMade(index=0, variant="compiled", seconds=2.0, compiles=1, graph_seconds=0.3, frame_seconds=0.1)
+    warm = CallMade(index=1, variant="compiled", seconds=9.0)
+    found = compile_time(replace(fakes.complete(), phase_times=tuple(PHASES[-1:]), calls=(made, warm)))
+    assert (found.wall_seconds, found.seconds) == (2.0, 0.5)
     assert found.share == pytest.approx(0.25)
     assert found.coverage == pytest.approx(0.45)
-    assert found.rest == pytest.approx(1.1)
+    assert found.unaccounted_seconds == pytest.approx(1.1)
     assert [(seconds, share) for _, seconds, share in other_time_lines(found)] == [
         ("300 ms", "15.0 %"), ("100 ms", "5.0 %"), ("1.10 s", "55.0 %"),
     ]  # fmt: skip
-    calls = (CallMade(index=0, what="compiled", seconds=2.0, compiles=1),)
+    calls = (CallMade(index=0, variant="compiled", seconds=2.0, compiles=1),)
     unmeasured = compile_time(replace(fakes.complete(), calls=calls))
-    assert unmeasured.rest is None
+    assert unmeasured.unaccounted_seconds is None
     assert not list(other_time_lines(unmeasured))

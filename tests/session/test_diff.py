@@ -7,7 +7,7 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.events import Location
 from tcexplore.session.code import NATIVE, Code
-from tcexplore.session.run_diff import aligned, diff
+from tcexplore.session.run_diff import align, run_diff
 from tcexplore.session.snapshot import Snapshot
 from tests.snapshots.codes import with_code
 
@@ -36,14 +36,14 @@ def run(source: str, *kernels: ev.Kernel) -> Snapshot:
 
 
 def test_renamed_kernels_and_moved_comments_are_the_same_program() -> None:
-    found = diff(run("a", kernel("cpp_mul_0")), run("b", kernel("cpp_mul_7", comment="y")))
+    found = run_diff(run("a", kernel("cpp_mul_0")), run("b", kernel("cpp_mul_7", comment="y")))
     assert found.same_program
     assert [c.kind for c in found.kernels] == ["same"]
     assert [(c.kind, c.before, c.after) for c in found.source] == [("removed", "a", None), ("added", None, "b")]
 
 
 def test_another_constant_is_another_program_but_the_same_kernel_changed() -> None:
-    found = diff(run("a", kernel("k0")), run("a", kernel("k0", body=BODY.replace("2.0", "3.0"))))
+    found = run_diff(run("a", kernel("k0")), run("a", kernel("k0", body=BODY.replace("2.0", "3.0"))))
     assert not found.same_program
     assert [c.kind for c in found.kernels] == ["changed"]
     assert [c.kind for c in found.source] == ["same"]
@@ -51,14 +51,14 @@ def test_another_constant_is_another_program_but_the_same_kernel_changed() -> No
 
 def test_a_run_without_code_is_no_program() -> None:
     nothing = with_code(run("a"), kernels=(), wrappers=())
-    assert not diff(nothing, nothing).same_program
+    assert not run_diff(nothing, nothing).same_program
 
 
 def test_kernels_pair_by_code_before_they_pair_by_ops() -> None:
     five, nine = BODY.replace("2.0", "5.0"), BODY.replace("2.0", "9.0")
     before = run("a", kernel("k0"), kernel("k1", body=five))
     after = run("a", kernel("k0", body=five), kernel("k1", ("aten.mul", "aten.add"), nine))
-    pairs = [(c.kind, c.before and c.before.name, c.after and c.after.name) for c in diff(before, after).kernels]
+    pairs = [(c.kind, c.before and c.before.name, c.after and c.after.name) for c in run_diff(before, after).kernels]
     assert pairs == [("same", "k1", "k0"), ("changed", "k0", "k1")]
 
 
@@ -68,27 +68,27 @@ def test_a_break_that_only_moved_is_the_same_break() -> None:
     )
     before, after = replace(run("a"), breaks=(one,)), replace(run("b"), breaks=())
     moved = replace(run("b"), breaks=(replace(one, location=Location("/m.py", 9)),))
-    assert [c.kind for c in diff(before, moved).breaks] == ["same"]
-    assert [c.kind for c in diff(before, after).breaks] == ["removed"]
+    assert [c.kind for c in run_diff(before, moved).breaks] == ["same"]
+    assert [c.kind for c in run_diff(before, after).breaks] == ["removed"]
 
 
 def test_a_gemm_on_buffers_of_other_numbers_is_the_same_kernel() -> None:
     def gemm(buffer: str, size: int) -> ev.Kernel:
         return replace(kernel("addmm"), language="extern", source=f"extern_kernels.mm({buffer}, out=({size},))")
 
-    moved = diff(run("a", gemm("buf0", 8)), run("b", gemm("buf4", 8)))
+    moved = run_diff(run("a", gemm("buf0", 8)), run("b", gemm("buf4", 8)))
     assert [c.kind for c in moved.kernels] == ["same"]
     assert not moved.same_program, "the wrapper may have been wired differently"
-    assert [c.kind for c in diff(run("a", gemm("buf0", 8)), run("b", gemm("buf0", 9))).kernels] == ["changed"]
+    assert [c.kind for c in run_diff(run("a", gemm("buf0", 8)), run("b", gemm("buf0", 9))).kernels] == ["changed"]
 
 
 def test_what_is_equal_at_both_ends_is_paired() -> None:
-    found = aligned("abcdef", "abXdef", lambda item: item)
+    found = align("abcdef", "abXdef", lambda item: item)
     assert [(c.kind, c.before, c.after) for c in found] == [
         ("same", "a", "a"), ("same", "b", "b"), ("removed", "c", None), ("added", None, "X"),
         ("same", "d", "d"), ("same", "e", "e"), ("same", "f", "f"),
     ]  # fmt: skip
-    assert [c.kind for c in aligned("aa", "a", lambda item: item)] == ["same", "removed"]
+    assert [c.kind for c in align("aa", "a", lambda item: item)] == ["same", "removed"]
 
 
 def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
@@ -100,7 +100,7 @@ def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
         )
         return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=guards),))
 
-    assert [c.kind for c in diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]
+    assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]
 
 
 def test_guards_that_only_stand_in_another_order_are_the_same() -> None:
@@ -109,15 +109,15 @@ def test_guards_that_only_stand_in_another_order_are_the_same() -> None:
     def guarded(*found: ev.Guard) -> Snapshot:
         return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=found),))
 
-    assert {c.kind for c in diff(guarded(*guards), guarded(*reversed(guards))).guards} == {"same"}
-    fewer = diff(guarded(*guards), guarded(guards[1], guards[0])).guards
+    assert {c.kind for c in run_diff(guarded(*guards), guarded(*reversed(guards))).guards} == {"same"}
+    fewer = run_diff(guarded(*guards), guarded(guards[1], guards[0])).guards
     assert [(c.kind, c.item[1].source) for c in fewer] == [("same", "b"), ("same", "a"), ("removed", "a")]
 
 
 def test_a_kernel_that_went_stands_where_it_stood() -> None:
     gone, kept, last = (kernel(f"of_{op}", (f"aten.{op}",), f"{op}();") for op in ("gelu", "mul", "sum"))
     new = kernel("of_silu", ("aten.silu",), "silu();")
-    found = diff(run("a", gone, kept, last), run("b", new, kept, last)).kernels
+    found = run_diff(run("a", gone, kept, last), run("b", new, kept, last)).kernels
     assert [(c.kind, c.item.name) for c in found][:2] == [("removed", "of_gelu"), ("added", "of_silu")]
-    found = diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
+    found = run_diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
     assert [c.kind for c in found] == ["same", "removed", "added", "same"]

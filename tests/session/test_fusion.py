@@ -7,7 +7,7 @@ from dataclasses import replace
 from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE, Code
-from tcexplore.session.fused_kernels import Fusions, why_not
+from tcexplore.session.fused_kernels import Fusions, not_fused
 from tests.snapshots.codes import with_code
 
 
@@ -64,18 +64,18 @@ def test_a_template_is_one_without_any_step():
 
 
 def test_any_two_kernels_can_be_asked_for_in_either_order():
-    for found in (why_not(RUN, FIRST, SECOND), why_not(RUN, SECOND, FIRST)):
+    for found in (not_fused(RUN, FIRST, SECOND), not_fused(RUN, SECOND, FIRST)):
         assert [d.reason for d in found.refusals] == ["intermediate nodes between node1 & node2"]
         assert found.unrelated == 1
-        assert found.apart == ""
+        assert found.separated_by == ""
 
 
 def test_what_the_scheduler_never_sees_is_told_apart():
-    assert why_not(RUN, FIRST, GEMM).apart == "extern"
+    assert not_fused(RUN, FIRST, GEMM).separated_by == "extern"
     elsewhere = replace(SECOND, graph="1/0")
-    assert why_not(RUN, FIRST, elsewhere).apart == "graph"
-    assert why_not(RUN, FIRST, elsewhere).refusals == ()
-    assert why_not(RUN, FIRST, replace(SECOND, phase="backward")).apart == "phase"
+    assert not_fused(RUN, FIRST, elsewhere).separated_by == "graph"
+    assert not_fused(RUN, FIRST, elsewhere).refusals == ()
+    assert not_fused(RUN, FIRST, replace(SECOND, phase="backward")).separated_by == "phase"
 
 
 def test_neighbours_are_generated_kernels_of_one_graph():
@@ -93,8 +93,10 @@ def test_more_ops_than_scheduler_nodes_were_inlined():
 
 def schedule(**nodes: tuple[str, str]) -> ScheduleMade:
     """By the name of each node the buffers that it uses and the nodes that it needs."""
-    made = (SchedulerNode(name=n, buffers=tuple(b.split()), needs=tuple(d.split())) for n, (b, d) in nodes.items())
-    return ScheduleMade(graph="0/0", phase="forward", nodes=tuple(made), attempts=64)
+    made = (
+        SchedulerNode(name=n, buffers=tuple(b.split()), dependencies=tuple(d.split())) for n, (b, d) in nodes.items()
+    )
+    return ScheduleMade(graph="0/0", phase="forward", nodes=tuple(made), pairwise_attempts=64)
 
 
 THIRD = kernel("k2", "op6")
@@ -107,29 +109,29 @@ WITH_SCHEDULE = with_code(RUN, kernels=(FIRST, GEMM, SECOND, THIRD), schedules=(
 
 
 def test_what_stands_between_two_kernels_is_named():
-    relation = why_not(WITH_SCHEDULE, FIRST, SECOND).relation
+    relation = not_fused(WITH_SCHEDULE, FIRST, SECOND).relation
     assert relation is not None
-    assert (relation.buffers, relation.needs, relation.reversed) == ((), True, False)
+    assert (relation.buffers, relation.depends, relation.reversed) == ((), True, False)
     assert (relation.nodes, relation.between) == (("op3",), (GEMM,))
-    turned = why_not(WITH_SCHEDULE, SECOND, FIRST).relation
+    turned = not_fused(WITH_SCHEDULE, SECOND, FIRST).relation
     assert turned is not None
     assert (turned.reversed, turned.between) == (True, (GEMM,))
 
 
 def test_what_two_kernels_share_is_named_with_how_far_torch_compares():
-    found = why_not(WITH_SCHEDULE, FIRST, THIRD)
+    found = not_fused(WITH_SCHEDULE, FIRST, THIRD)
     assert found.relation is not None
-    assert (found.relation.buffers, found.relation.needs, found.relation.nodes) == (("b7",), True, ())
-    assert found.attempts == 64
-    alone = why_not(WITH_SCHEDULE, SECOND, THIRD).relation
+    assert (found.relation.buffers, found.relation.depends, found.relation.nodes) == (("b7",), True, ())
+    assert found.pairwise_attempts == 64
+    alone = not_fused(WITH_SCHEDULE, SECOND, THIRD).relation
     assert alone is not None
-    assert (alone.buffers, alone.needs) == ((), False)
+    assert (alone.buffers, alone.depends) == ((), False)
 
 
 def test_nothing_is_said_of_nodes_that_torch_did_not_tell_of():
-    assert why_not(RUN, FIRST, SECOND).relation is None
+    assert not_fused(RUN, FIRST, SECOND).relation is None
     assert (
-        why_not(with_code(WITH_SCHEDULE, kernels=(FIRST, kernel("k9", "op99"))), FIRST, kernel("k9", "op99")).relation
+        not_fused(with_code(WITH_SCHEDULE, kernels=(FIRST, kernel("k9", "op99"))), FIRST, kernel("k9", "op99")).relation
         is None
     )
 
@@ -138,5 +140,5 @@ def test_no_shared_data_is_no_noise_where_the_same_buffer_is_used():
     other = with_code(
         WITH_SCHEDULE, fusion=(decision("op7", "op6", "no shared data"), decision("op5", "op6", "no shared data"))
     )
-    assert [d.a for d in why_not(other, FIRST, THIRD).refusals] == ["op7"]
-    assert why_not(other, SECOND, THIRD).unrelated == 1
+    assert [d.a for d in not_fused(other, FIRST, THIRD).refusals] == ["op7"]
+    assert not_fused(other, SECOND, THIRD).unrelated == 1

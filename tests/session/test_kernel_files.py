@@ -16,11 +16,11 @@ NAME = "triton_poi_fused_relu_0"
 def test_source_and_every_stage():
     files = kernel_files(gpu.run(), NAME)
     assert files == {f"{NAME}.py": gpu.TRITON, f"{NAME}.ptx": gpu.PTX, f"{NAME}.sass": gpu.SASS}
-    assert list(kernel_files(gpu.run().on("native"), "cpp_fused_relu_0")) == ["cpp_fused_relu_0.cpp"]
+    assert list(kernel_files(gpu.run().with_target("native"), "cpp_fused_relu_0")) == ["cpp_fused_relu_0.cpp"]
 
 
 def test_a_kernel_of_this_machine_comes_with_its_graph_where_that_runs_by_itself():
-    run = gpu.run().on("native")
+    run = gpu.run().with_target("native")
     runs = ev.Wrapper(run=1, graph="0/0", phase="forward", path="", source="def benchmark_compiled_module(args): ...")
     files = kernel_files(run.apply(runs), "cpp_fused_relu_0")
     assert files["cpp_fused_relu_0.graph.py"] == runs.source
@@ -35,8 +35,8 @@ def test_of_several_kernels_of_one_name_each_has_its_own_form_that_runs():
     of = {"run": 1, "graph": "0/0", "kernel": NAME, "target": "l4"}
     for event in (
         backward,
-        ev.KernelRunnable(source=backward.source + "def call(): ...", **of),
-        ev.KernelRunnable(source=forward.source + "def call(): ...", **of),
+        ev.KernelScript(source=backward.source + "def call(): ...", **of),
+        ev.KernelScript(source=forward.source + "def call(): ...", **of),
     ):
         run = run.apply(event)
     files = kernel_files(run, NAME)

@@ -7,30 +7,30 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.documents.guards.recompile_rows import describe_limit
 from tcexplore.documents.guards.symbols_view import describe_fix
-from tcexplore.session.cache_entries import lineage
+from tcexplore.session.cache_entries import cache_entries
 from tcexplore.session.guard_diff import guard_diff, guards_of
-from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, shape_cures
+from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, recompile_fixes
 from tcexplore.session.run_summary import summarize
 from tests.snapshots import storm
 
 
 def test_entries_with_their_calls_causes_and_seconds():
-    first, rest = lineage(storm.run())
-    assert [(e.graph, e.of, e.call, e.seconds) for e in first.entries] == [
+    first, rest = cache_entries(storm.run())
+    assert [(e.graph, e.failed_entry, e.call, e.seconds) for e in first.entries] == [
         ("0/0", "", 1, 1.0), ("0/1", "0/0", 2, 1.25), ("0/2", "0/1", 3, 1.5), ("0/3", "0/1", 4, 1.75),
     ]  # fmt: skip
-    assert [cause.of for cause in first.entries[2].causes] == ["0/1", "0/0"]
-    assert (first.limit_hit, first.left, [e.call for e in first.refused]) == ("recompile_limit", 0, [5])
-    assert (rest.resumed, rest.left, rest.raises) == (True, 2, True)
+    assert [cause.failed_entry for cause in first.entries[2].causes] == ["0/1", "0/0"]
+    assert (first.limit_hit, first.free_entries, [e.call for e in first.over_limit]) == ("recompile_limit", 0, [5])
+    assert (rest.resumed, rest.free_entries, rest.error_at_limit) == (True, 2, True)
 
 
 def test_what_happens_at_the_limit_is_said_before_and_after():
-    first, rest = lineage(storm.run())
+    first, rest = cache_entries(storm.run())
     assert "since call 5 this frame runs eagerly" in describe_limit(first)
     assert "2 more entries fit (recompile_limit = 4); after that" in describe_limit(rest)
     assert "is an error" in describe_limit(rest)
-    assert "raised an error" in describe_limit(replace(first, raises=True))
-    assert "runs this frame eagerly, without an error" in describe_limit(replace(rest, raises=False))
+    assert "raised an error" in describe_limit(replace(first, error_at_limit=True))
+    assert "runs this frame eagerly, without an error" in describe_limit(replace(rest, error_at_limit=False))
 
 
 def test_a_refused_compile_is_no_recompile():
@@ -47,45 +47,45 @@ def test_what_two_entries_guard_differently():
 
 def test_cures_are_offered_where_they_apply_only():
     snapshot = storm.run()
-    found = {(cure.name, cure.what) for cure in shape_cures(replace(snapshot, symbols=()))}
+    found = {(cure.kind, cure.name) for cure in recompile_fixes(replace(snapshot, symbols=()))}
     assert found == {(MARK_DYNAMIC, "x"), (DYNAMIC, "x"), (MARK_UNBACKED, "x"), (BUCKETS, "x"), (TENSOR, "lr")}
 
     without_one = tuple(r for r in snapshot.recompiles if r.new != "1")
-    found = {cure.name for cure in shape_cures(replace(snapshot, symbols=(), recompiles=without_one))}
+    found = {cure.kind for cure in recompile_fixes(replace(snapshot, symbols=(), recompiles=without_one))}
     assert found == {MARK_DYNAMIC, DYNAMIC, TENSOR}
 
     fixed = replace(snapshot, symbols=(), recompiles=without_one, config=ev.Config(dynamic=False))
-    assert {cure.name for cure in shape_cures(fixed)} == {BUCKETS, TENSOR}
+    assert {cure.kind for cure in recompile_fixes(fixed)} == {BUCKETS, TENSOR}
 
 
 def test_frames_of_compiled_autograd_are_told_apart_and_its_inputs_are_not_the_persons_to_pad():
     entered = [ev.FrameEntered(graph=graph) for graph in ("0/0", "!0/10/0", "!1/10/1", "10/2")]
-    source = ev.SymbolSource(name="sizes[0]", what="size", dim=0)
-    fixed = ev.Symbol(name="s0", sources=(source,), specialized=(ev.Specialized(value="3", reason=""),))
+    source = ev.SymbolSource(name="sizes[0]", kind="size", dim=0)
+    fixed = ev.Symbol(name="s0", sources=(source,), specialized=(ev.Specialization(value="3", reason=""),))
     snapshot = storm.run()
     snapshot = replace(snapshot, recompiles=(), frames=tuple(entered), guards=tuple(
         ev.GuardsInstalled(graph=found.graph, guards=()) for found in entered),
-        symbols=(ev.SymbolsFound(graph="!0/10/0", symbols=(fixed,)),))  # fmt: skip
-    found = lineage(snapshot)
+        symbols=(ev.GraphSymbols(graph="!0/10/0", symbols=(fixed,)),))  # fmt: skip
+    found = cache_entries(snapshot)
     assert [(frame.number, [entry.graph for entry in frame.entries]) for frame in found] == [
         ("0", ["0/0"]), ("10", ["!0/10/0", "!1/10/1", "10/2"]),
     ]  # fmt: skip
-    assert shape_cures(snapshot) == ()
+    assert recompile_fixes(snapshot) == ()
 
 
 def test_a_size_that_the_code_specializes_is_not_offered_as_dynamic():
-    cures = [cure for cure in shape_cures(storm.run()) if cure.what == "y"]
-    assert [(cure.name, cure.blocked.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]
+    cures = [cure for cure in recompile_fixes(storm.run()) if cure.name == "y"]
+    assert [(cure.kind, cure.blocked_by.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]
 
 
 def test_sizes_that_change_together_are_to_be_marked_together():
     snapshot = storm.run()
     again = next(one for one in snapshot.recompiles if one.kind == "size")
-    sources = [ev.SymbolSource(name=name, what="size", dim=0) for name in ("x", "z", "self.cache")]
+    sources = [ev.SymbolSource(name=name, kind="size", dim=0) for name in ("x", "z", "self.cache")]
     symbols = tuple(ev.Symbol(name=f"s{index}", sources=(one,)) for index, one in enumerate(sources))
-    snapshot = replace(snapshot, symbols=(ev.SymbolsFound(run=1, graph=again.graph, symbols=symbols),))
-    cure = next(one for one in shape_cures(snapshot) if one.name == MARK_DYNAMIC)
-    assert cure.also == (("z", 0),)
+    snapshot = replace(snapshot, symbols=(ev.GraphSymbols(run=1, graph=again.graph, symbols=symbols),))
+    cure = next(one for one in recompile_fixes(snapshot) if one.kind == MARK_DYNAMIC)
+    assert cure.other_sizes == (("z", 0),)
     assert describe_fix(cure, "f.py").startswith(
         "torch._dynamo.mark_dynamic(x, 0); torch._dynamo.mark_dynamic(z, 0) before"
     )

@@ -8,7 +8,7 @@ from tcexplore import events as ev
 from tcexplore.documents.timing.timeline_view import FEW, strip, suggest_region_fix, timeline_document
 from tcexplore.report.json_regions import script
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
 from tests.report.check_text import check_text
 
@@ -25,16 +25,16 @@ def followed(*extra: ev.Event) -> Snapshot:
         ev.EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()),
         ev.RegionCreated(region=0, name="Net", kind="module", location=ev.Location(FILE, 7)),
         ev.RegionCreated(region=1, name="SGD.step", kind="optimizer"),
-        ev.GraphOfRegion(region=0, graph="0/0"),
+        ev.RegionGraph(region=0, graph="0/0"),
         ev.RegionCompiled(region=0, call=1, at=0.0, seconds=1.0, graphs=("0/0",)),
         ev.PhaseTimed(name="entire_backward_compile", seconds=0.5, graph="0/0", depth=0, at=1.0),
         ev.PhaseTimed(name="entire_backward_compile", seconds=0.5, graph="9/0", depth=0, at=1.0),
-        ev.GraphOfRegion(region=0, graph="0/1"),
-        ev.Recompiled(graph="0/1", of="0/0", failed_guard="size of x", reason="", old="64", new="24"),
+        ev.RegionGraph(region=0, graph="0/1"),
+        ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="size of x", reason="", old="64", new="24"),
         ev.RegionCompiled(region=0, call=3, at=3.0, seconds=1.0, graphs=("0/1",)),
         *extra,
     )
-    snapshot = begun(ev.Job(run=1, file=FILE, source=""))
+    snapshot = start_snapshot(ev.Job(run=1, file=FILE, source=""))
     for event in events:
         snapshot = snapshot.apply(replace(event, run=1))
     return snapshot
@@ -48,11 +48,11 @@ CALLS = seen(
 
 def test_each_mark_says_what_was_compiled_when_and_why_again():
     found = timeline(followed(CALLS))
-    marks = [(mark.what, mark.at, mark.call) for mark in found.lanes[0].marks]
+    marks = [(mark.kind, mark.at, mark.call) for mark in found.regions[0].marks]
     assert marks == [(COMPILE, 0.0, 1), (BACKWARD, 1.0, None), (RECOMPILE, 3.0, 3)]
-    assert found.lanes[0].marks[2].why[0].new == "24"
+    assert found.regions[0].marks[2].causes[0].new == "24"
     assert (found.calls, found.seconds) == (10, 4.0)
-    assert [lane.seen is None for lane in found.lanes] == [False, True]
+    assert [lane.calls is None for lane in found.regions] == [False, True]
 
 
 def test_what_is_newly_known_of_the_calls_takes_the_place_of_what_was():
@@ -61,14 +61,14 @@ def test_what_is_newly_known_of_the_calls_takes_the_place_of_what_was():
 
 
 def test_the_strip_shows_busy_cells_and_where_it_compiled():
-    drawn = "".join(span.text for span in strip(timeline(followed(CALLS)).lanes[0], 4.0, 16))
+    drawn = "".join(span.text for span in strip(timeline(followed(CALLS)).regions[0], 4.0, 16))
     assert drawn == "●━━━◁━━▂····↻━━━"
-    busy = replace(timeline(followed(CALLS)).lanes[0], marks=())
+    busy = replace(timeline(followed(CALLS)).regions[0], marks=())
     assert "".join(span.text for span in strip(busy, 4.0, 8)) == "▂··▂··▂█"
 
 
 def test_the_time_line_on_the_screen_as_text_and_as_json():
-    run = followed(CALLS, ev.ScriptFollowed(seconds=4.0, limit=4.0), ev.Finished())
+    run = followed(CALLS, ev.ScriptEnded(seconds=4.0, time_limit=4.0), ev.Finished())
     document = timeline_document(run, width=76)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     page = check_text(run, 100)
@@ -98,11 +98,12 @@ def test_calls_that_ran_no_graph_are_said():
 
 def test_a_learning_rate_that_recompiles_the_optimizers_step_has_a_cure():
     rate = ev.Recompiled(
-        graph="3/1", of="3/0", failed_guard="self.param_groups[0]['lr'] == 0.1", reason="", old="0.1", new="0.05",
-        kind="float", what="self.param_groups[0]['lr']",
+        graph="3/1", failed_entry="3/0", failed_guard="self.param_groups[0]['lr'] == 0.1", reason="", old="0.1",
+        new="0.05",
+        kind="float", name="self.param_groups[0]['lr']",
     )  # fmt: skip
     step = ev.RegionCompiled(region=1, call=2, at=2.0, seconds=1.0, graphs=("3/1",))
-    lanes = timeline(followed(rate, step)).lanes
+    lanes = timeline(followed(rate, step)).regions
     assert {lane.region.name: bool(suggest_region_fix(lane)) for lane in lanes} == {"Net": False, "SGD.step": True}
 
 
@@ -117,7 +118,7 @@ def test_many_recompiles_are_folded():
 
 
 def test_a_file_that_is_no_script_has_none():
-    plain = begun(ev.Job(run=1, file=FILE, source="")).apply(
+    plain = start_snapshot(ev.Job(run=1, file=FILE, source="")).apply(
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
     assert "no script" in timeline_document(plain).row(0).text
@@ -132,7 +133,7 @@ def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
 
     because = "Cache miss due to 1 changed tensor shapes"
     run = followed(*backward(0), ev.BackwardCaptured(backward="1", reason=because), *backward(1), *backward(2))
-    captured = {lane.region.name: lane.marks[0].captured for lane in timeline(run).lanes if lane.marks}
+    captured = {lane.region.name: lane.marks[0].capture_reason for lane in timeline(run).regions if lane.marks}
     assert captured == {"Net": None, "backward 0": None, "backward 1": because, "backward 2": ""}
     document = timeline_document(run, width=120)
     shown = "\n".join(document.row(index).text for index in range(len(document)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcexplore.session.jumplist import DEEPEST, Position, Trail
+from tcexplore.session.jumplist import DEEPEST, JumpList, Position
 
 PANES = ("source", "graph", "code")
 
 
 @given(st.lists(st.builds(Position, st.sampled_from(PANES), st.integers(0, 20)), min_size=1, max_size=20, unique=True))
 def test_back_and_forward_retrace_the_way(way: list[Position]):
-    trail = Trail()
+    trail = JumpList()
     for position in way[:-1]:
         trail = trail.leave(position)
     at = way[-1]
@@ -29,9 +29,9 @@ def test_back_and_forward_retrace_the_way(way: list[Position]):
 
 def test_leaving_forgets_what_lay_ahead_and_what_is_long_gone():
     one, two, three = (Position("graph", n) for n in range(3))
-    trail, _ = Trail().leave(one).back(two)
+    trail, _ = JumpList().leave(one).back(two)
     assert trail.leave(three).ahead == ()
-    many = Trail()
+    many = JumpList()
     for n in range(DEEPEST + 5):
         many = many.leave(Position("graph", n))
     assert len(many.behind) == DEEPEST

@@ -98,14 +98,17 @@ PARTITION = Partitioned(
 )  # fmt: skip
 
 PASSES = (
-    PassRun(graph="0/0", stage="pre_grad", phase="forward", name="group_batch_fusion_passes", before=6, after=6),
+    PassRun(graph="0/0", stage="pre_grad", phase="forward", name="group_batch_fusion_passes", nodes_before=6,
+            nodes_after=6),
     PassRun(
-        graph="0/0", stage="joint", phase="forward", name="remove_noop_ops", before=13, after=12,
+        graph="0/0", stage="joint", phase="forward", name="remove_noop_ops", nodes_before=13, nodes_after=12,
         hunks=(Hunk(at=11, removed=("detach = aten.detach.default(sum_1)", "output((add, detach))"),
                     added=("output((add, sum_1))",), above=("sum_1 = aten.sum.dim_IntList(mul_3, [0])",)),),
     ),
-    PassRun(graph="0/0", stage="joint", phase="forward", name="fuse_seed_creation_pass", before=12, after=12),
-    PassRun(graph="0/0", stage="post_grad", phase="backward", name="reorder_for_locality", before=8, after=8),
+    PassRun(graph="0/0", stage="joint", phase="forward", name="fuse_seed_creation_pass", nodes_before=12,
+            nodes_after=12),
+    PassRun(graph="0/0", stage="post_grad", phase="backward", name="reorder_for_locality", nodes_before=8,
+            nodes_after=8),
 )  # fmt: skip
 
 _FORWARD = """
@@ -175,12 +178,12 @@ FUSION = (
 
 
 SCHEDULE = ScheduleMade(
-    graph="0/0", phase="backward", attempts=64,
+    graph="0/0", phase="backward", pairwise_attempts=64,
     nodes=(
         SchedulerNode(name="op0", buffers=("buf0", "mul")),
-        SchedulerNode(name="op1", buffers=("buf0", "buf1", "tangents_1"), needs=("op0",)),
+        SchedulerNode(name="op1", buffers=("buf0", "buf1", "tangents_1"), dependencies=("op0",)),
         SchedulerNode(name="op2", buffers=("buf2", "primals_2")),
-        SchedulerNode(name="op3", buffers=("buf1", "buf3"), needs=("op1",)),
+        SchedulerNode(name="op3", buffers=("buf1", "buf3"), dependencies=("op1",)),
     ),
 )  # fmt: skip
 

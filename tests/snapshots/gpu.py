@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 
 FILE = "/home/me/net.py"
 SOURCE = """\
@@ -30,7 +30,7 @@ def triton_poi_fused_relu_0(in_out_ptr0, XBLOCK: tl.constexpr):
 PTX = ".visible .entry k()\n{\n\tld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\n\tmax.f32 %f1, %f2, 0f00000000;\n}"
 SASS = "k:\n  /*0000*/ LDG.E.128 R4, desc[UR6][R2.64] ;\n  /*0010*/ FMNMX R4, RZ, R4, !PT ;\n  /*0020*/ EXIT ;"
 
-RESOURCES = ev.Resources(
+RESOURCES = ev.KernelResources(
     registers=200, spills=64, stack=64, shared_static=0, shared_dynamic=4096, num_warps=8, num_stages=1, threads=256,
     occupancy=0.125, blocks=1, limited_by="registers",
     mix=(("other", 30), ("load 128-bit", 2), ("floating point", 1)),
@@ -40,7 +40,7 @@ RESOURCES = ev.Resources(
 
 def run(number: int = 1, target: str = "l4") -> Snapshot:
     """The run, complete."""
-    snapshot = begun(ev.Job(run=number, file=FILE, source=SOURCE, config=ev.Config(target=target)))
+    snapshot = start_snapshot(ev.Job(run=number, file=FILE, source=SOURCE, config=ev.Config(target=target)))
     for event in _events(target):
         snapshot = snapshot.apply(_of(event, number))
     return snapshot
@@ -66,7 +66,7 @@ def _events(target: str) -> tuple[ev.Event, ...]:
     return (
         ev.GraphCaptured(graph="0/0", frame=LINE, nodes=nodes, ops=2, code=""),
         ev.Kernel(name="cpp_fused_relu_0", graph="0/0", phase="forward", language="cpp", source="void kernel() {}"),
-        ev.DeviceAsked(graph="0/0", attribute="is_cuda", location=ev.Location(FILE, 4, "model")),
+        ev.DeviceQueried(graph="0/0", attribute="is_cuda", location=ev.Location(FILE, 4, "model")),
         ev.AtenGraph(stage="post_grad", nodes=aten, **of),
         ev.Kernel(name="extern_kernels.mm", language="extern", source="extern_kernels.mm(x, w, out=buf0)",
                   ops=("aten.mm",), nodes=("mm",), bytes_read=1 << 20, bytes_written=1 << 18, flops=1 << 28,
@@ -80,7 +80,8 @@ def _events(target: str) -> tuple[ev.Event, ...]:
         ev.TargetLowered(graph="0/0", target=target, kernels=1, seconds=0.2, notes=("attention: math",)),
         ev.TargetSkipped(graph="1/0", target=target, op="aten.odd", reason="NotImplementedError: no meta kernel"),
         ev.KernelAssembled(kernel=name, config="XBLOCK=256, num_warps=8, num_stages=1", resources=RESOURCES,
-                           stages=(ev.Stage("ptx", PTX, ((3, 4), (4, 5))), ev.Stage("sass", SASS, ((2, 4), (3, 5)))),
+                           stages=(ev.KernelStage("ptx", PTX, ((3, 4), (4, 5))),
+                                   ev.KernelStage("sass", SASS, ((2, 4), (3, 5)))),
                            **of),
         ev.Finished(),
     )  # fmt: skip

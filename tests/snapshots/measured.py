@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 from tests.snapshots import gpu
 
 POINTWISE = "triton_poi_fused_relu_0"
@@ -16,7 +16,7 @@ _OF = {"graph": "0/0", "phase": "forward"}
 
 def run(number: int = 1) -> Snapshot:
     """The run, complete."""
-    snapshot = begun(ev.Job(run=number, file=gpu.FILE, source=gpu.SOURCE, config=ev.Config(device="cuda")))
+    snapshot = start_snapshot(ev.Job(run=number, file=gpu.FILE, source=gpu.SOURCE, config=ev.Config(device="cuda")))
     own = (event for event in gpu.run(number).code.kernels if event.language != "cpp")
     points = (replace(point, target="native", run=number) for point in gpu.run(number).code.roofline)
     kernels = (replace(kernel, target="native", scheduler_nodes=(f"op{at}",)) for at, kernel in enumerate(own))
@@ -31,25 +31,27 @@ def _part(kind: str, name: str, us: float, graph: str = "", count: int = 1) -> e
 
 def _events() -> tuple[ev.Event, ...]:
     choices = (
-        ev.Choice("triton_mm_8 BLOCK_M=64, num_warps=4", "template", 6.75, taken=True),
-        ev.Choice("mm", "extern", 9.9),
-        ev.Choice("triton_mm_2 BLOCK_M=128, num_warps=8", "template"),
+        ev.TuningChoice("triton_mm_8 BLOCK_M=64, num_warps=4", "template", 6.75, chosen=True),
+        ev.TuningChoice("mm", "extern", 9.9),
+        ev.TuningChoice("triton_mm_2 BLOCK_M=128, num_warps=8", "template"),
     )
     configurations = tuple(
-        ev.Choice(f"XBLOCK={1 << at}, num_warps=4", "configuration", 4.0 + at, at == 0) for at in range(14)
+        ev.TuningChoice(f"XBLOCK={1 << at}, num_warps=4", "configuration", 4.0 + at, at == 0) for at in range(14)
     )
     return (
-        ev.Tuned(what="algorithms", op="mm", node="mm", sizes=("256 × 512", "512 × 1024"), choices=choices,
+        ev.Autotuned(method="algorithms", op="mm", node="mm", input_sizes=("256 × 512", "512 × 1024"), choices=choices,
                  seconds=7.2, **_OF),
-        ev.Tuned(what="configurations", kernel=POINTWISE, choices=configurations, **_OF),
-        ev.CudaGraphRecorded(number=0, part="partition_0", copied=2, copied_bytes=131072, peak=3 << 20, **_OF),
+        ev.Autotuned(method="configurations", kernel=POINTWISE, choices=configurations, **_OF),
+        ev.CudaGraphRecorded(number=0, part="partition_0", inputs_copied=2, inputs_copied_bytes=131072,
+                             peak_bytes=3 << 20, **_OF),
         ev.CudaGraphSkipped(reason="cpu ops", nodes=("op1",), **_OF),
         ev.CudaGraphSkipped(graph="1/0", reason="skipping cudagraphs due to mutated inputs (1 instances)"),
-        ev.KernelTimed(kernel=PRODUCT, us=17.7, count=1, device="cuda", functions=("gemm", "reduce"), replayed=True,
+        ev.KernelTimed(kernel=PRODUCT, us=17.7, launches=1, device="cuda", functions=("gemm", "reduce"), replayed=True,
                        **_OF),
-        ev.KernelTimed(kernel=POINTWISE, us=3.5, count=2, device="cuda", functions=(POINTWISE,), **_OF),
+        ev.KernelTimed(kernel=POINTWISE, us=3.5, launches=2, device="cuda", functions=(POINTWISE,), **_OF),
         ev.CallProfiled(
-            total_us=120.0, times=5, busy_us=22.2, gaps_us=31.0, works=4, launches=3, replays=1, replayed=2,
+            total_us=120.0, repeats=5, device_busy_us=22.2, launch_gaps_us=31.0, device_tasks=4, launches=3,
+            replays=1, replayed_tasks=2,
             parts=(
                 _part("wrapper", "", 60.0), _part("waiting", "", 40.0),
                 _part("outside", "aten.item", 20.0),

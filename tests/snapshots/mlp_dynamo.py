@@ -32,7 +32,7 @@ BREAK = GraphBreak(
 )
 
 OUTSIDE = EagerOps(
-    ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), regions=2
+    ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), region_entries=2
 )
 
 SKIPPED = FrameSkipped(frame=at("super().__init__", "__init__"), reason="no tensor operations in the frame")
@@ -81,12 +81,12 @@ def _structural(count: int) -> tuple[Guard, ...]:
 
 RECOMPILE = Recompiled(
     graph="0/1",
-    of="0/0",
+    failed_entry="0/0",
     failed_guard="L['x'].size()[0] == 64",
     reason="tensor 'x' size mismatch at index 0. expected 64, actual 32",
     old="64",
     new="32",
     location=at("def forward"),
-    entries=2,
+    entry_count=2,
     limit=8,
 )

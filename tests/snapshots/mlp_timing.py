@@ -7,9 +7,9 @@ import random
 from tcexplore.events import Accuracy, CallMade, Deviation, Memory, PairsMeasured, PhaseTimed, TimingEstimate
 
 CALLS = (
-    CallMade(index=0, what="eager", seconds=0.004),
-    CallMade(index=1, what="compiled", seconds=1.93, compiles=2),
-    CallMade(index=2, what="compiled", seconds=0.00042),
+    CallMade(index=0, variant="eager", seconds=0.004),
+    CallMade(index=1, variant="compiled", seconds=1.93, compiles=2),
+    CallMade(index=2, variant="compiled", seconds=0.00042),
 )
 
 PHASES = (
@@ -22,7 +22,7 @@ PHASES = (
 
 ACCURACY = Accuracy(
     verdict="as accurate as eager", max_abs=2.7e-7, max_rel=3.5e-7, eager_vs_fp64=3.7e-7, compiled_vs_fp64=3.6e-7,
-    worst="output", calls=1, of=1, differences=("output has stride [64, 1] eagerly, [1, 64] compiled",),
+    worst="output", calls=1, total_calls=1, differences=("output has stride [64, 1] eagerly, [1, 64] compiled",),
     values=(
         Deviation(
             name="output", dtype="f32", elements=4096, verdict="as accurate as eager", max_abs=2.7e-7, max_rel=3.5e-7,

@@ -29,25 +29,26 @@ def at(line: int) -> ev.Location:
 def _again(
     graph: str, of: str, guard: str, reason: str, old: str, new: str, line: int, **more: object
 ) -> ev.Recompiled:
-    found = ev.Recompiled(graph=graph, of=of, failed_guard=guard, reason=reason, old=old, new=new, location=at(line),
+    found = ev.Recompiled(graph=graph, failed_entry=of, failed_guard=guard, reason=reason, old=old, new=new,
+                          location=at(line),
                           limit=LIMIT, origin="argument")  # fmt: skip
     return replace(found, **more)
 
 
 def size(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
     return _again(graph, of, f"tensor 'x' size mismatch at index 0. expected {old}, actual {new}",
-                  f"Dimension 0 of `x` is {new}; it was compiled for {old}.", old, new, 4, kind="size", what="x",
+                  f"Dimension 0 of `x` is {new}; it was compiled for {old}.", old, new, 4, kind="size", name="x",
                   dim=0)  # fmt: skip
 
 
 def number(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
     return _again(graph, of, f"lr == {old}", f"`lr` is {new}; it was compiled for {old}.", old, new, 4, kind="float",
-                  what="lr")  # fmt: skip
+                  name="lr")  # fmt: skip
 
 
 def counter(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
     return _again(graph, of, f"self.steps == {old}", f"`self.steps` is {new}; it was compiled for {old}.", old, new, 3,
-                  kind="int", what="self.steps", origin="attribute")  # fmt: skip
+                  kind="int", name="self.steps", origin="attribute")  # fmt: skip
 
 
 CAUSES: tuple[tuple[ev.Recompiled, ...], ...] = (
@@ -72,18 +73,19 @@ def guards(graph: str, rows: str, lr: str, steps: int) -> ev.GuardsInstalled:
     return ev.GuardsInstalled(graph=graph, guards=(tensor, *found), latency_us=12.0)
 
 
-def symbols(graph: str) -> ev.SymbolsFound:
-    x, y = (ev.SymbolSource(name=name, what="size", dim=0) for name in "xy")
-    special = ev.Specialized(value="6", reason="s17 == 6", location=at(5), user_code="if x.shape[0] == 6:")
+def symbols(graph: str) -> ev.GraphSymbols:
+    x, y = (ev.SymbolSource(name=name, kind="size", dim=0) for name in "xy")
+    special = ev.Specialization(value="6", reason="s17 == 6", location=at(5), user_code="if x.shape[0] == 6:")
     shared = ev.Symbol(name="s77", hint="7", lower="2", upper="int_oo", sources=(x, y),
-                       conditions=(ev.Condition(code="s77 > 3", location=at(6), user_code="h = h + y"),))  # fmt: skip
+                       conditions=(ev.SymbolCondition(code="s77 > 3", location=at(6),
+                                                      user_code="h = h + y"),))  # fmt: skip
     number = ev.Symbol(name="zf41", hint="0.200000000000000", lower="-oo", upper="oo",
-                       sources=(ev.SymbolSource(name="lr", what="value"),))  # fmt: skip
+                       sources=(ev.SymbolSource(name="lr", kind="value"),))  # fmt: skip
     once = ev.Symbol(name="s17", hint="6", lower="6", upper="6", sources=(y,), specialized=(special,))
     data = ev.Symbol(name="u0", unbacked=True, lower="0", upper="9", location=at(6), user_code="h = h + y")
-    zero_one = (ev.ZeroOne(source=x, value="1"),) if graph == "0/3" else ()
+    zero_one = (ev.ZeroOneSpecialization(source=x, value="1"),) if graph == "0/3" else ()
     found = {"0/1": (shared,), "0/2": (shared, number), "0/3": (once, data)}[graph]
-    return ev.SymbolsFound(graph=graph, symbols=found, zero_one=zero_one)
+    return ev.GraphSymbols(graph=graph, symbols=found, zero_one=zero_one)
 
 
 def would() -> Iterator[ev.Event]:
@@ -106,23 +108,23 @@ def story() -> Iterator[ev.Event]:
     yield ev.EntryFound(name="model", kind="module", rule="module-level `model` and `inputs`", calls=calls)
     for n, causes in enumerate(CAUSES):
         graph = f"0/{n}"
-        yield ev.FrameEntered(graph=graph, frame=at(2), entries=n, limit=LIMIT, accumulated_limit=256)
+        yield ev.FrameEntered(graph=graph, frame=at(2), entry_count=n, limit=LIMIT, accumulated_limit=256)
         yield from causes
         yield ev.GraphCaptured(graph=graph, ops=3, nodes=(), code="", frame=at(2))
         yield guards(graph, "6" if n == 0 else "s77", "0.1" if n < 2 else "", n)
         if n:
             yield symbols(graph)
         yield ev.PhaseTimed(name="dynamo", seconds=1.0 + n / 4, graph=graph, depth=0)
-        yield ev.CallMade(index=n, what="compiled", seconds=1.1 + n / 4, compiles=1, graphs=(graph,))
-    yield ev.FrameEntered(graph="0/4", frame=at(2), entries=4, limit=LIMIT, limit_hit="recompile_limit")
-    yield replace(counter("0/4", "0/3", "3", "4"), limit_hit=True, entries=4)
-    yield ev.FrameEntered(graph="1/0", frame=at(6), resumed=True, limit=LIMIT, raises=True)
+        yield ev.CallMade(index=n, variant="compiled", seconds=1.1 + n / 4, compiles=1, graphs=(graph,))
+    yield ev.FrameEntered(graph="0/4", frame=at(2), entry_count=4, limit=LIMIT, limit_hit="recompile_limit")
+    yield replace(counter("0/4", "0/3", "3", "4"), limit_hit=True, entry_count=4)
+    yield ev.FrameEntered(graph="1/0", frame=at(6), resumed=True, limit=LIMIT, error_at_limit=True)
     yield ev.GraphCaptured(graph="1/0", ops=1, nodes=(), code="", frame=at(6))
-    yield ev.FrameEntered(graph="1/1", frame=at(6), resumed=True, limit=LIMIT, raises=True)
+    yield ev.FrameEntered(graph="1/1", frame=at(6), resumed=True, limit=LIMIT, error_at_limit=True)
     yield _again("1/1", "1/0", "2 <= h.size()[0]", "It was compiled for `2 <= h.size()[0]`, which does not hold for 1.",
-                 "2 <= h.size()[0]", "1", 6, kind="condition", what="h.size()[0]")  # fmt: skip
+                 "2 <= h.size()[0]", "1", 6, kind="condition", name="h.size()[0]")  # fmt: skip
     yield ev.GraphCaptured(graph="1/1", ops=1, nodes=(), code="", frame=at(6))
-    yield ev.CallMade(index=4, what="compiled", seconds=0.1, compiles=2, graphs=("1/0", "1/1"))
+    yield ev.CallMade(index=4, variant="compiled", seconds=0.1, compiles=2, graphs=("1/0", "1/1"))
     yield from would()
     yield ev.Finished()
 

@@ -33,7 +33,7 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
     cold = job.run == 1
     outcome = "miss" if cold else "hit"
     return [
-        *(spans(8.0) if cold else spans(1.0)[-1:]), ev.CallMade(index=0, what="compiled", seconds=9.0, compiles=1),
+        *(spans(8.0) if cold else spans(1.0)[-1:]), ev.CallMade(index=0, variant="compiled", seconds=9.0, compiles=1),
         ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome), ev.Finished(),
     ]  # fmt: skip
 
@@ -67,7 +67,7 @@ async def test_the_second_start_finds_what_the_first_one_left(tmp_path: Path):
     job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE)
     async with Runs(Supervisor) as runs:
         cold, warm = [cell async for cell in cold_and_warm(job, runs, lambda _: None, 120.0)]
-    assert (cold.why, warm.why) == ("", "")
-    assert {used.outcome for used in cold.run.caches} <= {"miss", "bypass"}
-    assert any(used.outcome == "hit" for used in warm.run.caches)
+    assert (cold.failure, warm.failure) == ("", "")
+    assert {used.outcome for used in cold.run.cache_lookups} <= {"miss", "bypass"}
+    assert any(used.outcome == "hit" for used in warm.run.cache_lookups)
     assert (cold.first_call_s or 0.0) > (warm.first_call_s or 0.0)

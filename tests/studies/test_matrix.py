@@ -9,8 +9,8 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.report.text.matrix import print_matrix
-from tcexplore.session.run_figures import Cell
-from tcexplore.session.snapshot import begun
+from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_plan import cells, plan
 from tcexplore.studies.modes.modes_text import conclusions
 from tcexplore.studies.study_json import matrix
@@ -47,11 +47,11 @@ def story(job: ev.Job) -> list[ev.Event]:
         return [ev.PhaseStarted(phase="inductor", at=0.1)]
     return [
         ev.PhaseTimed(name="dynamo", seconds=1.5, graph="0/0", depth=0), timed(2.0),
-        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, of=1), ev.Finished(),
+        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, total_calls=1), ev.Finished(),
     ]  # fmt: skip
 
 
-async def found() -> tuple[list[Cell], Playback]:
+async def found() -> tuple[list[RunFigures], Playback]:
     players: list[Playback] = []
 
     def runner(emit):  # noqa: ANN001, ANN202
@@ -65,7 +65,11 @@ async def found() -> tuple[list[Cell], Playback]:
 
 async def test_a_cell_that_fails_or_hangs_says_why_and_the_rest_goes_on():
     made, player = await found()
-    assert [cell.why for cell in made] == ["InductorError: lowering failed", "Timeout: not finished after 0.05 s", ""]
+    assert [cell.failure for cell in made] == [
+        "InductorError: lowering failed",
+        "Timeout: not finished after 0.05 s",
+        "",
+    ]
     assert [job.run for job in player.jobs] == [1, 2, 3]
     assert len({job.cache_dir for job in player.jobs}) == 3, "none finds the kernels of another"
     assert player.closed == 1
@@ -87,19 +91,19 @@ async def test_the_matrix_as_text_and_as_json():
     assert (fields["stopped"], fields["torch"]) == (True, "2.13.0")
 
 
-def cell(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", **changed: Any) -> Cell:
+def cell(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", **changed: Any) -> RunFigures:
     """A finished run of Inductor; `changed` sets fields of its configuration, of its estimate those that that has."""
     own = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us")}
     config = {name: value for name, value in changed.items() if name not in own}
     job = replace(JOB, config=ev.Config(mode=mode, dynamic=False))
-    run = begun(replace(job, config=replace(job.config, **config)))
+    run = start_snapshot(replace(job, config=replace(job.config, **config)))
     story = [
         ev.PhaseTimed(name="dynamo", seconds=compile_s, graph="0/0", depth=0),
         replace(timed(speedup, verdict=verdict), **own), ev.Finished(),
     ]  # fmt: skip
     for event in story:
         run = run.apply(replace(event, run=1))
-    return Cell(run)
+    return RunFigures(run)
 
 
 def test_of_those_that_are_level_the_one_that_compiles_soonest_is_to_be_used():
@@ -134,7 +138,7 @@ def test_of_those_that_compile_as_soon_the_plainest_is_to_be_used():
 
 def test_a_wrong_result_is_never_the_one_to_use():
     bad = cell(9.0, "max-autotune")
-    bad = Cell(bad.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))
+    bad = RunFigures(bad.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))
     found = list(conclusions([bad, cell(1.2, "default", dynamic=None)]))
     assert found == [
         "Use torch.compile(…): 1.20× eager's speed [1.19, 1.21].",

@@ -26,7 +26,7 @@ def story(job: ev.Job) -> list[ev.Event]:
     seconds, outcome = (9.0, "miss") if saving else (4.0, "hit")
     assert Path(job.caches).parent == Path(job.save_artifacts or job.load_artifacts).parent
     return [
-        ev.CallMade(index=0, what="compiled", seconds=seconds, compiles=1, graphs=("0/0",)),
+        ev.CallMade(index=0, variant="compiled", seconds=seconds, compiles=1, graphs=("0/0",)),
         ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome),
         KEYS,
         ev.ArtifactsSaved(bytes=2048, kinds=(("inductor", 1),)) if saving else ev.ArtifactsLoaded(seconds=0.1),

@@ -13,7 +13,7 @@ from tcexplore import events as ev
 from tcexplore.events.vary_spec import MOST, VaryError, parse, parse_all
 from tcexplore.report.text.storm import print_storm
 from tcexplore.session import Snapshot
-from tcexplore.session.snapshot import begun
+from tcexplore.session.snapshot import start_snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE
 from tcexplore.studies.recompiles.recompiles_document import storm as document
 from tcexplore.studies.recompiles.recompiles_json import storm as fields
@@ -25,20 +25,21 @@ from tcexplore.supervisor import Supervisor
 from tests.studies.playing import JOB, MACHINE, Playback, failed
 
 SIZE = ev.Recompiled(
-    graph="0/1", of="0/0", failed_guard="size of x", reason="", old="2", new="3", kind="size", what="x", dim=0,
+    graph="0/1", failed_entry="0/0", failed_guard="size of x", reason="", old="2", new="3", kind="size", name="x",
+    dim=0,
     origin="argument",
 )  # fmt: skip
-FLOAT = replace(SIZE, graph="0/2", failed_guard="lr == 0.1", old="0.1", new="0.01", kind="float", what="lr", dim=None)
+FLOAT = replace(SIZE, graph="0/2", failed_guard="lr == 0.1", old="0.1", new="0.01", kind="float", name="lr", dim=None)
 
 
 def made(*seconds: float, compiles: dict[int, str]) -> list[ev.Event]:
     """Every call once eagerly, then `PASSES` times compiled; in the first pass `compiles` names what that made."""
-    eager = [ev.CallMade(index=i, what="eager", seconds=1e-4) for i in range(len(seconds))]
+    eager = [ev.CallMade(index=i, variant="eager", seconds=1e-4) for i in range(len(seconds))]
     first = [
-        ev.CallMade(index=i, what="compiled", seconds=s, compiles=int(i in compiles), graphs=(compiles.get(i, ""),))
+        ev.CallMade(index=i, variant="compiled", seconds=s, compiles=int(i in compiles), graphs=(compiles.get(i, ""),))
         for i, s in enumerate(seconds)
     ]
-    later = [ev.CallMade(index=i, what="compiled", seconds=5e-5) for i in range(len(seconds))]
+    later = [ev.CallMade(index=i, variant="compiled", seconds=5e-5) for i in range(len(seconds))]
     return [*eager, *first, *later * (PASSES - 1), ev.Finished()]
 
 
@@ -71,7 +72,7 @@ async def test_what_applies_is_tried_and_nothing_that_is_not_needed():
     assert (configs["buckets"].buckets, configs["buckets"].dynamic) == (("x.0",), False)
     assert [trial.recompiles for trial in found] == [2, 0, 1, 0, 1]
     assert (found[0].calls, found[0].total_s, round(found[0].steady_us or 0)) == (3, 2.0, 50)
-    assert [mark.what for mark in lane(found[0].run).marks] == [COMPILE, RECOMPILE, RECOMPILE]
+    assert [mark.kind for mark in lane(found[0].run).marks] == [COMPILE, RECOMPILE, RECOMPILE]
 
 
 async def test_a_storm_as_text_as_json_and_on_the_screen():
@@ -96,25 +97,25 @@ async def test_a_storm_as_text_as_json_and_on_the_screen():
 
 
 def test_what_is_no_argument_is_not_tried():
-    attribute = replace(FLOAT, what="self.scale", origin="attribute")
+    attribute = replace(FLOAT, name="self.scale", origin="attribute")
     run = ev.Job(run=1, file="f", source="")
-    assert variants(begun(run)) == ()
-    assert variants(begun(run).apply(replace(attribute, run=1))) == ()
-    position = begun(run).apply(replace(SIZE, run=1, what="args[1]"))
+    assert variants(start_snapshot(run)) == ()
+    assert variants(start_snapshot(run).apply(replace(attribute, run=1))) == ()
+    position = start_snapshot(run).apply(replace(SIZE, run=1, name="args[1]"))
     assert [t.change(ev.Config()).mark_dynamic for t in variants(position)][1] == ("1.0",)
 
 
 def test_what_stands_behind_a_graph_break_is_not_tried():
     rest = ev.FrameEntered(run=1, graph=SIZE.graph, resumed=True)
-    again = begun(ev.Job(run=1, file="f", source="")).apply(rest).apply(replace(SIZE, run=1))
+    again = start_snapshot(ev.Job(run=1, file="f", source="")).apply(rest).apply(replace(SIZE, run=1))
     assert [treatment.name for treatment in variants(again)] == ["dynamic=True"]
 
 
 def test_sizes_that_change_together_are_marked_and_padded_together():
-    sources = [ev.SymbolSource(name=name, what="size", dim=0) for name in ("x", "y", "kwargs['z']")]
+    sources = [ev.SymbolSource(name=name, kind="size", dim=0) for name in ("x", "y", "kwargs['z']")]
     symbols = tuple(ev.Symbol(name=f"s{index}", sources=(one,)) for index, one in enumerate(sources))
-    run = begun(ev.Job(run=1, file="f", source="")).apply(replace(SIZE, run=1))
-    tried = variants(run.apply(ev.SymbolsFound(run=1, graph=SIZE.graph, symbols=symbols)))
+    run = start_snapshot(ev.Job(run=1, file="f", source="")).apply(replace(SIZE, run=1))
+    tried = variants(run.apply(ev.GraphSymbols(run=1, graph=SIZE.graph, symbols=symbols)))
     configs = {treatment.name: treatment.change(ev.Config()) for treatment in tried}
     assert configs["mark_dynamic"].mark_dynamic == configs["buckets"].buckets == ("x.0", "y.0")
 
@@ -128,7 +129,7 @@ def test_the_limit_is_said_with_its_call():
 
 
 def played(events: list[ev.Event]) -> Snapshot:
-    snapshot = begun(JOB)
+    snapshot = start_snapshot(JOB)
     for event in events:
         snapshot = snapshot.apply(replace(event, run=JOB.run))
     return snapshot
@@ -186,13 +187,13 @@ def test_real_recompiles_are_spared_by_what_is_said_to_spare_them(tmp_path: Path
             return {trial.treatment.name: trial async for trial in trials(job, runs, lambda _: None, 60)}
 
     stormed = asyncio.run(found())
-    assert {name: trial.run.failed for name, trial in stormed.items()} == dict.fromkeys(stormed)
+    assert {name: trial.run.failure for name, trial in stormed.items()} == dict.fromkeys(stormed)
     assert {trial.calls for trial in stormed.values()} == {6}
     assert stormed["as it is"].recompiles >= 2
     assert stormed["mark_dynamic"].recompiles < stormed["as it is"].recompiles
     assert stormed["tensor for float"].recompiles < stormed["as it is"].recompiles
     assert stormed["dynamic=True"].recompiles == 0
-    padding = stormed["buckets"].run.padding
+    padding = stormed["buckets"].run.padding_check
     assert padding is not None
     assert (padding.verdict, padding.calls) == ("equal", 6)
     assert all((trial.steady_us or 0) > 0 for trial in stormed.values())
@@ -201,13 +202,13 @@ def test_real_recompiles_are_spared_by_what_is_said_to_spare_them(tmp_path: Path
 @pytest.mark.parametrize(
     ("judged", "said"),
     [
-        (ev.PaddingJudged(verdict="equal", calls=3, max_abs=1e-7), "3 padded calls gave what eager gives without it"),
-        (ev.PaddingJudged(verdict="different", calls=1, max_abs=0.5, reason="call 1, output"), "changes the results"),
-        (ev.PaddingJudged(verdict="not compared", reason="it draws"), "not compared with those without: it draws"),
+        (ev.PaddingChecked(verdict="equal", calls=3, max_abs=1e-7), "3 padded calls gave what eager gives without it"),
+        (ev.PaddingChecked(verdict="different", calls=1, max_abs=0.5, reason="call 1, output"), "changes the results"),
+        (ev.PaddingChecked(verdict="not compared", reason="it draws"), "not compared with those without: it draws"),
     ],
     ids=lambda given: getattr(given, "verdict", None),
 )
-async def test_what_padding_does_to_the_results_is_said_and_counts(judged: ev.PaddingJudged, said: str):
+async def test_what_padding_does_to_the_results_is_said_and_counts(judged: ev.PaddingChecked, said: str):
     def padded(job: ev.Job) -> list[ev.Event]:
         return [judged, *made(0.1, 1e-4, 1e-4, compiles={0: "0/0"})] if job.config.buckets else story(job)
 

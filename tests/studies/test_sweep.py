@@ -8,7 +8,7 @@ from io import StringIO
 from tcexplore import events as ev
 from tcexplore.documents.verdict_marks import format_speedup
 from tcexplore.report.text.sweep import print_sweep
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.sweep.sweep_json import sweep as fields
 from tcexplore.studies.sweep.sweep_plan import plan, steps
@@ -24,7 +24,7 @@ def story(job: ev.Job) -> list[ev.Event]:
     config = job.config
     if len(config.sizes) == len(SIZES):
         compiles = (1, 1, 0) if config.dynamic else (1, 1, 1)
-        called = [ev.CallMade(index=i, what="compiled", seconds=1.0, compiles=n) for i, n in enumerate(compiles)]
+        called = [ev.CallMade(index=i, variant="compiled", seconds=1.0, compiles=n) for i, n in enumerate(compiles)]
         return [*called, ev.Finished()]
     speedup = SPEEDUPS.get((bool(config.dynamic), config.sizes[0]))
     return [timed(speedup), ev.Finished()] if speedup else [failed()]
@@ -83,13 +83,13 @@ def test_a_sweep_that_was_stopped_says_what_it_has():
 async def test_a_size_where_nothing_is_known_or_the_result_is_wrong_is_no_size_that_helps():
     whole = await swept()
     noisy = timed(1.19, verdict="undecided")
-    wrong = ev.Accuracy(verdict="wrong", worst="output 0", calls=1, of=1)
+    wrong = ev.Accuracy(verdict="wrong", worst="output 0", calls=1, total_calls=1)
 
     def again(step: SweepStep) -> SweepStep:
         if (step.form, step.size) == ("static", 64):
-            return replace(step, cell=Cell(step.cell.run.apply(replace(noisy, run=step.cell.run.run))))
+            return replace(step, cell=RunFigures(step.cell.run.apply(replace(noisy, run=step.cell.run.run))))
         if (step.form, step.size) == ("static", 8):
-            return replace(step, cell=Cell(step.cell.run.apply(replace(wrong, run=step.cell.run.run))))
+            return replace(step, cell=RunFigures(step.cell.run.apply(replace(wrong, run=step.cell.run.run))))
         return step
 
     found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
@@ -103,7 +103,7 @@ async def test_above_sizes_that_help_one_that_is_not_known_is_not_said_to_be_wor
     def again(step: SweepStep) -> SweepStep:
         noisy = replace(timed(1.4, verdict="undecided"), run=step.cell.run.run)
         here = (step.form, step.size) == ("static", 64)
-        return replace(step, cell=Cell(step.cell.run.apply(noisy))) if here else step
+        return replace(step, cell=RunFigures(step.cell.run.apply(noisy))) if here else step
 
     found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
     assert found[0] == "static: compiling helps at size 8; too noisy to tell at size 64"
@@ -115,7 +115,7 @@ async def test_a_size_that_helps_below_one_that_does_not_is_named():
     def again(step: SweepStep) -> SweepStep:
         slow = (step.form, step.size) == ("static", 64)
         worse = replace(timed(0.9, eager_us=900.0), run=step.cell.run.run)
-        return replace(step, cell=Cell(step.cell.run.apply(worse))) if slow else step
+        return replace(step, cell=RunFigures(step.cell.run.apply(worse))) if slow else step
 
     found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
     assert found[0] == "static: compiling helps at size 8, but not at 64"

@@ -9,7 +9,7 @@ import pytest
 
 from tcexplore.events import Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
 from tcexplore.events.commands import PauseTiming
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.study_runs import Runs as StudyRuns
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until
 
@@ -42,8 +42,8 @@ async def test_timing_pauses_while_a_study_runs(runs: Runs) -> None:
 
     runs.supervisor.send(PauseTiming(paused=True))
     async with StudyRuns(runs.supervisor.study_queue, progress) as study:
-        first, second = [Cell((await study.run(job(GOOD), PATIENCE_S)).snapshot) for _ in (1, 2)]
-    assert (first.why, second.why) == ("", "")
+        first, second = [RunFigures((await study.run(job(GOOD), PATIENCE_S)).snapshot) for _ in (1, 2)]
+    assert (first.failure, second.failure) == ("", "")
     assert pairs_so_far[0] == pairs_so_far[-1], "pairs were measured while another run compiled"
     runs.supervisor.send(PauseTiming(paused=False))
     async with asyncio.timeout(PATIENCE_S):

@@ -9,7 +9,7 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events.target_events import DeviceAsked
+from tcexplore.events.target_events import DeviceQueried
 from tcexplore.targets import device_queries
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -32,7 +32,7 @@ def test_each_device_check_is_emitted_once_with_its_line():
         compiled(torch.randn(2, 3))
     finally:
         hooks.remove()
-    assert all(type(event) is DeviceAsked for event in events)
+    assert all(type(event) is DeviceQueried for event in events)
     first = model.__code__.co_firstlineno
     assert [(e.attribute, e.location.line - first, e.location.file) for e in events] == [
         ("device.type", 1, __file__),

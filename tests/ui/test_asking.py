@@ -17,7 +17,9 @@ FILE = "/home/me/script.py"
 
 def alive(*, asked: bool = False):
     run = storm.run()
-    return fakes.session(replace(run, status="running", phase="timing", would=run.would if asked else ()))
+    return fakes.session(
+        replace(run, status="running", phase="timing", recompile_answers=run.recompile_answers if asked else ())
+    )
 
 
 async def test_the_line_has_the_files_own_inputs_and_the_answer_its_view():
@@ -86,15 +88,17 @@ def script(*, phase: str = "answering"):
         ev.RegionCreated(region=2, name="SGD.step", kind="optimizer"),
     ]
     compiled = [
-        ev.GraphOfRegion(region=0, graph="0/0"),
-        ev.GraphOfRegion(region=1, graph="1/0"),
+        ev.RegionGraph(region=0, graph="0/0"),
+        ev.RegionGraph(region=1, graph="1/0"),
         ev.RegionCompiled(region=0, call=1, at=0.1, seconds=1.0, graphs=("0/0",), inputs=("f32[3, 8]",)),
         ev.RegionCompiled(region=1, call=1, at=1.1, seconds=1.0, graphs=("1/0",), inputs=("f32[3]", "0.5")),
         ev.RegionCompiled(region=2, call=1, at=2.1, seconds=1.0, graphs=("2/0",)),
         ev.FrameEntered(graph="0/0", frame=ev.Location(FILE, 7, "forward")),
         ev.GuardsInstalled(graph="0/0", guards=()),
     ]
-    run = replace(storm.run(), status="running", recompiles=(), frames=(), graphs=(), would=(), guards=(), phase=phase)
+    run = replace(
+        storm.run(), status="running", recompiles=(), frames=(), graphs=(), recompile_answers=(), guards=(), phase=phase
+    )
     run = replace(run, file=FILE, entry=ev.EntryFound(name="__main__", kind="script", rule="", calls=()))
     for event in (*made, *compiled):
         run = run.apply(replace(event, run=run.run))

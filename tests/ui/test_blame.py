@@ -16,8 +16,8 @@ from tests import fakes
 from tests.studies.playing import JOB, failed
 from tests.ui.stage import Stage, check_screen, stage
 
-GOOD = ev.Accuracy(verdict="as accurate as eager", calls=1, of=1)
-WRONG = ev.Accuracy(verdict="wrong", max_abs=3.5, worst="output[0]", calls=1, of=1)
+GOOD = ev.Accuracy(verdict="as accurate as eager", calls=1, total_calls=1)
+WRONG = ev.Accuracy(verdict="wrong", max_abs=3.5, worst="output[0]", calls=1, total_calls=1)
 
 
 def lowering(job: ev.Job) -> Sequence[ev.Event]:

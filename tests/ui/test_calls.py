@@ -13,11 +13,11 @@ async def test_the_answer_is_in_the_timing_pane_and_stays_for_the_next_run():
     async with stage(fakes.session(fakes.complete(7)), (160, 50)) as staged:
         await staged.press("6", "z", "number_sign", *"1,000", "enter")
         assert "over 1,000 calls" in staged.screen or "for 1,000 calls" in staged.screen.lower()
-        assert staged.app.session.calls_asked == 1000
+        assert staged.app.session.expected_calls == 1000
         await staged.press("number_sign", *"many", "enter")
         assert "whole number above 0" in staged.screen
         await staged.press("escape")
-        assert staged.app.session.calls_asked == 1000
+        assert staged.app.session.expected_calls == 1000
 
 
 @pytest.mark.parametrize(("text", "number"), [("1,000", 1000), (" 20 000 ", 20000), ("", None), ("7", 7)])

@@ -27,7 +27,7 @@ def broken(file: Path) -> Session:
 
 
 def proven(_: ev.Job) -> Sequence[ev.Event]:
-    judged = ev.ChangeJudged(verdict="identical", calls=1, varied=3)
+    judged = ev.ChangeChecked(verdict="identical", calls=1, varied=3)
     timed = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
     return (GRAPH, judged, timed, ev.Finished())
 

@@ -101,12 +101,12 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
         made = held(monkeypatch, "tcexplore.ui.screens.main_screen.index", index, "tcexplore.ui.selection")
-        monkeypatch.setattr("tcexplore.ui.selection.indexed", lambda _: False)
+        monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: False)
         await staged.pilot.press("slash", *"1.2", "enter", "escape", "2")
         assert staged.current == "graph"
         selection = staged.app.main.selection
         assert selection.chain == frozenset(selection.links)
-        monkeypatch.setattr("tcexplore.ui.selection.indexed", lambda _: True)
+        monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: True)
         made.open()
         await staged.settle()
         assert selection.chain > frozenset(selection.links)

@@ -22,10 +22,10 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
         return [failed()]
     speedup = SPEEDUPS[config.mode] - 0.005 * bool(config.dynamic) if config.backend == "inductor" else 1.0
     return [
-        ev.CallMade(index=0, what="compiled", seconds=2.5, compiles=1),
+        ev.CallMade(index=0, variant="compiled", seconds=2.5, compiles=1),
         ev.PhaseTimed(name="dynamo", seconds=1.5 * speedup, graph="0/0", depth=0), timed(speedup),
         ev.Memory(device="cpu", method="", weights=0, inputs=0, compiled_peak=2048),
-        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, of=1), ev.Finished(),
+        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, total_calls=1), ev.Finished(),
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
     config = job.config
     if len(config.sizes) > 1:
         compiles = [1, 1, 0, 0, 0] if config.dynamic is None else [1, 0, 0, 0, 0]
-        called = [ev.CallMade(index=i, what="compiled", seconds=1.0, compiles=n) for i, n in enumerate(compiles)]
+        called = [ev.CallMade(index=i, variant="compiled", seconds=1.0, compiles=n) for i, n in enumerate(compiles)]
         return [*called, ev.Finished()]
     if config.dynamic and config.sizes == (64,):
         return [failed()]

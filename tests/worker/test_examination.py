@@ -35,7 +35,7 @@ async def test_a_peak_that_can_be_counted_by_hand(runs: Runs) -> None:
     assert memory.inputs == tensor
     assert memory.eager_peak == pytest.approx(2 * tensor, rel=0.001)
     assert memory.compiled_peak == pytest.approx(tensor, rel=0.001)
-    assert (memory.weights, memory.saved) == (0, None)
+    assert (memory.weights, memory.saved_for_backward) == (0, None)
     (accuracy,) = only(events, Accuracy)
     assert accuracy.verdict in ("identical", "as accurate as eager")
 
@@ -49,4 +49,4 @@ async def test_training_with_random_numbers_is_judged_and_shows_no_graph_of_its_
     assert {"output", "gradient of 0.weight", "buffer 1.running_var"} <= {value.name for value in accuracy.values}
     assert [graph.graph for graph in only(events, GraphCaptured)] == ["0/0"]
     (memory,) = only(events, Memory)
-    assert memory.saved
+    assert memory.saved_for_backward

@@ -44,7 +44,7 @@ async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> N
     assert [answer.number for answer in answers] == [1, 2, 3]
     (fits,), (other,) = (answer.frames for answer in answers[:2])
     assert (fits.verdict, fits.graph) == ("matches", "0/1")
-    assert (other.verdict, other.entries[0].failed.what) == ("recompiles", "flag")
+    assert (other.verdict, other.entries[0].failed.name) == ("recompiles", "flag")
     assert "flag" in answers[2].problem, [e for e in runs.events if isinstance(e, FactMissing)]
     assert not [e for e in runs.events if isinstance(e, CallMade) and e.index > 1]
     assert not [e for e in runs.events if isinstance(e, Recompiled | FrameEntered) and not e.graph]
@@ -97,7 +97,7 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
     assert runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[3]", "0.75"), region=0))
     during = await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.run == number)
     assert isinstance(during, RecompileAnswer)
-    assert (during.region, during.frames[0].verdict, during.frames[0].entries[0].failed.what) == (0, "recompiles", "k")
+    assert (during.region, during.frames[0].verdict, during.frames[0].entries[0].failed.name) == (0, "recompiles", "k")
 
     number = runs.submit(SCRIPT.replace("WAIT", "0"), time_for=None)
     await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "answering" and e.run == number)
@@ -112,7 +112,7 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
     answers = {e.number: e for e in runs.events if isinstance(e, RecompileAnswer) and e.run == number}
     verdicts = [answers[n].frames[0].verdict for n in (10, 11, 13)]
     assert verdicts == ["matches", "recompiles", "matches"], answers
-    assert answers[11].frames[0].entries[0].failed.what == "x"
+    assert answers[11].frames[0].entries[0].failed.name == "x"
     assert "its own state" in answers[12].problem
     assert "scaled (line 12)" in answers[14].problem
 

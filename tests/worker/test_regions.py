@@ -10,13 +10,13 @@ from tcexplore.events import (
     Failed,
     Finished,
     GraphCaptured,
-    GraphOfRegion,
     Location,
     PhaseTimed,
     RegionCalls,
     RegionCompiled,
     RegionCreated,
-    ScriptFollowed,
+    RegionGraph,
+    ScriptEnded,
 )
 from tcexplore.events.compile_ids import frame_number
 from tests.supervisor.runs import Runs
@@ -82,11 +82,11 @@ async def test_every_region_has_its_own_graphs_calls_and_breaks(runs: Runs) -> N
     compiles = [again for again in only(events, RegionCompiled) if made[again.region].name == "Net"]
     assert [again.call for again in compiles] == [1, 3]
     assert all(len(again.graphs) == 2 and again.seconds > 0 for again in compiles)
-    graphs = {found.graph for found in only(events, GraphOfRegion) if made[found.region].name == "Net"}
+    graphs = {found.graph for found in only(events, RegionGraph) if made[found.region].name == "Net"}
     assert graphs == {graph for again in compiles for graph in again.graphs}
-    assert only(events, ScriptFollowed)[0].limit is None
+    assert only(events, ScriptEnded)[0].time_limit is None
     spans = [span for span in only(events, PhaseTimed) if span.name == "entire_frame_compile"]
-    assert all(0 < (span.at or 0) < only(events, ScriptFollowed)[0].seconds + 1 for span in spans)
+    assert all(0 < (span.at or 0) < only(events, ScriptEnded)[0].seconds + 1 for span in spans)
 
 
 BACKWARD = """\
@@ -147,7 +147,7 @@ while True:
     events = await runs.run(source, follow=1.0)
     assert isinstance(events[-1], Finished), events[-1]
     assert not only(events, Failed)
-    followed = only(events, ScriptFollowed)[0]
-    assert followed.limit == 1.0
+    followed = only(events, ScriptEnded)[0]
+    assert followed.time_limit == 1.0
     assert 1.0 <= followed.seconds < 10
     assert only(events, RegionCalls)[-1].calls > 1

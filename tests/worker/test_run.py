@@ -57,11 +57,11 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     assert sorted(milestones, key=phases.index) == milestones
     seconds = [event.at for event in only(events, PhaseStarted)]
     assert seconds == sorted(seconds)
-    assert [(call.what, call.compiles) for call in only(events, CallMade)] == [("eager", 0), ("compiled", 1)]
+    assert [(call.variant, call.compiles) for call in only(events, CallMade)] == [("eager", 0), ("compiled", 1)]
     eager, compiled = only(events, CallMade)
-    assert (eager.running, eager.frames) == (None, None)
-    assert compiled.running is not None
-    assert 0 < compiled.running < compiled.seconds
+    assert (eager.graph_seconds, eager.frame_seconds) == (None, None)
+    assert compiled.graph_seconds is not None
+    assert 0 < compiled.graph_seconds < compiled.seconds
     assert only(events, GraphCaptured)
     assert only(events, Kernel)
     assert only(events, TimingEstimate)
@@ -82,7 +82,7 @@ async def test_every_call_is_made_in_order_on_the_inputs_as_the_file_made_them(r
     source = "import torch\ndef model(x):\n    print(x.tolist())\n    return x.add_(1)\n"
     inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"
     events = await runs.run(source + inputs)
-    calls = [(call.what, call.index) for call in only(events, CallMade)]
+    calls = [(call.variant, call.index) for call in only(events, CallMade)]
     assert calls == [(what, index) for what in ("eager", "compiled") for index in (0, 1, 2)]
     assert printed(events) == "[0.0]\n[0.0, 0.0]\n[0.0, 0.0, 0.0]\n" * 2
     assert only(events, EntryFound)[0].calls == (("f32[1]",), ("f32[2]",), ("f32[3]",))

@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore.events import (
     CallMade,
-    DeviceAsked,
+    DeviceQueried,
     Failed,
     Finished,
     GraphCaptured,
@@ -50,10 +50,10 @@ async def test_a_target_is_lowered_and_assembled_beside_the_run(runs: Runs) -> N
     stages = {(a.target, tuple(s.name for s in a.stages)) for a in only(events, KernelAssembled)}
     assert stages == {("l4", ("ttir", "ttgir", "llir", "ptx", "sass")), ("native", ("assembly",))}
     assert {p.target for p in only(events, RooflinePoint)} == {"l4"}
-    assert [a.attribute for a in only(events, DeviceAsked)] == ["is_cuda"]
+    assert [a.attribute for a in only(events, DeviceQueried)] == ["is_cuda"]
     phases = [event.phase for event in only(events, PhaseStarted)]
     assert phases.index("dynamo") < phases.index("lowering") < phases.index("accuracy") < phases.index("assembling")
-    compiled = next(n for n, e in enumerate(events) if isinstance(e, CallMade) and e.what == "compiled")
+    compiled = next(n for n, e in enumerate(events) if isinstance(e, CallMade) and e.variant == "compiled")
     lowered = next(n for n, e in enumerate(events) if isinstance(e, Kernel) and e.target == "l4")
     assert compiled < lowered, "the compile that is measured has nothing of the target in it"
 

@@ -21,7 +21,7 @@ from tcexplore.capture.dynamo.eager_ops import (
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import BreakCost, BreaksCosted, Location
+from tcexplore.events import BreakCost, BreakCosts, Location
 
 FACT = "what graph breaks cost"
 MAX_UNITS, MIN_UNITS, MAX_SECONDS = 30, 3, 0.5
@@ -89,9 +89,7 @@ def any_graph_broke() -> bool:
     return _broken
 
 
-def measure_break_costs(
-    unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None]
-) -> BreaksCosted:
+def measure_break_costs(unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None]) -> BreakCosts:
     """Run the warm unit of calls `unit(compiled)` repeatedly, and return the median time at each break.
 
     Only the faster half of the units counts: disturbances only make a unit longer. Raises `RuntimeError` if this torch
@@ -111,7 +109,7 @@ def measure_break_costs(
         )
         for location, ops in _ops_at_breaks(locations, unit, compiled, reset, _graphs)
     ]
-    return BreaksCosted(
+    return BreakCosts(
         costs=tuple(sorted(costs, key=lambda cost: -cost.us)),
         total_us=median(unit_times.total for unit_times in units),
         elsewhere_us=median(unit_times.elsewhere for unit_times in units),

@@ -68,7 +68,7 @@ def measure_eager_ops(call: Callable[[], object]) -> EagerOps:
     regions = sum(event.name.startswith(_REGION) for event in events)
     if not regions and any(event.name == MARK for event in events):
         raise EagerOpsUnknownError(f"this torch's profiler shows no {_REGION!r}")
-    return EagerOps(ops=_sum_by_name(events), regions=regions)
+    return EagerOps(ops=_sum_by_name(events), region_entries=regions)
 
 
 @contextmanager

@@ -55,14 +55,14 @@ class FailedGuards:
         cause = cause or _cause_of_code(manager, scope, check.code)
         return Recompiled(
             graph=graph,
-            of=entry,
+            failed_entry=entry,
             failed_guard=readable_source(check.code),
             reason=cause.reason,
             old=cause.old,
             new=cause.new,
             location=self._location(manager, cause, check.place, code),
             kind=cause.kind,
-            what=cause.what,
+            name=cause.what,
             dim=cause.dim,
             origin=value_origin(check.code, cause.what, code),
         )

@@ -48,11 +48,11 @@ class _EntryObserver:
                 frame=files.location(code.co_filename, code.co_firstlineno, code.co_name) if owned else None,
                 resumed=code is not None and is_resumed(code.co_name),
                 caller=callers[-1] if callers else None,
-                entries=size.num_cache_entries,
+                entry_count=size.num_cache_entries,
                 limit=getattr(config, "recompile_limit", None),
                 accumulated_limit=getattr(config, "accumulated_recompile_limit", None),
                 limit_hit=exceeded,
-                raises=self._one_graph or bool(getattr(config, "fail_on_recompile_limit_hit", False)),
+                error_at_limit=self._one_graph or bool(getattr(config, "fail_on_recompile_limit_hit", False)),
             )
         )
 

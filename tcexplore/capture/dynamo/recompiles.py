@@ -75,7 +75,7 @@ class _RecompileObserver:
         hit, limit = result[0], getattr(torch._dynamo.config, result[1] or "recompile_limit")
         entries = size.num_cache_entries + (0 if hit else 1)
         for event in self._pending:
-            self._hooks.emit(replace(event, entries=entries, limit=limit, limit_hit=hit))
+            self._hooks.emit(replace(event, entry_count=entries, limit=limit, limit_hit=hit))
         self._frame, self._entries, self._pending = None, [], []
 
     def _request_reasons(self) -> None:

@@ -17,13 +17,13 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
-    Condition,
+    GraphSymbols,
     Location,
-    Specialized,
+    Specialization,
     Symbol,
-    SymbolsFound,
+    SymbolCondition,
     SymbolSource,
-    ZeroOne,
+    ZeroOneSpecialization,
 )
 
 _FACT = "symbolic sizes"
@@ -33,7 +33,7 @@ _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbac
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
-    """Emit a `SymbolsFound` for each graph with symbols, also if torch fails to produce its guards."""
+    """Emit a `GraphSymbols` for each graph with symbols, also if torch fails to produce its guards."""
     observer = _SymbolObserver(hooks, user_files)
     hooks.watch(_FACT, f"{_ENV}.create_symbol", after=observer.symbol_created)
     hooks.watch(_FACT, f"{_ENV}.produce_guards_verbose", before=observer.guards_produced)
@@ -47,7 +47,7 @@ class _EnvRecord:
     def __init__(self) -> None:
         self.sources: dict[str, list[SymbolSource]] = defaultdict(list)
         self.locations: dict[str, Location | None] = {}
-        self.zero_one: list[ZeroOne] = []
+        self.zero_one: list[ZeroOneSpecialization] = []
 
 
 class _SymbolObserver:
@@ -64,9 +64,9 @@ class _SymbolObserver:
         if isinstance(result, sympy.Symbol):
             record.sources[str(result)].append(symbol_source)
         elif (
-            symbol_source.what == "size" and value in (0, 1) and getattr(dynamic, "name", "STATIC") not in _NOT_DYNAMIC
+            symbol_source.kind == "size" and value in (0, 1) and getattr(dynamic, "name", "STATIC") not in _NOT_DYNAMIC
         ):
-            record.zero_one.append(ZeroOne(source=symbol_source, value=str(value)))
+            record.zero_one.append(ZeroOneSpecialization(source=symbol_source, value=str(value)))
 
     def unbacked_created(self, result: Any, env: Any, *_args: Any, **_kwargs: Any) -> None:
         """Record the line of a symbol for data that is unknown while compiling."""
@@ -81,7 +81,7 @@ class _SymbolObserver:
         if graph and (symbols or record.zero_one) and graph != self._emitted:
             self._emitted = graph
             zero_one = tuple(dict.fromkeys(record.zero_one))
-            self._hooks.emit(SymbolsFound(graph=graph, symbols=symbols, zero_one=zero_one))
+            self._hooks.emit(GraphSymbols(graph=graph, symbols=symbols, zero_one=zero_one))
 
     def _record(self, env: Any) -> _EnvRecord:
         return self._records.setdefault(env, _EnvRecord())
@@ -105,7 +105,7 @@ class _SymbolObserver:
             conditions=tuple(self._conditions(env, symbol)),
         )
 
-    def _specialized(self, env: Any, symbol: Any) -> Iterable[Specialized]:
+    def _specialized(self, env: Any, symbol: Any) -> Iterable[Specialization]:
         """Yield the number that a symbol was specialized to, with the first guard that required it."""
         value = env.replacements.get(symbol)
         if value is None or value.free_symbols:
@@ -117,13 +117,13 @@ class _SymbolObserver:
         location = (guard and self._location(guard)) or next((stack[-1] for stack in frames if stack), None)
         reason = "" if guard is None else _guard_code(guard.expr)
         user_code = self._user_files.line(location)
-        yield Specialized(value=str(value), reason=reason, location=location, user_code=user_code)
+        yield Specialization(value=str(value), reason=reason, location=location, user_code=user_code)
 
-    def _conditions(self, env: Any, symbol: Any) -> Iterable[Condition]:
+    def _conditions(self, env: Any, symbol: Any) -> Iterable[SymbolCondition]:
         for guard in env.guards:
             if symbol in guard.expr.free_symbols:
                 location, code = self._location(guard), _guard_code(guard.expr)
-                yield Condition(code=code, location=location, user_code=self._user_files.line(location))
+                yield SymbolCondition(code=code, location=location, user_code=self._user_files.line(location))
 
     def _location(self, guard: Any) -> Location | None:
         """Return the line of a guard, which torch keeps as text: the end of the path, the line and the function."""
@@ -143,8 +143,8 @@ def read_source(source: Any) -> SymbolSource:
     base, prop, dim = (getattr(source, name, None) for name in ("base", "prop", "idx"))
     kind = getattr(prop, "name", "").lower()
     if base is not None and kind in ("size", "stride") and dim is not None:
-        return SymbolSource(name=_readable_name(base), what=kind, dim=int(dim))
-    return SymbolSource(name=_readable_name(source), what="value")
+        return SymbolSource(name=_readable_name(base), kind=kind, dim=int(dim))
+    return SymbolSource(name=_readable_name(source), kind="value")
 
 
 def _readable_name(source: Any) -> str:

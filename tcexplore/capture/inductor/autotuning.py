@@ -14,7 +14,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Choice, Tuned
+from tcexplore.events import Autotuned, TuningChoice
 
 _CONFIGURATION_FACT = "autotuning"
 _ALGORITHM_FACT = "choice of algorithms"
@@ -26,7 +26,7 @@ _UNNAMED = "Placeholder."
 
 
 class Autotuning:
-    """Observer that emits a `Tuned` after each benchmark."""
+    """Observer that emits a `Autotuned` after each benchmark."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -85,13 +85,13 @@ class Autotuning:
         if not kernel or kernel.startswith(_UNNAMED):
             return
         self._hooks.emit(
-            Tuned(
+            Autotuned(
                 graph=str(getattr(tuner, "compile_id", None) or compile_id()),
                 phase="backward" if getattr(tuner, "is_backward", False) else "forward",
-                what=method,
+                method=method,
                 kernel=kernel,
                 choices=_fastest_first(
-                    Choice(name=name, kind="configuration", us=microseconds(ms), taken=name == best)
+                    TuningChoice(name=name, kind="configuration", us=microseconds(ms), chosen=name == best)
                     for name, ms in times.items()
                 ),
                 seconds=seconds,
@@ -116,15 +116,17 @@ class Autotuning:
             return
         best = min(timings, key=timings.__getitem__)
         self._hooks.emit(
-            Tuned(
+            Autotuned(
                 graph=compile_id(),
                 phase="backward" if getattr(V.graph, "is_backward", False) else "forward",
-                what="algorithms",
+                method="algorithms",
                 op=name,
                 node=self._nodes.get(best, ""),
-                sizes=tuple(" × ".join(str(size) for size in node.get_size()) for node in input_nodes),
+                input_sizes=tuple(" × ".join(str(size) for size in node.get_size()) for node in input_nodes),
                 choices=_fastest_first(
-                    Choice(name=_algorithm(choice), kind=_kind(choice), us=microseconds(ms), taken=choice is best)
+                    TuningChoice(
+                        name=_algorithm(choice), kind=_kind(choice), us=microseconds(ms), chosen=choice is best
+                    )
                     for choice, ms in timings.items()
                 ),
                 seconds=seconds,
@@ -155,7 +157,7 @@ def microseconds(ms: float) -> float | None:
     return ms * 1e3 if math.isfinite(ms) else None
 
 
-def _fastest_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+def _fastest_first(choices: Iterable[TuningChoice]) -> tuple[TuningChoice, ...]:
     return tuple(sorted(choices, key=lambda choice: math.inf if choice.us is None else choice.us))
 
 

@@ -59,14 +59,14 @@ def call_parts(events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], name
     gaps = sum(gaps_us([piece for piece in work if piece.call is call]) for call in calls)
     return CallProfiled(
         total_us=total,
-        times=times,
+        repeats=times,
         parts=tuple(sorted(means, key=lambda part: -part.us)),
-        busy_us=busy_us(work) / times if work else None,
-        gaps_us=gaps / times if work else None,
-        works=round(len(work) / times),
+        device_busy_us=busy_us(work) / times if work else None,
+        launch_gaps_us=gaps / times if work else None,
+        device_tasks=round(len(work) / times),
         launches=round(len({(piece.call, piece.launch) for piece in work}) / times),
         replays=round(len({(piece.call, piece.launch) for piece in work if piece.replayed}) / times),
-        replayed=round(sum(piece.replayed for piece in work) / times),
+        replayed_tasks=round(sum(piece.replayed for piece in work) / times),
     )
 
 

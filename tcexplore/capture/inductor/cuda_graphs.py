@@ -77,9 +77,9 @@ class CudaGraphs:
                 number=number.id,
                 part=str(getattr(wrapped.model, "__name__", "")),
                 parent=None if parent is None else parent.id.id,
-                copied=len(copied),
-                copied_bytes=sum(copied),
-                peak=torch.cuda.max_memory_allocated() - self._before,
+                inputs_copied=len(copied),
+                inputs_copied_bytes=sum(copied),
+                peak_bytes=torch.cuda.max_memory_allocated() - self._before,
             )
         )
 

@@ -132,7 +132,7 @@ def _scheduler_node(scheduler: Any, node: Any) -> SchedulerNode:
     return SchedulerNode(
         name=name,
         buffers=tuple(sorted(node.used_buffer_names())),
-        needs=tuple(sorted({producer for producer in producers if producer not in ("", name)})),
+        dependencies=tuple(sorted({producer for producer in producers if producer not in ("", name)})),
     )
 
 
@@ -150,7 +150,7 @@ def _install_schedule(hooks: Hooks) -> None:
         graph, phase = compilation(V.graph)
         nodes = tuple(_scheduler_node(scheduler, part) for node in scheduler.nodes for part in node.get_nodes())
         attempts = getattr(config, "max_fusion_buffer_group_pairwise_attempts", None)
-        hooks.emit(ScheduleMade(graph=graph, phase=phase, nodes=nodes, attempts=attempts))
+        hooks.emit(ScheduleMade(graph=graph, phase=phase, nodes=nodes, pairwise_attempts=attempts))
 
     hooks.watch("schedule", f"{_SCHEDULER}:Scheduler.codegen", before=fusion_ends)
 

@@ -70,7 +70,7 @@ def _timed(kernel: Kernel, calls: Sequence[Sequence[ProfileStep]]) -> KernelTime
         kernel=kernel.name,
         target=kernel.target,
         us=median(sum(step.us for step in call) for call in calls),
-        count=max(1, round(len(steps) / len(calls))),
+        launches=max(1, round(len(steps) / len(calls))),
         device=steps[0].device,
         functions=tuple(dict.fromkeys(name for step in steps for name in step.functions)),
         replayed=steps[0].replayed,

@@ -103,8 +103,8 @@ class Passes:
                     stage=stage.name,
                     phase=phase,
                     name=name,
-                    before=len(before),
-                    after=len(stage.lines),
+                    nodes_before=len(before),
+                    nodes_after=len(stage.lines),
                     hunks=changes,
                 )
             )

@@ -17,7 +17,7 @@ from tcexplore.capture.regions.region_calls import Region
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles, is_resumed
-from tcexplore.events import GraphOfRegion, Location, RegionCompiled, RegionCreated
+from tcexplore.events import Location, RegionCompiled, RegionCreated, RegionGraph
 
 REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
@@ -37,7 +37,7 @@ _IN_PLACE_CALLS = ("_call_impl", "_wrapped_call_impl")
 
 
 class Regions:
-    """Emits `RegionCreated`, `GraphOfRegion` and `RegionCompiled` at once, and `RegionCalls` a few times a second."""
+    """Emits `RegionCreated`, `RegionGraph` and `RegionCompiled` at once, and `RegionCalls` a few times a second."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Regions:
 
     def _compile_started(self, event: TraceEvent) -> None:
         if event.graph and (calls := self._thread.calls):
-            self._hooks.emit(GraphOfRegion(region=calls[-1].region.number, graph=event.graph))
+            self._hooks.emit(RegionGraph(region=calls[-1].region.number, graph=event.graph))
 
     def _compile_finished(self, event: TraceEvent) -> None:
         if event.graph and event.meta.get("has_guarded_code") and (calls := self._thread.calls):

@@ -10,7 +10,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import Choice, Tuned
+from tcexplore.events import Autotuned, TuningChoice
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
@@ -36,24 +36,24 @@ BAR = 16
 
 def autotuning_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
-    if not snapshot.tuned:
+    if not snapshot.autotuned:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    rows = (line for tuned in snapshot.tuned for line in _tuned(snapshot, tuned, toggled, width))
-    choices = sum(len(tuned.choices) for tuned in snapshot.tuned)
+    rows = (line for tuned in snapshot.autotuned for line in _tuned(snapshot, tuned, toggled, width))
+    choices = sum(len(tuned.choices) for tuned in snapshot.autotuned)
     return Parts(count(choices, "choice"), [fixed([*rows, *_whose(width)])])
 
 
-def _tuned(snapshot: Snapshot, tuned: Tuned, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _tuned(snapshot: Snapshot, tuned: Autotuned, toggled: frozenset[str], width: int) -> Iterator[Row]:
     kernel = find_tuned_kernel(snapshot, tuned)
     own = links(kernel) if kernel else ()
     place = kernel.source_lines[0] if kernel and kernel.source_lines else None
     where = f"  {tuned.graph} {tuned.phase}"
     yield row((f" {name_subject(tuned)}", "heading"), (where, "muted"), links=own, location=place)
-    yield from wrapped(TUNING_KINDS.get(tuned.what, tuned.what), width, "muted", indent=3, links=own)
+    yield from wrapped(TUNING_KINDS.get(tuned.method, tuned.method), width, "muted", indent=3, links=own)
     yield from wrapped(summarize_choices(tuned), width, indent=3, links=own)
     if kernel is not None and not tuned.kernel:
         yield from wrapped(f"runs as {kernel.name}", width, indent=3, links=own)
-    name = f"tuned {tuned.graph} {tuned.phase} {tuned.what} {tuned.kernel or tuned.node or tuned.op}"
+    name = f"tuned {tuned.graph} {tuned.phase} {tuned.method} {tuned.kernel or tuned.node or tuned.op}"
     opened = name in toggled
     most = max((choice.us for choice in tuned.choices if choice.us is not None), default=0.0)
     for choice in tuned.choices if opened else tuned.choices[:SHOWN]:
@@ -64,8 +64,8 @@ def _tuned(snapshot: Snapshot, tuned: Tuned, toggled: frozenset[str], width: int
     yield BLANK
 
 
-def _choice(choice: Choice, most: float, own: tuple[Link, ...]) -> Row:
-    sign, style = ("●", "faster") if choice.taken else (" ", "")
+def _choice(choice: TuningChoice, most: float, own: tuple[Link, ...]) -> Row:
+    sign, style = ("●", "faster") if choice.chosen else (" ", "")
     time = "not measured" if choice.us is None else duration(choice.us / 1e6)
     bar = "█" * max(1, round(BAR * choice.us / most)) if choice.us is not None and most else ""
     return row(
@@ -82,15 +82,15 @@ def _whose(width: int) -> Iterator[Row]:
     yield from wrapped(text, width, "dim")
 
 
-def name_subject(tuned: ev.Tuned) -> str:
+def name_subject(tuned: ev.Autotuned) -> str:
     """What was tuned: the kernel, or the op with the sizes of its inputs."""
     if tuned.kernel:
         return tuned.kernel
-    sizes = f" of {', '.join(tuned.sizes)}" if tuned.sizes else ""
+    sizes = f" of {', '.join(tuned.input_sizes)}" if tuned.input_sizes else ""
     return f"{tuned.op}{sizes}"
 
 
-def summarize_choices(tuned: ev.Tuned) -> str:
+def summarize_choices(tuned: ev.Autotuned) -> str:
     """`4 measured of 5, the fastest 3.10 µs, 1.25× faster than the next`."""
     measured = [choice.us for choice in tuned.choices if choice.us is not None]
     left = len(tuned.choices) - len(measured)
@@ -106,7 +106,7 @@ def summarize_choices(tuned: ev.Tuned) -> str:
     return ", ".join(parts)
 
 
-def find_tuned_kernel(snapshot: Snapshot, tuned: ev.Tuned) -> ev.Kernel | None:
+def find_tuned_kernel(snapshot: Snapshot, tuned: ev.Autotuned) -> ev.Kernel | None:
     """The kernel that was made of what was tuned; None where none is known by its name or its node."""
     mine = (
         k for k in snapshot.code.kernels if k.target == "native" and k.graph == tuned.graph and k.phase == tuned.phase

@@ -14,8 +14,8 @@ from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import NO_SHARED_DATA, WhyNot, why_not
-from tcexplore.session.kernel_dependencies import Relation
+from tcexplore.session.fused_kernels import NO_SHARED_DATA, NotFused, not_fused
+from tcexplore.session.kernel_dependencies import KernelRelation
 from tcexplore.session.links import Link, kernel_link
 
 APART = {
@@ -43,14 +43,14 @@ NOT_COMPARED = (
 
 def fusion_reasons_document(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
     """The answer for any two kernels of a run, everything open."""
-    known, answer = labels(snapshot), why_not(snapshot, a, b)
+    known, answer = labels(snapshot), not_fused(snapshot, a, b)
     name = _name(answer)
     rows = [_question(answer, known), *_answer(snapshot, answer, frozenset([f"{name} unrelated"]), width)]
     return Parts(f"{_words(answer.a, known)} and {_words(answer.b, known)}", [fixed(rows)])
 
 
 def reason_rows(
-    snapshot: Snapshot, answer: WhyNot, known: Labels, toggled: frozenset[str], width: int
+    snapshot: Snapshot, answer: NotFused, known: Labels, toggled: frozenset[str], width: int
 ) -> Iterator[Row]:
     """The rows between two neighbors: the short answer, and behind it all that torch says."""
     name, links = _name(answer), _links(answer)
@@ -64,11 +64,11 @@ def reason_rows(
         yield from _answer(snapshot, answer, toggled, width)
 
 
-def _name(answer: WhyNot) -> str:
+def _name(answer: NotFused) -> str:
     return f"why {answer.a.graph} {answer.a.phase} {answer.a.name} {answer.b.name}"
 
 
-def _links(answer: WhyNot) -> tuple[Link, ...]:
+def _links(answer: NotFused) -> tuple[Link, ...]:
     return kernel_link(answer.a), kernel_link(answer.b)
 
 
@@ -76,13 +76,13 @@ def _words(kernel: Kernel, known: Labels) -> str:
     return known.kernel[kernel_link(kernel)].words
 
 
-def _question(answer: WhyNot, known: Labels) -> Row:
+def _question(answer: NotFused, known: Labels) -> Row:
     first, second = (known.kernel[link].spans for link in _links(answer))
     spans = (Span(" why are "), *first, Span(" and "), *second, Span(" not one kernel?"))
     return Row(spans, _links(answer))
 
 
-def _short(answer: WhyNot, known: Labels) -> str:
+def _short(answer: NotFused, known: Labels) -> str:
     """One line: the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))
     if reasons:
@@ -103,34 +103,34 @@ def _plain(reason: str) -> str:
     return plain(f"{NO_SHARED_DATA} due to indexing mismatch" if reason == NO_SHARED_DATA else reason)
 
 
-def _answer(snapshot: Snapshot, answer: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _answer(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], width: int) -> Iterator[Row]:
     links = _links(answer)
-    if answer.apart:
-        yield from wrapped(APART[answer.apart], width, indent=5, links=links)
+    if answer.separated_by:
+        yield from wrapped(APART[answer.separated_by], width, indent=5, links=links)
     for reason in dict.fromkeys(decision.reason for decision in answer.refusals):
         yield from _reason(reason, [d for d in answer.refusals if d.reason == reason], links, width)
     if answer.unrelated:
         yield from _unrelated(snapshot, answer, toggled, width)
-    if not answer.refusals and not answer.unrelated and answer.apart in ("", "extern"):
+    if not answer.refusals and not answer.unrelated and answer.separated_by in ("", "extern"):
         yield from _never(snapshot, answer, width)
 
 
-def _never(snapshot: Snapshot, answer: WhyNot, width: int) -> Iterator[Row]:
+def _never(snapshot: Snapshot, answer: NotFused, width: int) -> Iterator[Row]:
     """What the scheduler knew of two nodes that it did not compare."""
     relation, links = answer.relation, _links(answer)
     if relation is None:
         yield from wrapped(NOT_TOLD, width, "muted", indent=5, links=links)
         return
-    if relation.needs:
+    if relation.depends:
         yield from _way(snapshot, relation, links, width)
-    if not answer.apart:
-        text = NOT_COMPARED.format(answer.attempts or "few") if relation.buffers else NO_BUFFER
+    if not answer.separated_by:
+        text = NOT_COMPARED.format(answer.pairwise_attempts or "few") if relation.buffers else NO_BUFFER
         yield from wrapped(text, width, indent=5, links=links)
         if relation.buffers:
             yield from wrapped(", ".join(relation.buffers), width, "node", indent=7, links=links)
 
 
-def _way(snapshot: Snapshot, relation: Relation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
+def _way(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
     """What stands between two kernels of which one needs the other's results."""
     first, second = ("second", "first") if relation.reversed else ("first", "second")
     directly = not relation.nodes
@@ -165,7 +165,7 @@ def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], w
         )
 
 
-def _unrelated(snapshot: Snapshot, answer: WhyNot, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def _unrelated(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """The pairs that have nothing to do with each other, behind their count."""
     name = f"{_name(answer)} unrelated"
     label = f"{count(answer.unrelated, 'pair')} of their nodes without data in common"

@@ -15,7 +15,7 @@ from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import FusionDecision, Kernel
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.fused_kernels import FusedKernel, Fusions, WhyNot
+from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
 from tcexplore.session.line_traffic import bytes_moved
 from tcexplore.session.links import Link, kernel_link
 
@@ -124,7 +124,7 @@ def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
 
 
 def _next(
-    snapshot: Snapshot, answer: WhyNot | None, known: Labels, toggled: frozenset[str], width: int
+    snapshot: Snapshot, answer: NotFused | None, known: Labels, toggled: frozenset[str], width: int
 ) -> Iterable[Row]:
     """Between a kernel and the next one: why they are two."""
     if answer is not None:

@@ -29,7 +29,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.achieved_rates import achieved
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import loops, machine
+from tcexplore.session.kernel_facts import kernel_facts, kernel_loops
 
 TEACHES = (
     "Inductor's kernels will stand here: C++ for the CPU, Triton for a GPU, each with the ops that were fused into it, "
@@ -100,11 +100,11 @@ def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
     """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
-    made, failed, point = machine(snapshot.code, kernel)
+    made, failed, point = kernel_facts(snapshot.code, kernel)
     parts = [format_resources(made.resources)] if made and made.resources else []
     parts += [describe_vectors(made.vectors)] if made and made.vectors else []
     parts += [format_estimate(point)] if point else []
-    if how := describe_loops(loops(snapshot.code, kernel)):
+    if how := describe_loops(kernel_loops(snapshot.code, kernel)):
         parts = [f"Inductor wrote {how}", *parts]
     reached = achieved(snapshot, kernel, point)
     parts += [format_measured(reached)] if reached else []

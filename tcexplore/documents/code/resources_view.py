@@ -12,11 +12,11 @@ from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, labels
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import Kernel, Resources
+from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import machine
+from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import kernel_link
 
 TEACHES = (
@@ -33,7 +33,7 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     taken = [
         (k, made.resources)
         for k in snapshot.code.kernels
-        if (made := machine(snapshot.code, k).made) and made.resources
+        if (made := kernel_facts(snapshot.code, k).assembled) and made.resources
     ]
     if not taken:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
@@ -47,7 +47,7 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
 
 
-def _cells(kernel: Kernel, resources: Resources, known: Labels) -> Sequence[tuple[Span, ...]]:
+def _cells(kernel: Kernel, resources: KernelResources, known: Labels) -> Sequence[tuple[Span, ...]]:
     shared = resources.shared_static + resources.shared_dynamic
     low = "warn" if resources.occupancy < 0.25 else ""
     return (
@@ -63,7 +63,9 @@ def _cells(kernel: Kernel, resources: Resources, known: Labels) -> Sequence[tupl
     )
 
 
-def _details(kernel: Kernel, resources: Resources, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _details(
+    kernel: Kernel, resources: KernelResources, known: Labels, toggled: frozenset[str], width: int
+) -> Iterator[Row]:
     """The warnings in view; shared memory by kind and the instruction mix behind a fold."""
     name = f"resources {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled

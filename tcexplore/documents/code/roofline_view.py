@@ -20,7 +20,7 @@ from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.achieved_rates import Achieved, achieved
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import machine
+from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, kernel_link
 
 LOWEST, HIGHEST = 0.01, 10_000.0
@@ -54,7 +54,9 @@ Reached = Mapping[Link, float | None]
 def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     known = labels(snapshot)
-    points = [(kernel, point) for kernel in snapshot.code.kernels if (point := machine(snapshot.code, kernel).point)]
+    points = [
+        (kernel, point) for kernel in snapshot.code.kernels if (point := kernel_facts(snapshot.code, kernel).roofline)
+    ]
     if not points:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     total = sum(point.implied_us for _, point in points)
@@ -63,7 +65,7 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     measured = [(kernel, at) for kernel, point in points if (at := achieved(snapshot, kernel, point))]
     title = f"at least {duration(total / 1e6)} in all{where} · estimate"
     if measured:
-        title += f" · measured {duration(sum(at.timed.us for _, at in measured) / 1e6)}"
+        title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
     parts = (
         target_rows(snapshot, toggled, width), table, achieved_rows(measured, known, width),
         _plots(points, measured, known, width), _whose(points, width),
@@ -149,13 +151,13 @@ def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> It
 def _achieved_cells(kernel: Kernel, rates: Achieved, known: Labels) -> Sequence[Cell]:
     return (
         known.kernel[kernel_link(kernel)].spans,
-        (Span(duration(rates.timed.us / 1e6), "strong"),),
-        (Span(f"{rates.timed.count} replayed" if rates.timed.replayed else str(rates.timed.count)),),
+        (Span(duration(rates.measured.us / 1e6), "strong"),),
+        (Span(f"{rates.measured.launches} replayed" if rates.measured.replayed else str(rates.measured.launches)),),
         (Span(format_rate(rates.memory, "B/s") if rates.memory else "–"),),
         (Span(_share(rates.memory_share), "number"),),
         (Span(format_rate(rates.compute, "FLOP/s") if rates.compute else "–"),),
         (Span(_share(rates.compute_share), "number"),),
-        (Span(_share(rates.of_bound), "warn" if (rates.of_bound or 1.0) < SLOW else "number"),),
+        (Span(_share(rates.bound_share), "warn" if (rates.bound_share or 1.0) < SLOW else "number"),),
     )
 
 

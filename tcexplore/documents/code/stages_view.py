@@ -14,11 +14,11 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.labels import Labels, OpLabel, labels
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, wrapped
-from tcexplore.events import Kernel, KernelAssembled, Stage
+from tcexplore.events import Kernel, KernelAssembled, KernelStage
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import machine
+from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
 TEACHES = (
@@ -35,7 +35,7 @@ NAMES = {
 def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view; of each kernel the last stage is open at first when there is one kernel only."""
     known = labels(snapshot)
-    shown = [kernel for kernel in snapshot.code.kernels if any(machine(snapshot.code, kernel)[:2])]
+    shown = [kernel for kernel in snapshot.code.kernels if any(kernel_facts(snapshot.code, kernel)[:2])]
     if not shown:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     parts = [fixed(target_rows(snapshot, toggled, width))]
@@ -52,7 +52,7 @@ def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
     folds: set[str] = set()
     for kernel in snapshot.code.kernels if selected else ():
         own = {statement_link(kernel, n) for n in range(1, kernel.source.count("\n") + 2)}
-        made = machine(snapshot.code, kernel).made
+        made = kernel_facts(snapshot.code, kernel).assembled
         if made is None or own.isdisjoint(selected):
             continue
         folds.add(_source_fold(kernel))
@@ -67,12 +67,12 @@ def _source_fold(kernel: Kernel) -> str:
     return f"stage {kernel.graph} {kernel.phase} {kernel.name} source"
 
 
-def _stage_fold(kernel: Kernel, made: KernelAssembled, stage: Stage) -> str:
+def _stage_fold(kernel: Kernel, made: KernelAssembled, stage: KernelStage) -> str:
     return f"stage {kernel.graph} {kernel.phase} {kernel.name} {made.config} {stage.name}"
 
 
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterator[Part]:
-    made, failed, _ = machine(snapshot.code, kernel)
+    made, failed, _ = kernel_facts(snapshot.code, kernel)
     name = f"stages {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name not in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
@@ -112,7 +112,7 @@ def _language(kernel: Kernel) -> str:
 
 
 def _stage(
-    kernel: Kernel, made: KernelAssembled, stage: Stage, known: Labels, toggled: frozenset[str]
+    kernel: Kernel, made: KernelAssembled, stage: KernelStage, known: Labels, toggled: frozenset[str]
 ) -> Iterator[Part]:
     name = _stage_fold(kernel, made, stage)
     lines = _stage_lines(kernel, stage, known)
@@ -132,7 +132,7 @@ def _said(made: KernelAssembled, width: int) -> Iterator[Row]:
 
 
 @by_identity(512)
-def _stage_lines(kernel: Kernel, stage: Stage, known: Labels) -> StageLines:
+def _stage_lines(kernel: Kernel, stage: KernelStage, known: Labels) -> StageLines:
     return StageLines(kernel, stage, known)
 
 
@@ -159,7 +159,7 @@ class SourceLines:
 class StageLines:
     """The rows of a stage. Before its text stand its own line number, the source's (`←12`) and the color of the op."""
 
-    def __init__(self, kernel: Kernel, stage: Stage, known: Labels) -> None:
+    def __init__(self, kernel: Kernel, stage: KernelStage, known: Labels) -> None:
         self._kernel = kernel
         self._known = known
         self._lines = stage.text.split("\n")

@@ -87,7 +87,7 @@ def _device(choice: TargetChoice, device: str) -> tuple[str, str]:
 
 def _code(choice: TargetChoice, snapshot: Snapshot | None) -> str:
     """What the run has of it."""
-    if snapshot is None or not snapshot.knows(choice.key):
+    if snapshot is None or not snapshot.has_code(choice.key):
         return ""
     code = snapshot.code_for(choice.key)
     generated = sum(kernel.language != "extern" for kernel in code.kernels)

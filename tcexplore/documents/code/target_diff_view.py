@@ -15,12 +15,12 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.labels import labels
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.events import Kernel, Resources
+from tcexplore.events import Kernel, KernelResources
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.kernel_facts import KernelFacts, machine
-from tcexplore.session.run_diff import RunChange, aligned
-from tcexplore.session.target_diff import Twice
+from tcexplore.session.kernel_facts import KernelFacts, kernel_facts
+from tcexplore.session.run_diff import RunChange, align
+from tcexplore.session.target_diff import TargetPair
 
 SOURCE = "source"
 MACHINE_CODE = ("sass", "amdgcn", "assembly")
@@ -41,25 +41,25 @@ class Side(NamedTuple):
 
     @property
     def known(self) -> KernelFacts | None:
-        return machine(self.snapshot.code, self.kernel) if self.kernel is not None else None
+        return kernel_facts(self.snapshot.code, self.kernel) if self.kernel is not None else None
 
     def text(self, form: str) -> str | None:
         """The kernel in one of `FORMS`; None where it has none."""
         if self.kernel is None or form == SOURCE:
             return self.kernel.source if self.kernel is not None else None
         wanted = MACHINE_CODE if form == "machine code" else (form,)
-        made = self.known.made if self.known else None
+        made = self.known.assembled if self.known else None
         return next((stage.text for stage in made.stages if stage.name in wanted), None) if made else None
 
 
-def target_diff_document(snapshot: Snapshot, other: str, pair: Twice, form: str, width: int) -> StaticDocument:
+def target_diff_document(snapshot: Snapshot, other: str, pair: TargetPair, form: str, width: int) -> StaticDocument:
     """The document; `other` is the device on the right, the one in view is on the left."""
-    sides = Side(snapshot, pair.left), Side(snapshot.on(other), pair.right)
+    sides = Side(snapshot, pair.left), Side(snapshot.with_target(other), pair.right)
     rows = [*_head(sides, pair, width), *facts(sides), BLANK, _form_row(sides, form), *_texts(*sides, form, width)]
     return StaticDocument("", tuple(rows))
 
 
-def _head(sides: tuple[Side, Side], pair: Twice, width: int) -> Iterator[Row]:
+def _head(sides: tuple[Side, Side], pair: TargetPair, width: int) -> Iterator[Row]:
     shown = sides[0] if pair.left is not None else sides[1]
     yield row(
         (" ", ""),
@@ -69,8 +69,8 @@ def _head(sides: tuple[Side, Side], pair: Twice, width: int) -> Iterator[Row]:
     alone, none = (sides[0], sides[1]) if pair.right is None else (sides[1], sides[0])
     if pair.left is None or pair.right is None:
         text = f"Only {alone.snapshot.target} has this kernel."
-        if pair.instead:
-            names = ", ".join(kernel.name for kernel in pair.instead)
+        if pair.alternatives:
+            names = ", ".join(kernel.name for kernel in pair.alternatives)
             text += f" On {none.snapshot.target} its ops are in {names}."
         yield from wrapped(text, width, "warn", lead="! ")
     yield BLANK
@@ -100,7 +100,7 @@ def _named(sides: tuple[Side, Side], form: str) -> str:
 
 
 def _machine_code(side: Side) -> str:
-    made = side.known.made if side.known else None
+    made = side.known.assembled if side.known else None
     return next((NAMES[stage.name] for stage in made.stages if stage.name in MACHINE_CODE), "") if made else ""
 
 
@@ -128,9 +128,9 @@ def _why_none(side: Side) -> str:
     known = side.known
     if side.kernel is not None and side.kernel.language == "extern":
         return "a call into a library, of which nothing was generated"
-    if known is not None and known.failed is not None:
-        return f"not assembled: {known.failed.reason}"
-    if known is None or known.made is None:
+    if known is not None and known.not_assembled is not None:
+        return f"not assembled: {known.not_assembled.reason}"
+    if known is None or known.assembled is None:
         return "not assembled"
     return "there is no such stage on the way to its machine code"
 
@@ -149,7 +149,7 @@ def _changes(left: Kernel | None, right: Kernel | None, _: str, was: str, now: s
         )
     return tuple(
         RunChange(change.kind, change.before and change.before[1], change.after and change.after[1])
-        for change in aligned(before, after, lambda line: line[0])
+        for change in align(before, after, lambda line: line[0])
     )
 
 
@@ -170,7 +170,7 @@ class Known(Protocol):
     def known(self) -> KernelFacts | None: ...
 
 
-RESOURCES: tuple[tuple[str, Callable[[Resources], str]], ...] = (
+RESOURCES: tuple[tuple[str, Callable[[KernelResources], str]], ...] = (
     ("registers", lambda r: str(r.registers)),
     ("spills", lambda r: size(r.spills) if r.spills else "–"),
     ("shared memory", lambda r: size(r.shared_static + r.shared_dynamic)),
@@ -191,13 +191,13 @@ def facts(sides: Sequence[Known]) -> Iterator[Row]:
 
 def _rows(sides: Sequence[Known]) -> Iterator[Sequence[Cell]]:
     yield _row("kernel", [side.kernel.name if side.kernel else "none" for side in sides])
-    made = [side.known.made if side.known else None for side in sides]
+    made = [side.known.assembled if side.known else None for side in sides]
     yield from _unless_empty("configuration", [m.config if m else "" for m in made])
     taken = [m.resources if m else None for m in made]
     if any(taken):
         for name, say in RESOURCES:
             yield _row(name, [say(resources) if resources else "" for resources in taken])
-    points = [side.known.point if side.known else None for side in sides]
+    points = [side.known.roofline if side.known else None for side in sides]
     yield from _unless_empty("bound", [point.bound if point else "" for point in points])
     yield from _unless_empty("at least", [_least(point.implied_us) if point else "" for point in points])
     yield from _unless_empty("vectors", [describe_vectors(m.vectors) if m and m.vectors else "" for m in made])

@@ -26,7 +26,7 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
     for skipped in snapshot.code.not_lowered:
         yield from wrapped(describe_not_lowered(skipped), width, "warn", lead="! ")
     where = places(snapshot.file).describe
-    for query in snapshot.asked:
+    for query in snapshot.device_queries:
         place = query.location
         own = (line_link(place),) if place else ()
         before = f"{where(place)}: " if place else ""
@@ -40,7 +40,7 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
     yield BLANK
 
 
-def format_resources(taken: ev.Resources) -> str:
+def format_resources(taken: ev.KernelResources) -> str:
     """`32 registers · 2 warps · 1.0 KiB shared · occupancy 100 %`, spills only where there are some."""
     shared = taken.shared_static + taken.shared_dynamic
     parts = [f"{taken.registers} registers", count(taken.num_warps, "warp")]
@@ -99,7 +99,7 @@ def describe_not_lowered(skipped: ev.TargetSkipped) -> str:
     return f"Graph {skipped.graph} could not be lowered for {skipped.target}{where}: {skipped.reason}"
 
 
-def describe_device_query(query: ev.DeviceAsked) -> str:
+def describe_device_query(query: ev.DeviceQueried) -> str:
     """That the program looked at its device, without the place."""
     return (
         f"The program looks at {query.attribute} while it is traced: it sees the device it runs on, "

@@ -19,7 +19,7 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, guard_link, kernel_link, node_link
 from tcexplore.session.normalized_code import same_program
-from tcexplore.session.run_diff import RunChange, RunDiff, aligned, matched_kernels
+from tcexplore.session.run_diff import RunChange, RunDiff, align, match_kernels
 
 MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
 
@@ -75,7 +75,8 @@ def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
     graph, guard = change.item
     mark, links = MARKS[change.kind], (guard_link(graph, guard),) if change.after else ()
     condition = guard.summary or " and ".join(guard.code)
-    return row("   ", mark, (f"{graph}  ", "dim"), (guard.name or guard.source or guard.kind, mark[1]), f"  {condition}",
+    return row("   ", mark, (f"{graph}  ", "dim"), (guard.name or guard.source or guard.kind, mark[1]),
+               f"  {condition}",
                (f"  {guard.kind}", "dim"), links=links, location=guard.location)  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozen
 def compare_code(before: Snapshot, after: Snapshot) -> None:
     """Have the code of both runs compared before it is to be shown."""
     same_program(before, after)
-    for change in matched_kernels(before.code.kernels, after.code.kernels):
+    for change in match_kernels(before.code.kernels, after.code.kernels):
         if change.kind == "changed":
             _code(change)
 
@@ -122,7 +123,7 @@ def _compared(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[st
     was, now = (_lines(kernel) for kernel in (before, after))
     return tuple(
         RunChange(change.kind, change.before and change.before[1], change.after and change.after[1])
-        for change in aligned(was, now, lambda line: line[0])
+        for change in align(was, now, lambda line: line[0])
     )
 
 

@@ -14,8 +14,8 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Location
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.links import line_link
-from tcexplore.session.run_diff import RunChange, RunDiff, counted
-from tcexplore.session.run_diff import diff as compared
+from tcexplore.session.run_diff import RunChange, RunDiff, count_changes
+from tcexplore.session.run_diff import run_diff as compared
 
 NOTHING = "Nothing to compare with yet: the next save will be compared with this one."
 
@@ -69,7 +69,7 @@ def _section(section: _Section, diff: RunDiff, toggled: frozenset[str], width: i
 
 
 def _rows(section: _Section, diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    total = counted(section.changes(diff))
+    total = count_changes(section.changes(diff))
     same = sum(total.values()) == total["same"]
     name = f"diff {section.name}"
     if same and section.name != "kernels":

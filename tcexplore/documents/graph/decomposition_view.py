@@ -19,7 +19,7 @@ from tcexplore.documents.source.line_facts import read_lines
 from tcexplore.events import Kernel, Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.decomposition import Decomposition, Line, Lowered, Op, Statement, counted
+from tcexplore.session.decomposition import Decomposition, Line, Lowered, Op, Statement, count_lowered
 from tcexplore.session.links import aten_link, kernel_link, line_link, node_link
 
 TEACHES = (
@@ -37,7 +37,7 @@ def decomposition_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
 
 _made = by_identity(2)(Decomposition)
 _texts = by_identity(8)(read_lines)
-_counted = by_identity(1024)(counted)
+_counted = by_identity(1024)(count_lowered)
 
 
 def index(snapshot: Snapshot) -> Decomposition:
@@ -106,11 +106,12 @@ class Lowering:
         name = f"op {op.graph} {node.name}"
         opened = self.is_open(name, at_first=True)
         module = f"  {node.module}" if node.module else ""
-        total = counted([op])
+        total = count_lowered([op])
         became = f"  → {count(total['nodes'], 'ATen op')}" if op.lowered else "  torch names no ATen op of it"
         places = (line_link(node.location),) if node.location else ()
         yield fold(
-            name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"), (became, "muted"),
+            name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"),
+            (became, "muted"),
             (f"  {op.graph}", "dim"), indent=2, links=(node_link(op.graph, node.name), *places),
             location=node.location, copy=f"{node.name} = {format_call(node)}",
         )  # fmt: skip

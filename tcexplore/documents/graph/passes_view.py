@@ -47,7 +47,7 @@ def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """This torch has no place to look at them from; a graph out of a cache has been through its passes before."""
     yield from missing_rows(snapshot, FACTS, width)
-    hits = [used for used in snapshot.caches if used.outcome == "hit"]
+    hits = [used for used in snapshot.cache_lookups if used.outcome == "hit"]
     if hits:
         text = f"The {hits[0].cache} cache had the result of graph {hits[0].graph}: its passes ran in an earlier run."
         yield from wrapped(text, width, "warn")
@@ -58,7 +58,7 @@ def _stage(
 ) -> Iterator[Row]:
     name = f"passes {graph} {stage} {phase}"
     opened = name not in toggled
-    before, after = runs[0].before, runs[-1].after
+    before, after = runs[0].nodes_before, runs[-1].nodes_after
     nodes = f"{before} nodes" if before == after else f"{before} → {after} nodes"
     facts = (f"  {phase}" if stage == "post_grad" else "", "muted"), (f"  {nodes}", "muted")
     yield fold(name, opened, (f"{graph} ", "title"), (STAGES.get(stage, stage), "heading"), *facts, indent=0)

@@ -22,7 +22,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Guard, Recompiled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import CacheEntry, FrameEntries, lineage
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries, cache_entries
 from tcexplore.session.guard_diff import GuardDiff, guard_diff, guards_of
 from tcexplore.session.links import entry_link, guard_link, line_link
 
@@ -40,7 +40,7 @@ GAUGE = 16
 
 def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
-    frames = lineage(snapshot)
+    frames = cache_entries(snapshot)
     if not frames:
         return Parts(
             "", [empty_part(snapshot, width, TEACHES), fixed(missing_rows(snapshot, ("cache entries",), width))]
@@ -56,20 +56,20 @@ def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
 
 def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the cache entries of the frames that were compiled more than once."""
-    for frame in lineage(snapshot):
-        if len(frame.entries) > 1 or frame.refused:
+    for frame in cache_entries(snapshot):
+        if len(frame.entries) > 1 or frame.over_limit:
             yield from _frame(snapshot, frame, frozenset(), width)
             yield BLANK
 
 
 def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], width: int) -> Iterator[Row]:
     where = places(snapshot.file)
-    first = next((entry.graph for entry in (*frame.entries, *frame.refused)), "")
-    name = name_frame(first, frame.place) or "a frame of torch's"
+    first = next((entry.graph for entry in (*frame.entries, *frame.over_limit)), "")
+    name = name_frame(first, frame.location) or "a frame of torch's"
     rest = ", the rest behind a graph break" if frame.resumed else ""
-    links = (line_link(frame.place),) if frame.place else ()
-    yield row((f" {name}", "heading"), (f"  {where.describe(frame.place)}{rest}", "muted"),
-              (f"  frame {frame.number}", "dim"), links=links, location=frame.place)  # fmt: skip
+    links = (line_link(frame.location),) if frame.location else ()
+    yield row((f" {name}", "heading"), (f"  {where.describe(frame.location)}{rest}", "muted"),
+              (f"  frame {frame.number}", "dim"), links=links, location=frame.location)  # fmt: skip
     yield _gauge(frame)
     yield from wrapped(describe_limit(frame), width, _urgency(frame), indent=3) if describe_limit(frame) else ()
     before, widths = "", _widths(frame)
@@ -77,16 +77,16 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
         yield from _edge(snapshot, entry, before, toggled, width)
         yield _entry(entry, widths, where)
         before = entry.graph
-    for entry in frame.refused[:1]:
+    for entry in frame.over_limit[:1]:
         yield from _edge(snapshot, entry, before, toggled, width)
-        outcome = "error" if frame.raises else "eager"
+        outcome = "error" if frame.error_at_limit else "eager"
         yield row((" ✖ ", "break"), (outcome, "break"), (f"  {name_call(entry) or 'from here on'}", "muted"))
 
 
 def _urgency(frame: FrameEntries) -> str:
     if frame.limit_hit:
         return "break"
-    return "warn" if frame.left is not None and frame.left <= (frame.limit or 0) // 4 else "muted"
+    return "warn" if frame.free_entries is not None and frame.free_entries <= (frame.limit or 0) // 4 else "muted"
 
 
 def _gauge(frame: FrameEntries) -> Row:
@@ -97,7 +97,8 @@ def _gauge(frame: FrameEntries) -> Row:
     full = min(cells, max(round(used / limit * cells), 1 if used else 0))
     style = "recompile" if _urgency(frame) == "muted" else _urgency(frame)
     return row("   ", ("■" * full, style if used > 1 else "muted"), ("□" * (cells - full), "dim"),
-               (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {summarize_entries(frame)}", "muted"))  # fmt: skip
+               (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {summarize_entries(frame)}",
+                                                                         "muted"))  # fmt: skip
 
 
 def _widths(frame: FrameEntries) -> tuple[int, int, int]:
@@ -123,9 +124,9 @@ def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset
     if not entry.causes:
         return
     cause, where = entry.causes[0], places(snapshot.file)
-    name = f"edge {entry.of} {entry.graph}"
+    name = f"edge {entry.failed_entry} {entry.graph}"
     opened = name in toggled
-    other = f"of {cause.of}: " if cause.of != before else ""
+    other = f"of {cause.failed_entry}: " if cause.failed_entry != before else ""
     yield fold(name, opened, (other, "muted"), (name_guarded(cause), "guard"), *_values(cause),
                (f"  {where.describe(cause.location)}", "muted"), indent=3, location=cause.location,
                links=(line_link(cause.location),) if cause.location else ())  # fmt: skip
@@ -142,17 +143,17 @@ def _values(cause: Recompiled) -> tuple[tuple[str, str], ...]:
 def _opened(snapshot: Snapshot, entry: CacheEntry, width: int) -> Iterator[Row]:
     for cause in entry.causes:
         yield from _cause(cause, snapshot.file, width)
-    if entry.of and guards_of(snapshot, entry.of) and guards_of(snapshot, entry.graph):
-        yield from guard_difference_rows(snapshot, entry.of, entry.graph, width, indent=7)
+    if entry.failed_entry and guards_of(snapshot, entry.failed_entry) and guards_of(snapshot, entry.graph):
+        yield from guard_difference_rows(snapshot, entry.failed_entry, entry.graph, width, indent=7)
 
 
 def _cause(cause: Recompiled, file: str, width: int) -> Iterator[Row]:
     where = places(file).describe(cause.location)
     kind = ", ".join(filter(None, (describe_origin(cause), where)))
     tail = f" ({kind})" if kind else ""
-    yield from wrapped(f"{cause.reason}{tail}", width, indent=7, lead=f"{cause.of} ", location=cause.location)
+    yield from wrapped(f"{cause.reason}{tail}", width, indent=7, lead=f"{cause.failed_entry} ", location=cause.location)
     if cause.failed_guard and cause.failed_guard not in cause.reason:
-        yield from wrapped(cause.failed_guard, width, "dim", indent=7 + len(cause.of) + 1)
+        yield from wrapped(cause.failed_guard, width, "dim", indent=7 + len(cause.failed_entry) + 1)
 
 
 def guard_diff_document(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:

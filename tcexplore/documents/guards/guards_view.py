@@ -15,7 +15,7 @@ from tcexplore.events import Guard, GuardsInstalled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, guard_link, line_link
-from tcexplore.session.recompile_count import once_each
+from tcexplore.session.recompile_count import newest_causes
 
 TEACHES = (
     "Each compiled graph holds only under conditions: the sizes and dtypes of its inputs, the values of what your code "
@@ -45,7 +45,7 @@ def guards_in_brief(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _title(snapshot: Snapshot) -> str:
     every = [guard for installed in snapshot.guards for guard in installed.guards]
     shown = sum(not guard.structural for guard in every)
-    recompiled = sum(1 for _ in once_each(snapshot))
+    recompiled = sum(1 for _ in newest_causes(snapshot))
     again = f", {count(recompiled, 'recompile')}" if recompiled else ""
     return f"{shown:,} of {len(every):,}{again}"
 

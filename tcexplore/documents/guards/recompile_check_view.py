@@ -37,7 +37,7 @@ _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖"
 
 def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
     """The document of the view."""
-    answers = list(reversed(snapshot.would))
+    answers = list(reversed(snapshot.recompile_answers))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
     teaches = fixed(wrapped(TEACHES, width, "muted", keys_only=True))
     return Parts(count(len(answers), "question") if answers else "", [fixed(rows), teaches])
@@ -113,7 +113,7 @@ def describe_dynamic_sizes(frame: FrameAnswer) -> str:
 def describe_moved_state(frame: FrameAnswer) -> str:
     """That the program is not as the file's last call left it, where a number that it keeps itself decides."""
     kept = {
-        e.failed.what for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"
+        e.failed.name for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"
     }
     if not kept:
         return ""

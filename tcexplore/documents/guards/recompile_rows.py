@@ -12,7 +12,7 @@ from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries
 from tcexplore.session.links import line_link
-from tcexplore.session.recompile_count import once_each
+from tcexplore.session.recompile_count import newest_causes
 
 _SOURCES = {
     "argument": "an argument",
@@ -24,7 +24,7 @@ _SOURCES = {
 
 def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """The rows of all recompiles, a blank one behind each."""
-    for recompile, others in once_each(snapshot):
+    for recompile, others in newest_causes(snapshot):
         links = (line_link(recompile.location),) if recompile.location else ()
         rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
         yield from (Row(r.spans, links, recompile.location) for r in rows)
@@ -37,8 +37,9 @@ def _others(others: int) -> Iterator[Row]:
 
 
 def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row]:
-    used = f"  {recompile.entries} of {recompile.limit}" if recompile.entries and recompile.limit else ""
-    yield row((f"↻ {recompile.of} → {recompile.graph}", "recompile"), (used, "warn" if recompile.limit_hit else "muted"),
+    used = f"  {recompile.entry_count} of {recompile.limit}" if recompile.entry_count and recompile.limit else ""
+    yield row((f"↻ {recompile.failed_entry} → {recompile.graph}", "recompile"),
+              (used, "warn" if recompile.limit_hit else "muted"),
               (f"  {where.describe(recompile.location)}", "muted"))  # fmt: skip
     if recompile.old or recompile.new:
         yield row(
@@ -62,13 +63,13 @@ def name_guarded(recompile: Recompiled) -> str:
     if recompile.kind == "grad mode":
         return recompile.kind
     if recompile.kind == "global state":
-        return recompile.what or recompile.kind
+        return recompile.name or recompile.kind
     if recompile.kind in ("size", "stride") and recompile.dim is not None:
-        return f"{recompile.what}.{recompile.kind}({recompile.dim})"
+        return f"{recompile.name}.{recompile.kind}({recompile.dim})"
     if recompile.kind == "condition":
         return recompile.failed_guard
     tensor = recompile.kind in ("rank", "dtype", "dispatch", "requires_grad")
-    return f"{recompile.what} {recompile.kind}" if tensor else recompile.what or recompile.failed_guard
+    return f"{recompile.name} {recompile.kind}" if tensor else recompile.name or recompile.failed_guard
 
 
 def format_change(recompile: Recompiled) -> str:
@@ -86,7 +87,7 @@ def describe_origin(recompile: Recompiled) -> str:
 def format_compile_seconds(entry: CacheEntry) -> str:
     """`0.64 s`, `0.64 s + backward 0.20 s`, empty where torch gave no span."""
     forward = "" if entry.seconds is None else duration(entry.seconds)
-    backward = "" if entry.backward is None else f"backward {duration(entry.backward)}"
+    backward = "" if entry.backward_seconds is None else f"backward {duration(entry.backward_seconds)}"
     return " + ".join(filter(None, (forward, backward)))
 
 
@@ -103,7 +104,7 @@ def count_entries(number: int) -> str:
 def summarize_entries(frame: FrameEntries) -> str:
     """`8 entries, 5.31 s of compiling, 4.67 s of it again`."""
     entries = count_entries(len(frame.entries))
-    times = [(entry.seconds or 0.0) + (entry.backward or 0.0) for entry in frame.entries]
+    times = [(entry.seconds or 0.0) + (entry.backward_seconds or 0.0) for entry in frame.entries]
     if not any(times):
         return entries
     again = f", {duration(sum(times[1:]))} of it again" if any(times[1:]) else ""
@@ -114,19 +115,19 @@ def describe_limit(frame: FrameEntries) -> str:
     """What happens at the limit, or has happened; said before it is reached, empty for a frame far from it."""
     name = frame.limit_hit or "recompile_limit"
     limit = frame.accumulated_limit if name.startswith("accumulated") else frame.limit
-    if frame.limit_hit and frame.raises:
+    if frame.limit_hit and frame.error_at_limit:
         return f"The limit is reached: torch.compile raised an error instead of compiling once more ({name} = {limit})."
     if frame.limit_hit:
-        last = frame.refused[0].call if frame.refused else None
+        last = frame.over_limit[0].call if frame.over_limit else None
         since = f"since call {last} " if last else "from here on "
         return (
             f"The limit is reached ({name} = {limit}): {since}this frame runs eagerly, uncompiled, whenever none of "
             "its entries matches. torch says so in a log message only, and only once."
         )
-    left = frame.left
+    left = frame.free_entries
     if left is None or len(frame.entries) < 2:
         return ""
-    happens = "is an error" if frame.raises else "runs this frame eagerly, without an error"
+    happens = "is an error" if frame.error_at_limit else "runs this frame eagerly, without an error"
     if left == 0:
         return f"No further entry fits ({name} = {limit}): the next call that matches none of them {happens}."
     more = "1 more entry fits" if left == 1 else f"{left} more entries fit"

@@ -9,7 +9,7 @@ from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.locations import Places, at, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import Specialized, Symbol, SymbolsFound, SymbolSource, ZeroOne
+from tcexplore.events import GraphSymbols, Specialization, Symbol, SymbolSource, ZeroOneSpecialization
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
@@ -20,7 +20,7 @@ from tcexplore.session.recompile_fixes import (
     MARK_UNBACKED,
     TENSOR,
     RecompileFix,
-    shape_cures,
+    recompile_fixes,
 )
 
 _NO_BOUND = ("int_oo", "-int_oo", "oo", "-oo")
@@ -50,11 +50,11 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
 
 def _cures(snapshot: Snapshot, width: int) -> Iterator[Row]:
     last: tuple[str, int | None] | None = None
-    for cure in shape_cures(snapshot):
+    for cure in recompile_fixes(snapshot):
         links = (line_link(cure.location),) if cure.location else ()
-        if (cure.what, cure.dim) != last:
-            last = cure.what, cure.dim
-            name = cure.what if cure.dim is None else f"{cure.what}.size({cure.dim})"
+        if (cure.name, cure.dim) != last:
+            last = cure.name, cure.dim
+            name = cure.name if cure.dim is None else f"{cure.name}.size({cure.dim})"
             values = f" was {', '.join(cure.values)}" if len(cure.values) > 1 else ""
             yield row((f" {name}", "guard"), (f"{values}: what helps", "muted"), links=links, location=cure.location)
         yield from wrapped(
@@ -64,7 +64,7 @@ def _cures(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield BLANK
 
 
-def _graph(graph: SymbolsFound, toggled: frozenset[str], where: Places, width: int) -> Iterator[Row]:
+def _graph(graph: GraphSymbols, toggled: frozenset[str], where: Places, width: int) -> Iterator[Row]:
     yield row((f" {graph.graph}", "title"), (f"  {count(len(graph.symbols), 'symbol')}", "muted"))
     for symbol in graph.symbols:
         yield from _symbol(graph.graph, symbol, toggled, where, width)
@@ -87,9 +87,10 @@ def _symbol(graph: str, symbol: Symbol, toggled: frozenset[str], where: Places, 
         yield from _opened(symbol, where, width)
 
 
-def _specialized(special: Specialized, where: Places) -> Row:
+def _specialized(special: Specialization, where: Places) -> Row:
     return row(("     ✖ ", "break"), (f"specialized to {special.value}", "break"),
-               (f"  {special.reason}" if special.reason else "", "shape"), (f"  {where.describe(special.location)}", "muted"),
+               (f"  {special.reason}" if special.reason else "", "shape"), (f"  {where.describe(special.location)}",
+                                                                            "muted"),
                (f"  {special.user_code}" if special.user_code else "", "comment"), location=special.location,
                links=(line_link(special.location),) if special.location else ())  # fmt: skip
 
@@ -107,7 +108,7 @@ def _opened(symbol: Symbol, where: Places, width: int) -> Iterator[Row]:
 
 def format_source(source: SymbolSource) -> str:
     """`x.size(0)`, `x.stride(1)`, `lr`."""
-    return source.name if source.dim is None else f"{source.name}.{source.what}({source.dim})"
+    return source.name if source.dim is None else f"{source.name}.{source.kind}({source.dim})"
 
 
 def format_range(symbol: Symbol) -> str:
@@ -145,7 +146,7 @@ def describe_symbol(symbol: Symbol) -> str:
 def explain_symbol(symbol: Symbol) -> list[str]:
     """What torch's rules made of it: 0/1 specialization, duck shaping."""
     sentences = []
-    sizes = [source for source in symbol.sources if source.what == "size"]
+    sizes = [source for source in symbol.sources if source.kind == "size"]
     if not symbol.unbacked and sizes and symbol.lower == str(_AT_LEAST_TWO):
         sentences.append("0/1 specialization: sizes 0 and 1 get code of their own, so that it starts at 2.")
     if len(symbol.sources) > 1:
@@ -157,7 +158,7 @@ def explain_symbol(symbol: Symbol) -> list[str]:
     return sentences
 
 
-def describe_zero_one(fixed_size: ZeroOne) -> str:
+def describe_zero_one(fixed_size: ZeroOneSpecialization) -> str:
     """Why a dynamic dimension is a number all the same."""
     return (
         f"{format_source(fixed_size.source)} is dynamic, but was {fixed_size.value} when it was compiled: sizes 0 and 1 are always "
@@ -167,12 +168,16 @@ def describe_zero_one(fixed_size: ZeroOne) -> str:
 
 def describe_fix(cure: RecompileFix, file: str) -> str:
     """What to write, and what it does."""
-    return _SAID[cure.name](cure, file)
+    return _SAID[cure.kind](cure, file)
 
 
 def _mark_dynamic(cure: RecompileFix, _: str) -> str:
-    marks = "; ".join(f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in ((cure.what, cure.dim), *cure.also))
-    together = " They change together: where they have to be equal, one marked alone is an error too." * bool(cure.also)
+    marks = "; ".join(
+        f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in ((cure.name, cure.dim), *cure.other_sizes)
+    )
+    together = " They change together: where they have to be equal, one marked alone is an error too." * bool(
+        cure.other_sizes
+    )
     return (
         f"{marks} before the call: one graph for every size from 2 on, from the first compile. It is an error if the "
         f"code specializes the size.{together}"
@@ -185,26 +190,26 @@ def _dynamic(_: RecompileFix, __: str) -> str:
 
 def _mark_unbacked(cure: RecompileFix, _: str) -> str:
     return (
-        f"torch._dynamo.decorators.mark_unbacked({cure.what}, {cure.dim}): one graph for sizes 0 and 1 too. It is an "
+        f"torch._dynamo.decorators.mark_unbacked({cure.name}, {cure.dim}): one graph for sizes 0 and 1 too. It is an "
         "error where the code decides something by the size."
     )
 
 
 def _buckets(cure: RecompileFix, file: str) -> str:
     sizes = f" ({', '.join(cure.values)} so far)" if len(cure.values) > 1 else ""
-    padded = f"Pad {cure.what} in dimension {cure.dim} to a short list of sizes{sizes}: one graph for each of them."
-    if cure.blocked is None:
+    padded = f"Pad {cure.name} in dimension {cure.dim} to a short list of sizes{sizes}: one graph for each of them."
+    if cure.blocked_by is None:
         return padded
-    where = at(cure.blocked.location, file)
+    where = at(cure.blocked_by.location, file)
     return (
-        f"{where or 'The code'} makes it the number {cure.blocked.value} (`{cure.blocked.reason}`), so a dynamic size "
-        f"does not help as long as it does. {padded}"
+        f"{where or 'The code'} makes it the number {cure.blocked_by.value} (`{cure.blocked_by.reason}`), so a dynamic "
+        f"size does not help as long as it does. {padded}"
     )
 
 
 def _tensor(cure: RecompileFix, _: str) -> str:
     return (
-        f"Pass {cure.what} as a tensor, torch.tensor({cure.values[0] if cure.values else '...'}): its value is not "
+        f"Pass {cure.name} as a tensor, torch.tensor({cure.values[0] if cure.values else '...'}): its value is not "
         "guarded. As a float it is compiled once more when it first changes."
     )
 

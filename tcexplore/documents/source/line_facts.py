@@ -11,13 +11,13 @@ from tcexplore.documents.labels import KernelLabel, Labels, labels
 from tcexplore.documents.memo import by_identity
 from tcexplore.quantities import count, size
 from tcexplore.session import Snapshot
-from tcexplore.session.line_traffic import Heat, Line, LineHeat, heat
+from tcexplore.session.line_traffic import Line, LineTraffic, Traffic, line_traffic
 from tcexplore.session.links import Link, break_link, guard_link
 
 BARS = "▁▂▃▄▅▆▇█"
 """An eighth of all that the run's kernels move, two eighths, ..."""
 
-_heat = by_identity(2)(heat)
+_heat = by_identity(2)(line_traffic)
 
 
 class LineFacts:
@@ -86,7 +86,7 @@ _facts = by_identity(2)(LineFacts)
 
 def line_facts(snapshot: Snapshot) -> LineFacts:
     """The facts of a run, made once for each state of what they rest on."""
-    return _facts(snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped, labels(snapshot))
+    return _facts(snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped_frames, labels(snapshot))
 
 
 def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:
@@ -104,7 +104,7 @@ def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
     return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}
 
 
-def hot(snapshot: Snapshot) -> Heat:
+def hot(snapshot: Snapshot) -> Traffic:
     """The heat of a run's lines, made once for each state of its kernels."""
     return _heat(snapshot.code.kernels)
 
@@ -113,7 +113,7 @@ OUTSIDE = "∅"
 """The line ran, and no kernel has anything of it."""
 
 
-def bar(traffic: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
+def bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     """One cell for a line, in every line of a file as soon as the sizes of any kernel are known."""
     if not traffic.bytes:
         return
@@ -125,7 +125,7 @@ def bar(traffic: Heat, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     yield Span(BARS[step], "extern" if known.extern else "warn")
 
 
-def words(traffic: LineHeat) -> str:
+def words(traffic: LineTraffic) -> str:
     """`in kernels that move 2.1 MiB (43 %)`; never as if those bytes were the line's own."""
     kind = "extern kernels" if traffic.extern else "kernels"
     known = f"in {kind} that move {size(traffic.bytes)} ({traffic.share:.0%})" if traffic.bytes else f"in {kind}"

@@ -16,7 +16,7 @@ from tcexplore.documents.source.line_facts import LineFacts, bar, hot, line_fact
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.line_traffic import Heat
+from tcexplore.session.line_traffic import Traffic
 from tcexplore.session.links import line_link
 
 BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
@@ -38,7 +38,7 @@ def source_document(
     """The document of the pane."""
     facts = line_facts(snapshot)
     if not snapshot.source:
-        notice = snapshot.failed.message if snapshot.failed else EMPTY
+        notice = snapshot.failure.message if snapshot.failure else EMPTY
         return Parts("", [fixed(wrapped(notice, width, "muted"))])
     text = highlighted(snapshot.source, "python")
     wide = width >= HEAT_IN_WORDS
@@ -53,7 +53,7 @@ class _Gutter:
     """What stands before each line of a file: marks, its number, `3○` FX nodes or `3↓` in what it calls, kernels, and
     a bar for its share of the memory traffic; in a wide pane that stands behind the line in words, too."""
 
-    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Heat, *, wide: bool) -> None:
+    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Traffic, *, wide: bool) -> None:
         self.facts = facts
         self.heat = heat
         self.wide = wide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.session import Session, Summary, summarize
+from tcexplore.session import RunSummary, Session, summarize
 
 NAME = " history "
 EARLIER = "‹ "
@@ -17,7 +17,7 @@ def history_row(session: Session, width: int) -> Row:
         return fitted([piece(NAME, "muted", 1), piece("each save will have a cell here", "dim")], width)
     name = NAME if width >= 60 else " "
     seen = session.shown
-    cells = [_cell(summarize(run), seen=run is seen, base=run.run == session.base) for run in session.runs]
+    cells = [_cell(summarize(run), seen=run is seen, base=run.run == session.baseline) for run in session.runs]
     at = next((index for index, run in enumerate(session.runs) if run is seen), len(cells) - 1)
     first, last = _window([cell.width for cell in cells], at, width - len(name) - len(EARLIER))
     spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
@@ -35,7 +35,7 @@ def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
     return first, last
 
 
-def _cell(save: Summary, *, seen: bool, base: bool) -> Piece:
+def _cell(save: RunSummary, *, seen: bool, base: bool) -> Piece:
     """`7 ✖1 1.31×`, in brackets when it is in view, with a word where others are compared with it."""
     left, right = ("[", "]") if seen else (" ", " ")
     style = "strong" if seen else "muted"
@@ -43,7 +43,7 @@ def _cell(save: Summary, *, seen: bool, base: bool) -> Piece:
     return Piece((Span(f"{left}{save.run} ", style), *based, *_figures(save), Span(right, style)))
 
 
-def _figures(save: Summary) -> tuple[Span, ...]:
+def _figures(save: RunSummary) -> tuple[Span, ...]:
     if save.error:
         return (Span("error", "error"),)
     if save.status == "superseded" and not save.graphs:
@@ -58,7 +58,7 @@ def _figures(save: Summary) -> tuple[Span, ...]:
     return broken, graphs, kernels, Span(" wrong", "error") if save.wrong else _speed(save)
 
 
-def _speed(save: Summary) -> Span:
+def _speed(save: RunSummary) -> Span:
     if not save.speedup or save.verdict == "measuring":
         return Span("")
     if save.verdict == "undecided":

@@ -48,8 +48,8 @@ def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
     seen = session.shown
     if session.pinned is not None and seen is not None and seen is not newest:
         yield piece(f"run {seen.run} of {newest.run}, stepped back", "warn")
-    elif newest.failed is not None:
-        yield piece(f"run {newest.run} ✖ {newest.failed.type}", "error")
+    elif newest.failure is not None:
+        yield piece(f"run {newest.run} ✖ {newest.failure.type}", "error")
     elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:
         yield piece(f"run {newest.run}", "muted", 2)
         yield piece(f"◐ {format_progress(newest)}", "running")

@@ -40,10 +40,10 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
 
 
 def _failure(shown: Snapshot) -> Iterator[Piece]:
-    if shown.failed is not None:
-        yield piece(f" ✖ {shown.failed.type} ", "badge.break")
-        where = places(shown.file).describe(shown.failed.location)
-        message = shown.failed.message.partition("\n")[0]
+    if shown.failure is not None:
+        yield piece(f" ✖ {shown.failure.type} ", "badge.break")
+        where = places(shown.file).describe(shown.failure.location)
+        message = shown.failure.message.partition("\n")[0]
         yield piece(f"{where}: {message}" if where else message, "error")
         yield piece("7 shows more", "muted", KEYS)
 
@@ -55,7 +55,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
             yield piece("everything ran eagerly", "muted", 1)
         elif shown.status == "superseded":
             yield piece(" superseded by the next run", "muted")
-        elif shown.failed is None:
+        elif shown.failure is None:
             yield piece(" … not compiled yet", "running")
         return
     figures = summarize(shown)
@@ -73,7 +73,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
 def _breaks(shown: Snapshot) -> Piece:
     if shown.breaks:
         return piece(f" ✖ {count(len(shown.breaks), 'graph break')} ", "badge.break")
-    if shown.failed is not None:
+    if shown.failure is not None:
         return piece(" 0 graph breaks until the failure ", "badge.muted")
     if not shown.complete:
         return piece(" no break so far ", "badge.muted")
@@ -96,10 +96,10 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
 
 
 def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
-    before = session.compared_with(shown)
+    before = session.baseline_of(shown)
     if before is None or not shown.complete:
         return
-    base = "base, " if before.run == session.base else ""
+    base = "base, " if before.run == session.baseline else ""
     changed = changes(summarize(before), summarize(shown))
     text = "  ".join(changed) if changed else "same figures"
     yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(text, "changed" if changed else "muted")), 4)

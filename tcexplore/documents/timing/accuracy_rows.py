@@ -9,7 +9,7 @@ from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.events import Accuracy, Memory
 from tcexplore.quantities import size
 from tcexplore.session import Snapshot
-from tcexplore.session.saved_tensors import kept_for_backward
+from tcexplore.session.saved_tensors import saved_for_backward
 
 ACCURACY_SENTENCES = {
     "not judged": "the results were not compared",
@@ -52,7 +52,7 @@ def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         return
     yield BLANK
     yield heading("Memory")
-    for name, text in memory_figures(memory, kept_for_backward(snapshot)):
+    for name, text in memory_figures(memory, saved_for_backward(snapshot)):
         if width >= 60:
             yield row((f" {name:<13}", "muted"), text)
         else:
@@ -89,9 +89,11 @@ def describe_comparison(accuracy: Accuracy) -> str:
     if not accuracy.calls:
         return ""
     parts = ["compared: outputs and gradients" if accuracy.train else "compared: outputs"]
-    if accuracy.of > 1:
+    if accuracy.total_calls > 1:
         parts.append(
-            f"{accuracy.calls} of {accuracy.of} calls" if accuracy.calls < accuracy.of else f"all {accuracy.of} calls"
+            f"{accuracy.calls} of {accuracy.total_calls} calls"
+            if accuracy.calls < accuracy.total_calls
+            else f"all {accuracy.total_calls} calls"
         )
     if accuracy.random:
         drawn = "compiled again with fallback_random to draw the same" if accuracy.fallback_random else "the same seed"
@@ -113,9 +115,9 @@ def memory_figures(memory: Memory, kept_compiled: int | None) -> Iterator[tuple[
     if memory.compiled_peak is not None:
         yield "compiled", f"{size(memory.compiled_peak)} at the peak of a call{_share(memory)}"
     yield "weights", f"{size(memory.weights)}, inputs {size(memory.inputs)}"
-    if memory.saved is not None:
+    if memory.saved_for_backward is not None:
         compiled = f", compiled {size(kept_compiled)}" if kept_compiled is not None else ""
-        yield "for backward", f"eager keeps {size(memory.saved)}{compiled}"
+        yield "for backward", f"eager keeps {size(memory.saved_for_backward)}{compiled}"
     if memory.compiling_adds is not None:
         grown = f"{size(memory.compiling_adds)} more" if memory.compiling_adds >= 0 else "nothing more"
         yield "compiling", f"{grown} than before it ({memory.compiling_method})"

@@ -49,8 +49,8 @@ def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Ro
 def summarize_profile(profile: CallProfiled) -> str:
     """`one call under the profiler: 412 µs, 61 % of it in kernels`; of a device how long it works."""
     total = f"one call under the profiler: {duration(profile.total_us / 1e6)}"
-    if profile.busy_us is not None:
-        return f"{total}, the device works {_share(profile.busy_us, profile.total_us)} of it"
+    if profile.device_busy_us is not None:
+        return f"{total}, the device works {_share(profile.device_busy_us, profile.total_us)} of it"
     kernels = sum(part.us for part in profile.parts if part.kind in ("kernel", "extern"))
     return total + (f", {_share(kernels, profile.total_us)} of it in kernels" if kernels and profile.total_us else "")
 
@@ -59,7 +59,7 @@ def profile_lines(profile: CallProfiled) -> Iterator[Line]:
     """Time, share and name of each part of the host's time, the longest first; then what the device works."""
     yield from _longest([part for part in profile.parts if part.kind != "device"], profile)
     device = [part for part in profile.parts if part.kind == "device"]
-    if profile.busy_us is not None:
+    if profile.device_busy_us is not None:
         yield from _of_device(profile)
         yield from _longest([part for part in device if part.graph], profile)
         outside = [part for part in device if not part.graph]
@@ -70,9 +70,12 @@ def profile_lines(profile: CallProfiled) -> Iterator[Line]:
 
 
 def _of_device(profile: CallProfiled) -> Iterator[Line]:
-    busy, gaps = profile.busy_us or 0.0, profile.gaps_us or 0.0
-    replays = f", {profile.replayed} of them in {count(profile.replays, 'CUDA graph')}" if profile.replays else ""
-    works = f"the device works: {profile.works} kernels, copies and fills, launched {profile.launches} times{replays}"
+    busy, gaps = profile.device_busy_us or 0.0, profile.launch_gaps_us or 0.0
+    replays = f", {profile.replayed_tasks} of them in {count(profile.replays, 'CUDA graph')}" if profile.replays else ""
+    works = (
+        f"the device works: {profile.device_tasks} kernels, copies and fills, "
+        f"launched {profile.launches} times{replays}"
+    )
     yield duration(busy / 1e6), _share(busy, profile.total_us), works
     yield duration(gaps / 1e6), _share(gaps, profile.total_us), "the device waits between two launches"
 

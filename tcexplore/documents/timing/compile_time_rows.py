@@ -8,7 +8,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shortened
+from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shorten
 from tcexplore.session.compile_time import compile_time as tree_of
 
 OTHER_TIME = "in the calls that compiled, with the share of their time:"
@@ -49,20 +49,20 @@ def summarize_compile_time(spent: CompileTime) -> str:
 def span_lines(spent: CompileTime) -> Iterator[tuple[int, str, str, str]]:
     """Depth, name, time and share of each span that matters."""
     for root in spent.roots:
-        yield from _lines(shortened(root, spent.seconds), spent.seconds, 0)
+        yield from _lines(shorten(root, spent.seconds), spent.seconds, 0)
 
 
 def other_time_lines(spent: CompileTime) -> Iterator[tuple[str, str, str]]:
     """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
     was not measured."""
     parts = (
-        ("running what was compiled", spent.running),
-        ("Dynamo looking at frames, outside its spans", spent.frames),
-        ("the rest: guards, and your own code between graphs", spent.rest),
+        ("running what was compiled", spent.graph_seconds),
+        ("Dynamo looking at frames, outside its spans", spent.frame_seconds),
+        ("the rest: guards, and your own code between graphs", spent.unaccounted_seconds),
     )
     for name, seconds in parts:
-        if seconds is not None and spent.wall:
-            yield name, duration(seconds), f"{100 * seconds / spent.wall:.1f} %"
+        if seconds is not None and spent.wall_seconds:
+            yield name, duration(seconds), f"{100 * seconds / spent.wall_seconds:.1f} %"
 
 
 def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:
@@ -70,7 +70,7 @@ def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, s
     times = f" ×{span.count}" if span.count > 1 else ""
     share = f"{100 * span.seconds / whole:.0f} %" if whole else ""
     yield depth, f"{graph}{span.name}{times}", duration(span.seconds), share
-    for inner in span.inside:
+    for inner in span.children:
         yield from _lines(inner, whole, depth + 1)
 
 
@@ -83,6 +83,7 @@ def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:
     if files:
         yield f"C++ compiler: {count(len(files), 'file')}, the slowest {duration(files[0])}"
     caches = [
-        f"{used.cache} cache: {used.outcome}{f' ({used.reason})' if used.reason else ''}" for used in snapshot.caches
+        f"{used.cache} cache: {used.outcome}{f' ({used.reason})' if used.reason else ''}"
+        for used in snapshot.cache_lookups
     ]
     yield from dict.fromkeys(caches)

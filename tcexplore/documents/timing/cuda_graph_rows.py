@@ -39,20 +39,20 @@ def summarize_cuda_graphs(snapshot: Snapshot) -> str:
     call = snapshot.call_profile
     if call is None or not snapshot.cuda_graphs:
         return text
-    saved = call.replayed - call.replays
-    alone = call.works - call.replayed
+    saved = call.replayed_tasks - call.replays
+    alone = call.device_tasks - call.replayed_tasks
     rest = f", {alone} more launched one by one" if alone else ""
     launches = "1 launch" if call.replays == 1 else f"{call.replays} launches"
-    return f"{text}: a call replays {call.replayed} kernels and copies with {launches}, {saved} saved{rest}"
+    return f"{text}: a call replays {call.replayed_tasks} kernels and copies with {launches}, {saved} saved{rest}"
 
 
 def describe_recorded(one: ev.CudaGraphRecorded) -> str:
     """`0/0 forward partition_0: 2 inputs copied before each replay (128 KiB), 1.5 MiB in use while recorded`."""
     parts = [f"{one.graph} {one.phase}".strip() + (f" {one.part}" if one.part else "")]
-    copies = f"{count(one.copied, 'input')} copied before each replay ({size(one.copied_bytes)})"
-    parts.append(copies if one.copied else "no input copied")
-    if one.peak is not None:
-        parts.append(f"{size(one.peak)} in use at most")
+    copies = f"{count(one.inputs_copied, 'input')} copied before each replay ({size(one.inputs_copied_bytes)})"
+    parts.append(copies if one.inputs_copied else "no input copied")
+    if one.peak_bytes is not None:
+        parts.append(f"{size(one.peak_bytes)} in use at most")
     return f"{parts[0]}: {', '.join(parts[1:])}"
 
 

@@ -70,8 +70,8 @@ def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
 
 def format_measured(rates: Achieved) -> str:
     """`measured 3.10 µs ×2 · 1.62 TB/s, 34 % of the peak`; on a CPU there is no peak to compare with."""
-    timed = rates.timed
-    times = f" in {timed.count} launches" if timed.count > 1 else ""
+    timed = rates.measured
+    times = f" in {timed.launches} launches" if timed.launches > 1 else ""
     where = "" if timed.device == "cpu" else ", replayed" if timed.replayed else ""
     parts = [f"measured {duration(timed.us / 1e6)}{times}{where}"]
     for per_second, share, unit in (

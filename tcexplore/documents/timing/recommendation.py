@@ -28,7 +28,7 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
 def format_reservation(snapshot: Snapshot) -> str:
     """Why the cost of the compile may be another one the next time; empty where nothing is known against it."""
     costs = economics(snapshot)
-    if costs.cost_s is None or not costs.kernels_found:
+    if costs.cost_s is None or not costs.kernels_cached:
         return ""
     return "Its C++ kernels were found on disk, left there by an earlier run: compiling them too takes longer."
 

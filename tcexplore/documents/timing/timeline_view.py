@@ -11,7 +11,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import describe_failed_guard
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import RegionCalls, ScriptFollowed
+from tcexplore.events import RegionCalls, ScriptEnded
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
@@ -21,7 +21,7 @@ from tcexplore.session.timeline import (
     COMPILE,
     RECOMPILE,
     CompileMark,
-    RegionLane,
+    RegionTimeline,
     Timeline,
     timeline,
 )
@@ -58,12 +58,12 @@ FEW = 6
 def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """The document of the view."""
     lanes = timeline(snapshot)
-    if not lanes.lanes:
+    if not lanes.regions:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
             return Parts("", [fixed(wrapped(NO_SCRIPT, width, "muted"))])
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     rows = [*_head(snapshot, lanes.seconds, width)]
-    for lane in lanes.lanes:
+    for lane in lanes.regions:
         rows += _lane(lane, lanes.seconds, places(snapshot.file), toggled, width)
     return Parts(summarize_timeline(lanes).partition(" · ")[0], [fixed(rows)])
 
@@ -71,7 +71,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
 def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """What the calls of each region took, in short."""
     where = places(snapshot.file)
-    for lane in timeline(snapshot).lanes:
+    for lane in timeline(snapshot).regions:
         at = lane.region.location
         links = (line_link(at),) if at else ()
         yield row((f" {lane.region.name}", "title"), (f"  {where.describe(at)}", "muted"), links=links, location=at)
@@ -80,31 +80,31 @@ def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
     yield from wrapped(summarize_timeline(timeline(snapshot)), width, "strong")
-    if text := describe_ending(snapshot.followed):
-        limit = snapshot.followed is not None and snapshot.followed.limit is not None
+    if text := describe_ending(snapshot.script_end):
+        limit = snapshot.script_end is not None and snapshot.script_end.time_limit is not None
         yield from wrapped(text, width, "warn" if limit else "muted", lead="! " if limit else "")
     yield from wrapped("times are until the call returned; a script has no eager form to compare with", width, "muted")
     end = duration(seconds)
     yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
 
 
-def _lane(lane: RegionLane, seconds: float, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _lane(lane: RegionTimeline, seconds: float, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:
     at = lane.region.location
     links = (line_link(at),) if at else ()
     kind = "" if lane.region.kind == "function" else f"  {lane.region.kind}"
     yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
-    if lane.seen is not None:
+    if lane.calls is not None:
         yield row(" ", *strip(lane, seconds, max(8, width - 2)), links=links, location=at)
     yield from wrapped(" · ".join(region_figures(lane)), width, links=links, location=at)
-    if lane.seen is not None and (ran := " · ".join(graph_figures(lane.seen))):
-        yield from wrapped(ran, width, "warn" if lane.seen.uncompiled else "", links=links, location=at)
+    if lane.calls is not None and (ran := " · ".join(graph_figures(lane.calls))):
+        yield from wrapped(ran, width, "warn" if lane.calls.uncompiled else "", links=links, location=at)
     yield from _marks(lane, where, toggled, width)
     if text := suggest_region_fix(lane):
         yield from wrapped(text, width, "ok", indent=3, lead="try ", links=links, location=at)
     yield BLANK
 
 
-def _marks(lane: RegionLane, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def _marks(lane: RegionTimeline, where: Places, toggled: frozenset[str], width: int) -> Iterator[Row]:
     name = f"region {lane.region.region}"
     opened = name in toggled
     shown = lane.marks if opened else lane.marks[:FEW]
@@ -115,10 +115,10 @@ def _marks(lane: RegionLane, where: Places, toggled: frozenset[str], width: int)
 
 
 def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
-    again = mark.why[0].location if mark.why else None
+    again = mark.causes[0].location if mark.causes else None
     links = (line_link(again),) if again else ()
-    lead = f"{GLYPHS[mark.what]} "
-    yield row(("   " + lead, STYLES[mark.what]), describe_compile(mark), (f"  {where.describe(again)}", "muted"),
+    lead = f"{GLYPHS[mark.kind]} "
+    yield row(("   " + lead, STYLES[mark.kind]), describe_compile(mark), (f"  {where.describe(again)}", "muted"),
               links=links, location=again)  # fmt: skip
     for reason in recompile_reasons(mark):
         yield from wrapped(reason, width, "muted", indent=5, links=links, location=again)
@@ -126,34 +126,34 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
 
 def summarize_timeline(timeline: Timeline) -> str:
     """`3 regions · 1,004 calls · 5 compiles · 2 recompiles, 2.01 s`."""
-    marks = [mark for lane in timeline.lanes for mark in lane.marks if mark.call is not None]
-    again = [mark for mark in marks if mark.again]
-    parts = [count(len(timeline.lanes), "region"), count(timeline.calls, "call")]
+    marks = [mark for lane in timeline.regions for mark in lane.marks if mark.call is not None]
+    again = [mark for mark in marks if mark.repeated]
+    parts = [count(len(timeline.regions), "region"), count(timeline.calls, "call")]
     if first := len(marks) - len(again):
-        parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.again))}")
+        parts.append(f"{count(first, 'compile')}, {duration(sum(mark.seconds for mark in marks if not mark.repeated))}")
     if again:
         parts.append(f"{count(len(again), 'recompile')}, {duration(sum(mark.seconds for mark in again))}")
     return " · ".join(parts)
 
 
-def describe_ending(script: ScriptFollowed | None) -> str:
+def describe_ending(script: ScriptEnded | None) -> str:
     """How the script ended; empty while it runs."""
     if script is None:
         return ""
-    if script.limit is None:
+    if script.time_limit is None:
         return f"the script ran for {duration(script.seconds)}"
-    return f"ended after {script.limit:g} s: --follow S follows a script for S seconds, 0 until it ends by itself"
+    return f"ended after {script.time_limit:g} s: --follow S follows a script for S seconds, 0 until it ends by itself"
 
 
-def region_figures(lane: RegionLane) -> Iterator[str]:
+def region_figures(lane: RegionTimeline) -> Iterator[str]:
     """What the calls of a region came to, a part each."""
-    seen = lane.seen
+    seen = lane.calls
     if seen is None:
         yield "not called"
         return
     yield count(seen.calls, "call")
     for again, noun in ((False, "compile"), (True, "recompile")):
-        if marks := [mark for mark in lane.marks if mark.again is again and mark.call is not None]:
+        if marks := [mark for mark in lane.marks if mark.repeated is again and mark.call is not None]:
             yield f"{count(len(marks), noun)} {duration(sum(mark.seconds for mark in marks))}"
     if backward := [mark for mark in lane.marks if mark.call is None]:
         yield f"{count(len(backward), 'backward')} compiled {duration(sum(mark.seconds for mark in backward))}"
@@ -180,9 +180,9 @@ def graph_figures(seen: RegionCalls) -> Iterator[str]:
         yield f"{count(seen.raised, 'call')} raised"
 
 
-def suggest_region_fix(lane: RegionLane) -> str:
+def suggest_region_fix(lane: RegionTimeline) -> str:
     """What spares an optimizer's step its recompiles, where it is the learning rate that they are from."""
-    rates = (again.kind == "float" and again.what.endswith("['lr']") for mark in lane.marks for again in mark.why)
+    rates = (again.kind == "float" and again.name.endswith("['lr']") for mark in lane.marks for again in mark.causes)
     if lane.region.kind != "optimizer" or not any(rates):
         return ""
     return (
@@ -194,33 +194,35 @@ def suggest_region_fix(lane: RegionLane) -> str:
 def describe_compile(mark: CompileMark) -> str:
     """`call 3 at 1.97 s: compiled again 0/1, 2.01 s`."""
     which = f"call {mark.call} at" if mark.call is not None else "at"
-    return f"{which} {duration(mark.at)}: {_DID[mark.what]} {', '.join(mark.graphs)}, {duration(mark.seconds)}"
+    return f"{which} {duration(mark.at)}: {_DID[mark.kind]} {', '.join(mark.graphs)}, {duration(mark.seconds)}"
 
 
 def recompile_reasons(mark: CompileMark) -> Iterator[str]:
     """Which guard failed, of each graph that was compiled again; and why a backward was captured anew."""
-    yield from dict.fromkeys(map(describe_failed_guard, mark.why))
-    if mark.captured is not None:
-        yield f"captured anew: {mark.captured}" if mark.captured else "captured anew: torch does not say why"
+    yield from dict.fromkeys(map(describe_failed_guard, mark.causes))
+    if mark.capture_reason is not None:
+        yield (
+            f"captured anew: {mark.capture_reason}" if mark.capture_reason else "captured anew: torch does not say why"
+        )
 
 
-def strip(lane: RegionLane, seconds: float, cells: int) -> tuple[Span, ...]:
+def strip(lane: RegionTimeline, seconds: float, cells: int) -> tuple[Span, ...]:
     """`cells` cells for `seconds`; bars count calls, as high as the region's busiest cell."""
     drawn = _bars(lane, seconds, cells)
-    for mark in sorted(lane.marks, key=lambda mark: mark.again):
+    for mark in sorted(lane.marks, key=lambda mark: mark.repeated):
         first, last = (_cell(at, seconds, cells) for at in (mark.at, mark.at + mark.seconds))
-        style = STYLES[mark.what]
+        style = STYLES[mark.kind]
         for cell in range(first, last + 1):
             drawn[cell] = (_GOES_ON, style)
-        drawn[first] = (GLYPHS[mark.what], style)
+        drawn[first] = (GLYPHS[mark.kind], style)
     return tuple(_joined(drawn))
 
 
-def _bars(lane: RegionLane, seconds: float, cells: int) -> list[tuple[str, str]]:
+def _bars(lane: RegionTimeline, seconds: float, cells: int) -> list[tuple[str, str]]:
     counts = [0] * cells
-    if lane.seen is not None:
-        for index, calls in enumerate(lane.seen.activity):
-            counts[_cell((index + 0.5) * lane.seen.bin_s, seconds, cells)] += calls
+    if lane.calls is not None:
+        for index, calls in enumerate(lane.calls.activity):
+            counts[_cell((index + 0.5) * lane.calls.bin_s, seconds, cells)] += calls
     most = max(counts, default=0)
     return [(_BARS[(calls * len(_BARS) - 1) // most], "kernel.0") if calls else (_NOTHING, "dim") for calls in counts]
 

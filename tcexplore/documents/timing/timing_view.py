@@ -20,7 +20,7 @@ from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.call_strip import WARM, Made, strip
+from tcexplore.session.call_strip import WARM, CompiledCall, compiled_calls
 from tcexplore.session.economics import economics
 from tcexplore.session.run_summary import wrong_result
 
@@ -192,12 +192,12 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(" · ".join(facts), width)
     for text in call_lines(snapshot):
         yield from wrapped(text, width, "muted")
-    if text := recommend(snapshot, snapshot.calls_asked):
+    if text := recommend(snapshot, snapshot.expected_calls):
         yield from wrapped(text, width, "strong")
         if known := format_reservation(snapshot):
             yield from wrapped(known, width, "muted")
             yield from wrapped("C measures a cold compile.", width, "muted", keys_only=True)
-        if snapshot.calls_asked is None:
+        if snapshot.expected_calls is None:
             yield from wrapped("# net gain over N calls", width, "dim", keys_only=True)
 
 
@@ -207,8 +207,8 @@ def _samples(snapshot: Snapshot, side: str) -> list[float]:
 
 def call_lines(snapshot: Snapshot) -> Iterator[str]:
     """`call 1: compile, 1.93 s`; the warm ones at the end as one, with the time that was measured for them."""
-    made = strip(snapshot)
-    last = max((call.number for call in made if call.what != WARM), default=0)
+    made = compiled_calls(snapshot)
+    last = max((call.number for call in made if call.kind != WARM), default=0)
     for call in made[:last][:MOST]:
         yield _said(call)
     if last > MOST:
@@ -221,10 +221,10 @@ def call_lines(snapshot: Snapshot) -> Iterator[str]:
         yield f"call {last + 1} on{steady}"
 
 
-def _first_warm(made: tuple[Made, ...]) -> str:
+def _first_warm(made: tuple[CompiledCall, ...]) -> str:
     return f": {duration(made[0].seconds)}" if made else ""
 
 
-def _said(call: Made) -> str:
-    reason = "; ".join(describe_failed_guard(again) for again in call.why)
-    return f"call {call.number}: {call.what}{f' ({reason})' if reason else ''}, {duration(call.seconds)}"
+def _said(call: CompiledCall) -> str:
+    reason = "; ".join(describe_failed_guard(again) for again in call.causes)
+    return f"call {call.number}: {call.kind}{f' ({reason})' if reason else ''}, {duration(call.seconds)}"

@@ -18,7 +18,7 @@ from tcexplore.report.text.layout import indented
 from tcexplore.report.text.results import STYLES
 from tcexplore.report.text.table import print_table
 from tcexplore.report.text.verdict import VERDICTS
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.modes.modes_text import FAILED, conclusions, eager_peak
 
 HEAD = (
@@ -28,10 +28,10 @@ HEAD = (
 
 
 def print_matrix(
-    cells: Sequence[Cell], machine: ev.Standby | None, *, stopped: bool = False, stream: TextIO | None = None
+    cells: Sequence[RunFigures], machine: ev.Standby | None, *, stopped: bool = False, stream: TextIO | None = None
 ) -> None:
     """Print a row for each cell, below them what follows and what could not be run."""
-    good = [cell for cell in cells if not cell.why]
+    good = [cell for cell in cells if not cell.failure]
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     if cells:
         on = f" · torch {machine.torch} · {machine.device}" if machine else ""
@@ -43,7 +43,7 @@ def print_matrix(
         console.print(*below, sep="\n")
 
 
-def _row(cell: Cell) -> list[str | Text]:
+def _row(cell: RunFigures) -> list[str | Text]:
     config, timing, summary = cell.run.config, cell.run.timing, cell.summary
     accuracy = cell.run.accuracy
     off = "" if cell.max_abs is None else format_error(cell.max_abs)
@@ -54,7 +54,7 @@ def _row(cell: Cell) -> list[str | Text]:
         _seconds(timing.compiled_us / 1e6 if timing else None),
         Text(format_speedup(timing), VERDICTS.get(timing.verdict, "")) if timing else "",
         f"[{timing.low:.2f}, {timing.high:.2f}]" if timing else "",
-        "" if cell.peak is None else size(cell.peak),
+        "" if cell.peak_bytes is None else size(cell.peak_bytes),
         Text(off, STYLES.get(accuracy.verdict, "yellow")) if accuracy else "",
         str(summary.breaks), str(summary.graphs), _kernels(summary.kernels, summary.extern),
     ]  # fmt: skip
@@ -68,18 +68,19 @@ def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _below(cells: Sequence[Cell], good: Sequence[Cell]) -> Iterator[RenderableType]:
+def _below(cells: Sequence[RunFigures], good: Sequence[RunFigures]) -> Iterator[RenderableType]:
     if good:
         yield indented(" · ".join(filter(None, [LEGEND, "kernels: own+extern", eager_peak(good)])), "dim", by=0)
         yield Text()
     for line in conclusions(cells):
         yield indented(line, "bold red" if line.startswith(FAILED) else "bold", by=0)
     for cell in cells:
-        if cell.why:
+        if cell.failure:
             yield indented(
-                Text.assemble((FAILED, "red"), (describe_configuration(cell.run.config), "bold"), f": {cell.why}"), by=0
+                Text.assemble((FAILED, "red"), (describe_configuration(cell.run.config), "bold"), f": {cell.failure}"),
+                by=0,
             )
 
 
-def _stopped(cells: Sequence[Cell]) -> RenderableType:
+def _stopped(cells: Sequence[RunFigures]) -> RenderableType:
     return indented(f"stopped after {count(len(cells), 'run')}", "yellow", by=0)

@@ -47,9 +47,9 @@ def _first(trial: Trial) -> Iterator[RenderableType]:
         yield indented(f"✖ {said}", "red", by=0)
     marks = lane(trial.run).marks
     for mark in marks[:MOST]:
-        again = "compiled again" if mark.again else "compiled"
+        again = "compiled again" if mark.repeated else "compiled"
         said = f"call {mark.call}: {again}, {duration(mark.seconds)}"
-        yield indented(said, "yellow" if mark.again else "")
+        yield indented(said, "yellow" if mark.repeated else "")
         for reason in recompile_reasons(mark):
             yield labelled("failed", reason, by=6)
     if len(marks) > MOST:

@@ -15,7 +15,7 @@ from tcexplore.quantities import count, duration
 from tcexplore.report.text.layout import indented
 from tcexplore.report.text.table import print_table
 from tcexplore.report.text.verdict import VERDICTS
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.sweep.sweep_result import DYNAMIC, STATIC, WALKS, Sweep
 from tcexplore.studies.sweep.sweep_text import FAILED, bar, conclusions, longest
 
@@ -55,12 +55,12 @@ def _row(swept: Sweep, size: int) -> list[str | Text]:
     return [str(size), eager, *_figures(static), *_figures(dynamic), ", ".join(anew)]
 
 
-def _figures(cell: Cell | None) -> tuple[str | Text, str | Text, str]:
+def _figures(cell: RunFigures | None) -> tuple[str | Text, str | Text, str]:
     if cell is None:
         return "", "", ""
     timing = cell.run.timing
     if timing is None:
-        return Text("failed" if cell.why else "not timed", "red" if cell.why else "dim"), "", ""
+        return Text("failed" if cell.failure else "not timed", "red" if cell.failure else "dim"), "", ""
     speedup = Text(format_speedup(timing), VERDICTS.get(timing.verdict, ""))
     return duration(timing.compiled_us / 1e6), speedup, f"[{timing.low:.2f}, {timing.high:.2f}]"
 

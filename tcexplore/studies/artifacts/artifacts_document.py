@@ -11,7 +11,7 @@ from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.documents.timing.state_dict_view import checkpoint
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.artifacts import artifacts_text as words
 from tcexplore.studies.artifacts.artifacts_result import Shipped
 from tcexplore.studies.artifacts.artifacts_result import shipped as both
@@ -37,7 +37,7 @@ def shipped(runs: Sequence[Snapshot], *, over: bool, width: int = 78) -> StaticD
 
 
 def _figures(found: Shipped) -> Iterator[Row]:
-    made, loaded = Cell(found.made), Cell(found.loaded) if found.loaded is not None else None
+    made, loaded = RunFigures(found.made), RunFigures(found.loaded) if found.loaded is not None else None
     rows = [
         _row("first call", made.first_call_s, loaded.first_call_s if loaded else None),
         _row("compiling", made.compile_s, loaded.compile_s if loaded else None),
@@ -55,8 +55,8 @@ def _row(name: str, one: float | None, other: float | None) -> list[tuple[Span, 
 def _said(found: Shipped, width: int) -> Iterator[Row]:
     yield from wrapped(words.saved(found), width, "ok" if found.saved else "warn")
     for run in (found.made, found.loaded):
-        if run is not None and Cell(run).why:
-            yield from wrapped(Cell(run).why, width, "error", lead="✖ ")
+        if run is not None and RunFigures(run).failure:
+            yield from wrapped(RunFigures(run).failure, width, "error", lead="✖ ")
     for said in filter(None, (words.verdict(found), words.again(found))):
         yield from wrapped(said, width, "strong")
 

@@ -9,7 +9,7 @@ from tcexplore import events as ev
 from tcexplore.report.json_report import failure
 from tcexplore.report.json_state import state
 from tcexplore.session import Snapshot
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.artifacts.artifacts_result import shipped
 from tcexplore.studies.artifacts.artifacts_text import CPP_COMPILER
 from tcexplore.studies.study_json import head
@@ -22,7 +22,7 @@ def ship(runs: Sequence[Snapshot], machine: ev.Standby | None, *, stopped: bool)
     found = shipped(runs)
     saved = found.made.artifacts_saved if found else None
     return {
-        **head("ship", [Cell(run) for run in runs], machine, stopped),
+        **head("ship", [RunFigures(run) for run in runs], machine, stopped),
         "state_dict": state(found.made.state_keys if found else None),
         "saved_bytes": saved.bytes if saved else None,
         "saved_kinds": dict(saved.kinds) if saved else None,
@@ -34,12 +34,12 @@ def ship(runs: Sequence[Snapshot], machine: ev.Standby | None, *, stopped: bool)
 
 
 def _run(run: Snapshot) -> Fields:
-    cell, loaded = Cell(run), run.artifacts_loaded
+    cell, loaded = RunFigures(run), run.artifacts_loaded
     return {
-        "error": failure(run.failed),
+        "error": failure(run.failure),
         "first_call_s": cell.first_call_s,
         "compile_s": cell.compile_s,
         "loading_s": loaded.seconds if loaded else None,
-        "caches": [{"cache": used.cache, "outcome": used.outcome, "reason": used.reason} for used in run.caches],
-        "cpp_compiler_s": sum(span.seconds for span in run.phases if span.name == CPP_COMPILER),
+        "caches": [{"cache": used.cache, "outcome": used.outcome, "reason": used.reason} for used in run.cache_lookups],
+        "cpp_compiler_s": sum(span.seconds for span in run.phase_times if span.name == CPP_COMPILER),
     }

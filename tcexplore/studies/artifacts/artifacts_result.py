@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
 
@@ -24,16 +24,16 @@ class Shipped:
 
     def outcomes(self, run: Snapshot) -> Counter[tuple[str, str]]:
         """How often each cache was asked, by its name and the outcome."""
-        return Counter((used.cache, used.outcome) for used in run.caches)
+        return Counter((used.cache, used.outcome) for used in run.cache_lookups)
 
     @property
     def hits(self) -> int:
-        return 0 if self.loaded is None else sum(used.outcome == "hit" for used in self.loaded.caches)
+        return 0 if self.loaded is None else sum(used.outcome == "hit" for used in self.loaded.cache_lookups)
 
     @property
     def spared_s(self) -> float | None:
         """Seconds of the first call that the artifacts spared; None before both are known."""
-        first = [Cell(run).first_call_s for run in (self.made, self.loaded) if run is not None]
+        first = [RunFigures(run).first_call_s for run in (self.made, self.loaded) if run is not None]
         return first[0] - first[1] if len(first) == 2 and first[0] is not None and first[1] is not None else None
 
 

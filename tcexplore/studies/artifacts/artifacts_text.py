@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.artifacts.artifacts_result import Shipped
 
 CPP_COMPILER = "compile_file"
@@ -23,13 +23,13 @@ def saved(found: Shipped) -> str:
 
 def side(run: Snapshot) -> str:
     """`first call 9.12 s, compiling 8.70 s; aot_autograd miss 1`."""
-    cell = Cell(run)
-    if cell.why:
-        return cell.why
+    cell = RunFigures(run)
+    if cell.failure:
+        return cell.failure
     first = "" if cell.first_call_s is None else f"first call {duration(cell.first_call_s)}"
     compiling = "" if cell.compile_s is None else f"compiling {duration(cell.compile_s)}"
     caches: dict[str, int] = {}
-    for used in run.caches:
+    for used in run.cache_lookups:
         caches[f"{used.cache} {used.outcome}"] = caches.get(f"{used.cache} {used.outcome}", 0) + 1
     looked = ", ".join(f"{name} ×{number}" for name, number in caches.items()) or "no cache was asked"
     return f"{', '.join(filter(None, (first, compiling)))}; {looked}"
@@ -37,7 +37,7 @@ def side(run: Snapshot) -> str:
 
 def verdict(found: Shipped) -> str:
     """What loading them came to; empty before that is known."""
-    if found.loaded is None or found.loaded.failed is not None or found.spared_s is None:
+    if found.loaded is None or found.loaded.failure is not None or found.spared_s is None:
         return ""
     hits = count(found.hits, "hit") if found.hits else "no hit"
     what = f"{duration(found.spared_s)} spared" if found.spared_s > 0 else "nothing spared"
@@ -46,7 +46,7 @@ def verdict(found: Shipped) -> str:
 
 def again(found: Shipped) -> str:
     """What the second worker's own compiler still had to do; empty where nothing, or before that is known."""
-    files = [] if found.loaded is None else [span for span in found.loaded.phases if span.name == CPP_COMPILER]
+    files = [] if found.loaded is None else [span for span in found.loaded.phase_times if span.name == CPP_COMPILER]
     if not files:
         return ""
     took = duration(sum(span.seconds for span in files))

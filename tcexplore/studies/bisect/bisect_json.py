@@ -8,7 +8,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.report import json_results
 from tcexplore.report.json_report import configuration, failure
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.bisect.bisect_result import BisectStep, culprit
 from tcexplore.studies.study_json import head
 
@@ -19,7 +19,7 @@ def blame(steps: Sequence[BisectStep], machine: ev.Standby | None, *, written: s
     """Every rung that was tried; `layer` is the one to blame, null where none is."""
     guilty = culprit(tuple(steps))
     return {
-        **head("blame", [Cell(step.run) for step in steps], machine, stopped),
+        **head("blame", [RunFigures(step.run) for step in steps], machine, stopped),
         "layer": guilty.rung.layer if guilty else None,
         "reproducer": written or None,
         "rungs": [_rung(step) for step in steps],

@@ -52,7 +52,7 @@ class BisectStep:
     @property
     def failed(self) -> Failed | None:
         """What ended the run at this rung; on the lowest one, only what happens before the compiler is there."""
-        failed = self.run.failed
+        failed = self.run.failure
         if failed is None or (self.rung is EAGER and failed.stage not in OWN_STAGES):
             return None
         return failed

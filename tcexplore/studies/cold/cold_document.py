@@ -9,7 +9,7 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import count, duration
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.cold.cold_result import looked_up, side_by_side
 
 INTENT = (
@@ -22,7 +22,7 @@ LEFT_OUT = (
 OUTCOMES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
 
 
-def cold(cells: Sequence[Cell], *, over: bool, width: int = 78) -> StaticDocument:
+def cold(cells: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticDocument:
     """The document of what there is of both runs."""
     rows = list(wrapped(INTENT, width, "muted"))
     if cells:
@@ -30,14 +30,14 @@ def cold(cells: Sequence[Cell], *, over: bool, width: int = 78) -> StaticDocumen
         rows += [BLANK, *_figures(cells[0], warm), *_caches(cells[0], warm), *_tree(cells[0], warm)]
         rows += [BLANK, *wrapped(LEFT_OUT, width, "dim")]
     for name, cell in zip(("cold", "warm"), cells, strict=False):
-        if cell.why:
-            rows += wrapped(f"{name}: {cell.why}", width, "error", lead="✖ ")
+        if cell.failure:
+            rows += wrapped(f"{name}: {cell.failure}", width, "error", lead="✖ ")
     if over and len(cells) < 2:
         rows += wrapped("Stopped before the warm run.", width, "warn")
     return StaticDocument("", tuple(rows))
 
 
-def _figures(one: Cell, other: Cell | None) -> Iterator[Row]:
+def _figures(one: RunFigures, other: RunFigures | None) -> Iterator[Row]:
     said = [
         _both("first call", one.first_call_s, other.first_call_s if other else None),
         _both("compiling", one.compile_s, other.compile_s if other else None),
@@ -54,7 +54,7 @@ def _time(seconds: float | None) -> str:
     return "" if seconds is None else duration(seconds)
 
 
-def _caches(one: Cell, other: Cell | None) -> Iterator[Row]:
+def _caches(one: RunFigures, other: RunFigures | None) -> Iterator[Row]:
     yield BLANK
     yield heading("Caches")
     found = looked_up(one.run, other.run if other else None)
@@ -75,7 +75,7 @@ def _times(number: int) -> str:
     return f"{number}×" if number else "·"
 
 
-def _tree(one: Cell, other: Cell | None) -> Iterator[Row]:
+def _tree(one: RunFigures, other: RunFigures | None) -> Iterator[Row]:
     spans = side_by_side(one.run, other.run if other else None)
     rows = [
         [(Span("  " * span.depth + span.name),), (Span(_absent(span.cold)),), (Span(_absent(span.warm)),)]

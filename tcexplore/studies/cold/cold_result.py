@@ -44,7 +44,7 @@ def _level(cold: Sequence[CompileSpan], warm: Sequence[CompileSpan], depth: int,
         if max(_seconds(one) or 0.0, _seconds(other) or 0.0) < least:
             continue
         yield Both(depth, " ".join(filter(None, key)), _seconds(one), _seconds(other))
-        yield from _level(one.inside if one else (), other.inside if other else (), depth + 1, least)
+        yield from _level(one.children if one else (), other.children if other else (), depth + 1, least)
 
 
 def _named(spans: Iterable[CompileSpan], depth: int) -> dict[tuple[str, str], CompileSpan]:
@@ -54,7 +54,8 @@ def _named(spans: Iterable[CompileSpan], depth: int) -> dict[tuple[str, str], Co
         key = ((span.graph or "") if not depth else "", span.name)
         known = named.get(key)
         named[key] = span if known is None else CompileSpan(
-            span.name, known.seconds + span.seconds, span.graph, (*known.inside, *span.inside), known.count + span.count
+            span.name, known.seconds + span.seconds, span.graph, (*known.children, *span.children),
+            known.count + span.count
         )  # fmt: skip
     return named
 
@@ -70,4 +71,6 @@ def looked_up(cold: Snapshot, warm: Snapshot | None) -> tuple[LookedUp, ...]:
 
 
 def _counted(run: Snapshot | None) -> Counter[tuple[str, str, str]]:
-    return Counter((used.cache, used.outcome, used.reason) for used in run.caches) if run is not None else Counter()
+    return (
+        Counter((used.cache, used.outcome, used.reason) for used in run.cache_lookups) if run is not None else Counter()
+    )

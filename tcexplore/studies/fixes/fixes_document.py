@@ -15,7 +15,7 @@ from tcexplore.fixes.advice import NONE
 from tcexplore.fixes.text_edit import lines_of
 from tcexplore.fixes.verification import Proof
 from tcexplore.fixes.verification_text import BAD, NOTE, OK, WAIT, brief, facts
-from tcexplore.session.run_diff import aligned
+from tcexplore.session.run_diff import align
 
 MARKS = {OK: ("✔", "ok"), BAD: ("✖", "error"), WAIT: ("◐", "running"), NOTE: ("·", "muted")}
 
@@ -102,7 +102,7 @@ def _change(proof: Proof, width: int) -> Iterator[Row]:
     def at(line: Numbered) -> Row:
         return Row((), location=Location(change.file, line.before or line.after))
 
-    yield from text_rows(aligned(before, after, str), width, at)
+    yield from text_rows(align(before, after, str), width, at)
 
 
 def _others(tried: Tried, best: Proof, width: int) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from tcexplore.fixes.verification import Proof
 from tcexplore.fixes.verification_text import facts
 from tcexplore.report.json_graphs import graph_break
 from tcexplore.session import Snapshot
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.study_json import head
 
 Fields = dict[str, Any]
@@ -24,7 +24,7 @@ def cures(
 ) -> Fields:
     """Every break with what was tried for it; times are microseconds of one compiled call."""
     return {
-        **head("cure", [Cell(run)], machine, stopped),
+        **head("cure", [RunFigures(run)], machine, stopped),
         "breaks": [_treated(treated) for treated in found],
         "written": [display_path(file) for file in written],
     }
@@ -41,7 +41,7 @@ def _treated(treated: AttemptedFixes) -> Fields:
 
 
 def _proof(proof: Proof) -> Fields:
-    judged, timed, cure = proof.after.change_judged, proof.after.change_timed, proof.change.cure
+    judged, timed, cure = proof.after.change_check, proof.after.change_timing, proof.change.cure
     return {
         "cure": cure.name,
         "said": cure.said,
@@ -59,7 +59,7 @@ def _proof(proof: Proof) -> Fields:
     }
 
 
-def _plain(event: ev.ChangeJudged | ev.ChangeTimed | None) -> Fields | None:
+def _plain(event: ev.ChangeChecked | ev.ChangeTimed | None) -> Fields | None:
     if event is None:
         return None
     return {name: value for name, value in asdict(event).items() if name not in ("run", "rank")}

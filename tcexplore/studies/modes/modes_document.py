@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tcexplore.documents.columns import Cell as Shown
-from tcexplore.documents.columns import columns
+from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.configurations import DYNAMIC, describe_configuration
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
@@ -17,7 +16,7 @@ from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
 from tcexplore.quantities import count, duration, size
 from tcexplore.session.links import Link
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.modes.modes_text import FAILED, conclusions, eager_peak
 
 HEAD = (
@@ -34,7 +33,7 @@ class Order(NamedTuple):
     """How the finished cells are sorted; `key` gives less for what comes first, None where it is not known."""
 
     name: str
-    key: Callable[[Cell], float | None]
+    key: Callable[[RunFigures], float | None]
 
 
 ORDERS = (
@@ -42,13 +41,14 @@ ORDERS = (
     Order("speed-up", lambda cell: -cell.run.timing.speedup if cell.run.timing else None),
     Order("time of a compiled call", lambda cell: cell.run.timing.compiled_us if cell.run.timing else None),
     Order("compile time", lambda cell: cell.compile_s),
-    Order("memory at the peak", lambda cell: cell.peak),
+    Order("memory at the peak", lambda cell: cell.peak_bytes),
     Order("difference to eager", lambda cell: cell.max_abs),
 )
 
 
 def matrix(
-    found: Sequence[Cell], waiting: Sequence[Config], under_way: Config | None, others: Sequence[str], order: Order,
+    found: Sequence[RunFigures], waiting: Sequence[Config], under_way: Config | None, others: Sequence[str],
+    order: Order,
     width: int = 78,
 ) -> StaticDocument:  # fmt: skip
     """The document. `waiting` are configurations still to come, the first of them `under_way` if that is not None;
@@ -68,14 +68,14 @@ def matrix(
     return StaticDocument("", (*table, *below))
 
 
-def _rank(order: Order, cell: Cell) -> float:
+def _rank(order: Order, cell: RunFigures) -> float:
     key = order.key(cell)
     return math.inf if key is None and order is not ORDERS[0] else key or 0.0
 
 
-def _row(cell: Cell) -> list[Shown]:
+def _row(cell: RunFigures) -> list[Cell]:
     config, timing, summary = cell.run.config, cell.run.timing, cell.summary
-    if cell.why:
+    if cell.failure:
         return [*_named(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
     accuracy = cell.run.accuracy
     off = "" if cell.max_abs is None else format_error(cell.max_abs)
@@ -86,7 +86,7 @@ def _row(cell: Cell) -> list[Shown]:
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(cell.compile_s),
         _seconds(cell.first_call_s),
-        (Span("" if cell.peak is None else size(cell.peak)),),
+        (Span("" if cell.peak_bytes is None else size(cell.peak_bytes)),),
         (Span(off, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
         (Span(str(summary.breaks), "break" if summary.breaks else ""),),
         (Span(str(summary.graphs)),),
@@ -94,7 +94,7 @@ def _row(cell: Cell) -> list[Shown]:
     ]
 
 
-def _named(config: Config) -> list[Shown]:
+def _named(config: Config) -> list[Cell]:
     return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),)]
 
 
@@ -102,26 +102,28 @@ def _verdict(verdict: str) -> str:
     return {"faster": "faster", "slower": "slower", "no difference": "strong"}.get(verdict, "muted")
 
 
-def _seconds(seconds: float | None) -> Shown:
+def _seconds(seconds: float | None) -> Cell:
     return (Span("" if seconds is None else duration(seconds)),)
 
 
-def _to_come(config: Config, *, running: bool) -> list[Shown]:
+def _to_come(config: Config, *, running: bool) -> list[Cell]:
     state = Span("◐ running", "running") if running else Span("·", "dim")
     return [*([(Span(span.text, "muted"),) for (span,) in _named(config)]), (state,), *[()] * (len(HEAD) - 4)]
 
 
-def _conclusions(found: Sequence[Cell], more: bool, width: int) -> Iterator[Row]:
+def _conclusions(found: Sequence[RunFigures], more: bool, width: int) -> Iterator[Row]:
     for index, line in enumerate(conclusions(found, more=more)):
         if not index:
             yield BLANK
         yield from wrapped(line, width, "error" if line.startswith(FAILED) else "strong" if not index else "")
 
 
-def _reasons(found: Sequence[Cell], width: int) -> Iterator[Row]:
+def _reasons(found: Sequence[RunFigures], width: int) -> Iterator[Row]:
     for cell in found:
-        if cell.why:
-            yield from wrapped(f"{describe_configuration(cell.run.config)}: {cell.why}", width, "error", lead=FAILED)
+        if cell.failure:
+            yield from wrapped(
+                f"{describe_configuration(cell.run.config)}: {cell.failure}", width, "error", lead=FAILED
+            )
 
 
 def _others(others: Sequence[str], width: int) -> Iterator[Row]:
@@ -132,7 +134,7 @@ def _others(others: Sequence[str], width: int) -> Iterator[Row]:
             yield row(("   + ", "key"), name, links=(Link("backend", "", name),))
 
 
-def _keys(found: Sequence[Cell], order: Order, width: int) -> Iterator[Row]:
+def _keys(found: Sequence[RunFigures], order: Order, width: int) -> Iterator[Row]:
     yield BLANK
     told = "in the order of the runs" if order is ORDERS[0] else f"sorted by {order.name}"
     legend = [LEGEND, "kernels: own+extern", eager_peak(found), told]

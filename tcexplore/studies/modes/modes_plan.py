@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 from tcexplore.events import Job, Standby
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.study_runs import Runs
 
 WITH_MODES = "inductor"
@@ -44,7 +44,7 @@ UNKNOWN = Standby(torch="", python="", device="cpu", seconds=0.0, modes=("defaul
 """Where no worker got ready: one cell is tried, and says why."""
 
 
-async def cells(jobs: Iterable[Job], runs: Runs, within: float, folder: str) -> AsyncIterator[Cell]:
+async def cells(jobs: Iterable[Job], runs: Runs, within: float, folder: str) -> AsyncIterator[RunFigures]:
     """Each cell as it is finished; one that fails or takes more than `within` seconds says so, the rest goes on.
 
     None finds the kernels that another one compiled: each has a folder of its own for them in `folder`.
@@ -52,4 +52,4 @@ async def cells(jobs: Iterable[Job], runs: Runs, within: float, folder: str) -> 
     for job in jobs:
         config = job.config
         own = os.path.join(folder, f"{config.backend}-{config.mode}-{config.dynamic}")
-        yield Cell((await runs.run(replace(job, cache_dir=own), within)).snapshot)
+        yield RunFigures((await runs.run(replace(job, cache_dir=own), within)).snapshot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcexplore.session.run_figures import Cell, faster
+from tcexplore.session.run_figures import RunFigures, is_faster
 
 ALIKE = 1.05
 """Speed-ups that differ by less are not worth a longer compile."""
@@ -23,9 +23,9 @@ class ModeChoice:
     the fastest that keeps sizes open, where `take` has a program for each; None where no such one is faster than eager.
     """
 
-    take: Cell
-    level: tuple[Cell, ...]
-    varying: Cell | None
+    take: RunFigures
+    level: tuple[RunFigures, ...]
+    varying: RunFigures | None
 
     @property
     def soonest(self) -> bool:
@@ -33,13 +33,13 @@ class ModeChoice:
         return all(_compile_s(self.take) <= _compile_s(cell) for cell in self.level)
 
 
-def choice(cells: Sequence[Cell]) -> ModeChoice | None:
+def choice(cells: Sequence[RunFigures]) -> ModeChoice | None:
     """What to take of the cells that are faster than eager and give its result; None where none is."""
-    good = sorted((cell for cell in cells if faster(cell)), key=lambda cell: -_interval(cell)[0])
+    good = sorted((cell for cell in cells if is_faster(cell)), key=lambda cell: -_interval(cell)[0])
     if not good:
         return None
     least = _interval(good[0])[0] / ALIKE
-    sure = [cell for cell in cells if faster(cell) and _interval(cell)[0] >= least]
+    sure = [cell for cell in cells if is_faster(cell) and _interval(cell)[0] >= least]
     longest = SOON * min(map(_compile_s, sure))
     take = next(cell for cell in sure if _compile_s(cell) <= longest)
     open_sizes = next((cell for cell in good if cell.run.config.dynamic), None)
@@ -50,14 +50,14 @@ def choice(cells: Sequence[Cell]) -> ModeChoice | None:
     )
 
 
-def wrong(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+def wrong(cells: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
     """The cells whose compiled program gives another result than eager."""
     return tuple(cell for cell in cells if cell.summary.wrong)
 
 
-def _interval(cell: Cell) -> tuple[float, float]:
+def _interval(cell: RunFigures) -> tuple[float, float]:
     return (cell.run.timing.low, cell.run.timing.high) if cell.run.timing else (0.0, 0.0)
 
 
-def _compile_s(cell: Cell) -> float:
+def _compile_s(cell: RunFigures) -> float:
     return float("inf") if cell.compile_s is None else cell.compile_s

@@ -9,7 +9,7 @@ from tcexplore.documents.timing.recommendation import suggest_less_noise
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics
-from tcexplore.session.run_figures import Cell, undecided
+from tcexplore.session.run_figures import RunFigures, may_be_faster
 from tcexplore.studies.load_text import uneven
 from tcexplore.studies.modes.modes_result import ALIKE, ModeChoice, choice, wrong
 
@@ -17,9 +17,9 @@ FAILED = "✖ "
 """What a sentence about something wrong begins with."""
 
 
-def conclusions(cells: Sequence[Cell], *, more: bool = False) -> Iterator[str]:
+def conclusions(cells: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
     """The answer first; `more` tells that cells are still to come."""
-    good = [cell for cell in cells if not cell.why]
+    good = [cell for cell in cells if not cell.failure]
     found = choice(good)
     if found is not None:
         yield _take(found, more=more)
@@ -32,12 +32,12 @@ def conclusions(cells: Sequence[Cell], *, more: bool = False) -> Iterator[str]:
         yield warning
 
 
-def result(cell: Cell) -> str:
+def result(cell: RunFigures) -> str:
     """What one run came to, in a line."""
     return f"{describe_configuration(cell.run.config)}: {format_outcome(cell)}"
 
 
-def eager_peak(cells: Sequence[Cell]) -> str:
+def eager_peak(cells: Sequence[RunFigures]) -> str:
     """`peak: eager's is 1.0 MiB`; empty where it was not measured."""
     peaks = [cell.run.memory.eager_peak for cell in cells if cell.run.memory]
     known = [peak for peak in peaks if peak is not None]
@@ -61,12 +61,13 @@ def _beside(found: ModeChoice) -> Iterator[str]:
         yield f"Within {100 * (ALIKE - 1):.0f} % of it, as far as can be told: {_named(found.level)}.{why}"
     if found.varying is not None and found.varying.run.timing is not None:
         faster = f"{found.varying.run.timing.speedup:.2f}×"
-        yield f"It compiles again for each new size; one program for many: {describe_configuration(found.varying.run.config)}, {faster}."
+        config = describe_configuration(found.varying.run.config)
+        yield f"It compiles again for each new size; one program for many: {config}, {faster}."
 
 
-def _leave(good: Sequence[Cell]) -> str:
+def _leave(good: Sequence[RunFigures]) -> str:
     timed = [cell.run.timing for cell in good if cell.run.timing]
-    unknown = [cell for cell in good if undecided(cell)]
+    unknown = [cell for cell in good if may_be_faster(cell)]
     if not timed:
         return "Nothing was timed, so none can be recommended."
     if not unknown:
@@ -79,5 +80,5 @@ def _leave(good: Sequence[Cell]) -> str:
     )
 
 
-def _named(cells: Sequence[Cell]) -> str:
+def _named(cells: Sequence[RunFigures]) -> str:
     return "; ".join(describe_configuration(cell.run.config) for cell in cells)

@@ -40,9 +40,9 @@ def _first(trial: Trial, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """The calls as they are: the time line, and each compile with its cost and cause."""
     calls = lane(trial.run)
     yield row((f" {words.headline(trial)}", "strong"), ("  as they are, over the time that they took", "muted"))
-    if calls.seen is not None:
-        yield row(" ", *strip(calls, calls.seen.seconds, max(8, width - 2)))
-        end = duration(calls.seen.seconds)
+    if calls.calls is not None:
+        yield row(" ", *strip(calls, calls.calls.seconds, max(8, width - 2)))
+        end = duration(calls.calls.seconds)
         yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
     if said := words.why_not(trial):
         yield from wrapped(said, width, "error", lead="✖ ")
@@ -56,9 +56,9 @@ def _first(trial: Trial, toggled: frozenset[str], width: int) -> Iterator[Row]:
 
 
 def _mark(mark: CompileMark, width: int) -> Iterator[Row]:
-    where = mark.why[0].location if mark.why else None
-    said = f"call {mark.call}: {'compiled again' if mark.again else 'compiled'}, {duration(mark.seconds)}"
-    yield row((f" {GLYPHS[mark.what]} ", STYLES[mark.what]), said, location=where)
+    where = mark.causes[0].location if mark.causes else None
+    said = f"call {mark.call}: {'compiled again' if mark.repeated else 'compiled'}, {duration(mark.seconds)}"
+    yield row((f" {GLYPHS[mark.kind]} ", STYLES[mark.kind]), said, location=where)
     for reason in recompile_reasons(mark):
         yield from wrapped(reason, width, "muted", indent=5, location=where)
 
@@ -89,10 +89,10 @@ def _treatment(trial: Trial, longest: float, width: int) -> Iterator[Row]:
     yield row((f" {treatment.name}", "title"), (f"  {treatment.write}", ""))
     if said := words.why_not(trial):
         yield from wrapped(said, width, "error", lead="✖ ")
-    elif calls.seen is not None and longest:
+    elif calls.calls is not None and longest:
         # On one scale: a treatment that takes half of the time is half as long.
-        cells = max(8, round((width - 2) * min(1.0, calls.seen.seconds / longest)))
-        yield row(" ", *strip(calls, calls.seen.seconds, min(cells, width - 2)))
+        cells = max(8, round((width - 2) * min(1.0, calls.calls.seconds / longest)))
+        yield row(" ", *strip(calls, calls.calls.seconds, min(cells, width - 2)))
     if said := words.limit(trial):
         yield from wrapped(said, width, "break", lead="✖ ")
     verdict, said = words.padding(trial)

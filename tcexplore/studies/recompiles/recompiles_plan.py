@@ -30,7 +30,7 @@ async def trials(
                 continue
             say(f"{number} of {len(found)}: {treatment.name}")
             trial = await _trial(job, treatment, runs, within, os.path.join(folder, str(number)))
-            enough = enough or (not trial.recompiles and trial.run.failed is None)
+            enough = enough or (not trial.recompiles and trial.run.failure is None)
             yield trial
 
 

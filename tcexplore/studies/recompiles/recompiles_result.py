@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tcexplore import events as ev
-from tcexplore.session.call_strip import WARM, strip
+from tcexplore.session.call_strip import WARM, compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
-from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, RegionLane
+from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, RegionTimeline
 
 BINS = 256
 
@@ -56,32 +56,32 @@ class Trial:
         """The different calls, each of which is made `PASSES` times, also those that are still to come."""
         if self.run.entry is not None and self.run.entry.calls:
             return len(self.run.entry.calls)
-        return len({call.index for call in self.run.calls if call.what == "compiled"})
+        return len({call.index for call in self.run.calls if call.variant == "compiled"})
 
     @property
     def total_s(self) -> float:
         """Seconds of all calls, each made once, compiling included."""
-        return sum(made.seconds for made in strip(self.run)[: self.calls])
+        return sum(made.seconds for made in compiled_calls(self.run)[: self.calls])
 
     @property
     def steady_us(self) -> float | None:
         """Median microseconds of a call the last time that all were made; None before that."""
-        last = [made.seconds for made in strip(self.run)[(PASSES - 1) * self.calls :]]
+        last = [made.seconds for made in compiled_calls(self.run)[(PASSES - 1) * self.calls :]]
         return median(last) * 1e6 if last else None
 
     @property
     def eager_us(self) -> float | None:
         """Median microseconds of an eager call, made once."""
-        eager = [call.seconds for call in self.run.calls if call.what == "eager"]
+        eager = [call.seconds for call in self.run.calls if call.variant == "eager"]
         return median(eager) * 1e6 if eager else None
 
     @property
     def gave_up_at(self) -> int | None:
         """The call at which the recompile limit was reached: that frame ran eagerly from there on."""
         limited = {again.graph for again in self.run.recompiles if again.limit_hit}
-        return next((made.number for made in strip(self.run) if limited & {a.graph for a in made.why}), None) or (
-            self.calls if limited else None
-        )
+        return next(
+            (made.number for made in compiled_calls(self.run) if limited & {a.graph for a in made.causes}), None
+        ) or (self.calls if limited else None)
 
 
 def variants(run: Snapshot, buckets: tuple[str, ...] = ()) -> tuple[Variant, ...]:
@@ -150,8 +150,8 @@ def _of_calls(run: Snapshot) -> Iterator[ev.Recompiled]:
 
 def _name(again: ev.Recompiled) -> str:
     """The argument that a recompile is about: its name or position; empty where it is about none."""
-    name = _by_itself(again.what)
-    if name != again.what:
+    name = _by_itself(again.name)
+    if name != again.name:
         return name
     return name if again.origin in ("argument", "") and name.isidentifier() else ""
 
@@ -167,17 +167,19 @@ def _argument(what: str) -> str:
     return f"argument {name}" if name.isdecimal() else name
 
 
-def lane(run: Snapshot) -> RegionLane:
+def lane(run: Snapshot) -> RegionTimeline:
     """The compiled calls one after another, as a lane of a time line that has nothing else on it."""
     at, marks, begun = 0.0, [], []
-    for made in strip(run):
+    for made in compiled_calls(run):
         begun.append(at)
-        if made.what != WARM:
-            what = RECOMPILE if made.why else COMPILE
-            marks.append(CompileMark(what, at, made.seconds, tuple(a.graph for a in made.why), made.number, made.why))
+        if made.kind != WARM:
+            what = RECOMPILE if made.causes else COMPILE
+            marks.append(
+                CompileMark(what, at, made.seconds, tuple(a.graph for a in made.causes), made.number, made.causes)
+            )
         at += made.seconds
     name = run.entry.name if run.entry else ""
-    return RegionLane(ev.RegionCreated(region=0, name=name, kind="storm"), _seen(begun, at), tuple(marks))
+    return RegionTimeline(ev.RegionCreated(region=0, name=name, kind="storm"), _seen(begun, at), tuple(marks))
 
 
 def _seen(begun: list[float], seconds: float) -> ev.RegionCalls | None:

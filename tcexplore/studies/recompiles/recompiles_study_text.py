@@ -53,7 +53,7 @@ def row(trial: Trial) -> tuple[str, str, str, str]:
 
 def why_not(trial: Trial) -> str:
     """Why a trial has no figures; empty where it has."""
-    failed = trial.run.failed
+    failed = trial.run.failure
     if failed is None:
         return ""
     hint = f" {failed.hint}" if failed.blame == "user" and "\n" not in failed.hint else ""
@@ -68,7 +68,7 @@ def limit(trial: Trial) -> str:
 
 def padding(trial: Trial) -> tuple[str, str]:
     """A verdict and a sentence on what padding does to the results; both empty where nothing was padded."""
-    judged = trial.run.padding
+    judged = trial.run.padding_check
     if judged is None:
         return "", ""
     if judged.verdict == "not compared":
@@ -83,7 +83,7 @@ def padding(trial: Trial) -> tuple[str, str]:
 def conclusions(trials: Sequence[Trial]) -> Iterator[str]:
     """What the figures come to, once there are several."""
     first, *others = trials
-    if first.run.failed is not None:
+    if first.run.failure is not None:
         return
     if not first.recompiles and not first.gave_up_at:
         yield "no recompile: there is nothing to spare"
@@ -91,7 +91,7 @@ def conclusions(trials: Sequence[Trial]) -> Iterator[str]:
     if not others:
         return
     right = [trial for trial in others if padding(trial)[0] != "different"]
-    good = [trial for trial in right if trial.run.failed is None and trial.gave_up_at is None]
+    good = [trial for trial in right if trial.run.failure is None and trial.gave_up_at is None]
     better = [trial for trial in good if trial.recompiles < first.recompiles or first.gave_up_at]
     if not better:
         yield "none of what was tried spares a recompile"

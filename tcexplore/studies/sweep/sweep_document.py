@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcexplore.documents.columns import Cell as Shown
-from tcexplore.documents.columns import columns
+from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
 from tcexplore.quantities import duration
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.sweep.sweep_result import DYNAMIC, STATIC, WALKS, Sweep
 from tcexplore.studies.sweep.sweep_text import BAR, FAILED, bar, conclusions, longest
 
@@ -37,7 +36,7 @@ def sweep(swept: Sweep, under_way: Config | None, width: int = 78) -> StaticDocu
     return StaticDocument("", (title, *table, *_follows(swept, width), *_plot(swept, width)))
 
 
-def _row(swept: Sweep, size: int, under_way: Config | None) -> list[Shown]:
+def _row(swept: Sweep, size: int, under_way: Config | None) -> list[Cell]:
     static, dynamic = swept.at(STATIC, size), swept.at(DYNAMIC, size)
     timing = next((cell.run.timing for cell in (static, dynamic) if cell and cell.run.timing), None)
     anew = ", ".join(form for form in WALKS if size in swept.compiled_at(form))
@@ -50,12 +49,12 @@ def _row(swept: Sweep, size: int, under_way: Config | None) -> list[Shown]:
     ]  # fmt: skip
 
 
-def _figures(cell: Cell | None, *, running: bool) -> tuple[Shown, Shown, Shown]:
+def _figures(cell: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell]:
     if cell is None:
         return (Span("◐", "running") if running else Span("·", "dim"),), (), ()
     timing = cell.run.timing
     if timing is None:
-        return (Span("✖ failed", "error") if cell.why else Span("not timed", "muted"),), (), ()
+        return (Span("✖ failed", "error") if cell.failure else Span("not timed", "muted"),), (), ()
     speedup = Span(format_speedup(timing), STYLES.get(timing.verdict, "muted"))
     return (
         (Span(duration(timing.compiled_us / 1e6)),),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from tcexplore.events import Job
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.sweep.sweep_result import DYNAMIC, STATIC, WALKS, SweepStep
 
@@ -27,4 +27,4 @@ def plan(job: Job, dim: int, sizes: tuple[int, ...]) -> tuple[tuple[str, int, Jo
 async def steps(plan: tuple[tuple[str, int, Job], ...], runs: Runs, within: float) -> AsyncIterator[SweepStep]:
     """Each step as it is finished; one that fails or takes more than `within` seconds says so, the rest goes on."""
     for form, size, job in plan:
-        yield SweepStep(form, size, Cell((await runs.run(job, within)).snapshot))
+        yield SweepStep(form, size, RunFigures((await runs.run(job, within)).snapshot))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tcexplore.session.run_figures import Cell, faster
+from tcexplore.session.run_figures import RunFigures, is_faster
 
 STATIC, DYNAMIC = "static", "dynamic"
 WALKS = {"auto": None, "dynamic": True}
@@ -18,7 +18,7 @@ class SweepStep:
 
     form: str
     size: int
-    cell: Cell
+    cell: RunFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class Sweep:
     sizes: tuple[int, ...]
     steps: tuple[SweepStep, ...]
 
-    def at(self, form: str, size: int) -> Cell | None:
+    def at(self, form: str, size: int) -> RunFigures | None:
         """What was measured for a size in a form, None before it was."""
         return next((s.cell for s in self.steps if (s.form, s.size) == (form, size)), None)
 
-    def walk(self, form: str) -> Cell | None:
+    def walk(self, form: str) -> RunFigures | None:
         """The run that calls every size in turn."""
         return self.at(form, 0)
 
     def compiled_at(self, form: str) -> tuple[int, ...]:
         """Sizes at which a walk compiled something, in its order: the first, and those that made it compile again."""
         walk = self.walk(form)
-        calls = [] if walk is None else [call for call in walk.run.calls if call.what == "compiled"]
+        calls = [] if walk is None else [call for call in walk.run.calls if call.variant == "compiled"]
         # Every call of the file is made at each size in turn.
         return tuple(dict.fromkeys(self.sizes[call.index % len(self.sizes)] for call in calls if call.compiles))
 
@@ -55,12 +55,12 @@ class Sweep:
         helps = None
         for size in sorted(self.sizes, reverse=True):
             cell = self.at(form, size)
-            if cell is not None and not faster(cell):
+            if cell is not None and not is_faster(cell):
                 break
             helps = size if cell is not None else helps
         return helps
 
-    def sizes_where(self, form: str, holds: Callable[[Cell], bool]) -> tuple[int, ...]:
+    def sizes_where(self, form: str, holds: Callable[[RunFigures], bool]) -> tuple[int, ...]:
         """The sizes whose run in that form is one of which `holds` is true."""
         return tuple(size for size in self.sizes if (cell := self.at(form, size)) is not None and holds(cell))
 

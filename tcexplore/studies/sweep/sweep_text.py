@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import TimingEstimate
-from tcexplore.session.run_figures import faster, undecided
+from tcexplore.session.run_figures import is_faster, may_be_faster
 from tcexplore.studies.load_text import uneven
 from tcexplore.studies.sweep.sweep_result import DYNAMIC, STATIC, WALKS, Sweep, SweepStep
 
@@ -32,8 +32,8 @@ def conclusions(swept: Sweep) -> Iterator[str]:
             yield f"all sizes in turn, dynamic {'auto' if form == 'auto' else 'true'}: {_walked(swept, form)}"
     for step in swept.steps:
         at = named(step.form, step.size)
-        if step.cell.why:
-            yield f"{FAILED}{at}: {step.cell.why}"
+        if step.cell.failure:
+            yield f"{FAILED}{at}: {step.cell.failure}"
         elif step.cell.run.accuracy is not None and step.cell.summary.wrong:
             yield f"{FAILED}{at}: {describe_accuracy(step.cell.run.accuracy)}"
     for size in swept.sizes:
@@ -54,11 +54,15 @@ def result(step: SweepStep) -> str:
 
 def _helps(swept: Sweep, form: str) -> str:
     """From which size on compiling helps, or at which; what is not known is said to be so."""
-    size, some, unknown = swept.helps_from(form), swept.sizes_where(form, faster), swept.sizes_where(form, undecided)
+    size, some, unknown = (
+        swept.helps_from(form),
+        swept.sizes_where(form, is_faster),
+        swept.sizes_where(form, may_be_faster),
+    )
     if size is not None:
         said = f"compiling helps from size {size} on"
     elif some:
-        rest = swept.sizes_where(form, lambda cell: not (faster(cell) or undecided(cell)))
+        rest = swept.sizes_where(form, lambda cell: not (is_faster(cell) or may_be_faster(cell)))
         worse = tuple(size for size in rest if size > min(some))
         said = f"compiling helps at size {_listed(some)}" + (f", but not at {_listed(worse)}" if worse else "")
     else:

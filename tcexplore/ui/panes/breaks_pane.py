@@ -14,11 +14,11 @@ def _breaks(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.breaks, s.skipped, s.graphs, s.outside, s.break_costs, s.complete, s.failed
+    return s.breaks, s.skipped_frames, s.graphs, s.eager_ops, s.break_costs, s.complete, s.failure
 
 
 def _has(s: Snapshot) -> bool:
-    return bool(s.breaks or s.graphs or s.skipped)
+    return bool(s.breaks or s.graphs or s.skipped_frames)
 
 
 BREAKS = PaneSpec("breaks", 3, "Breaks", (View("breaks", _breaks, _about, _has, frozenset({"break", "line"})),))

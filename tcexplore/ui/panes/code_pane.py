@@ -54,7 +54,7 @@ def _tuning(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _over(s: Snapshot) -> tuple[object, ...]:
     """What every view is about: the kernels, or why there is nothing to show."""
-    return s.code.kernels, s.code.wrappers, s.code.aten_graphs, s.graphs, s.skipped, s.complete, s.failed
+    return s.code.kernels, s.code.wrappers, s.code.aten_graphs, s.graphs, s.skipped_frames, s.complete, s.failure
 
 
 def _about_device(s: Snapshot) -> tuple[object, ...]:
@@ -64,7 +64,7 @@ def _about_device(s: Snapshot) -> tuple[object, ...]:
         s.target,
         s.code.lowered,
         s.code.not_lowered,
-        s.asked,
+        s.device_queries,
         s.code.assembled,
         s.code.not_assembled,
         s.code.roofline,
@@ -74,11 +74,11 @@ def _about_device(s: Snapshot) -> tuple[object, ...]:
 
 
 def _about_fusion(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.code.fusion, s.code.schedules, s.missing
+    return *_over(s), s.code.fusion, s.code.schedules, s.missing_facts
 
 
 def _about_tuning(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.tuned
+    return *_over(s), s.autotuned
 
 
 def _has(s: Snapshot) -> bool:

@@ -39,7 +39,7 @@ def _passes(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _over(s: Snapshot) -> tuple[object, ...]:
     """What every view is about: the graphs, or why there is nothing to show."""
-    return s.graphs, s.recompiles, s.skipped, s.complete, s.failed
+    return s.graphs, s.recompiles, s.skipped_frames, s.complete, s.failure
 
 
 def _about_nodes(s: Snapshot) -> tuple[object, ...]:
@@ -51,11 +51,11 @@ def _about_decomposition(s: Snapshot) -> tuple[object, ...]:
 
 
 def _about_aot(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.code.kernels, s.code.wrappers, s.code.aten_graphs, s.code.partitions, s.missing
+    return *_over(s), s.code.kernels, s.code.wrappers, s.code.aten_graphs, s.code.partitions, s.missing_facts
 
 
 def _about_passes(s: Snapshot) -> tuple[object, ...]:
-    return *_over(s), s.code.passes, s.caches, s.missing
+    return *_over(s), s.code.passes, s.cache_lookups, s.missing_facts
 
 
 def _captured(s: Snapshot) -> bool:

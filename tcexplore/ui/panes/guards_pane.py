@@ -32,12 +32,12 @@ def _would(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Docu
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.guards, s.recompiles, s.graphs, s.skipped, s.complete, s.failed, s.missing
+    return s.guards, s.recompiles, s.graphs, s.skipped_frames, s.complete, s.failure, s.missing_facts
 
 
 def _about_lineage(s: Snapshot) -> tuple[object, ...]:
     # A span of the compile arrives with every step of it; only its end says what an entry cost.
-    return (*_about(s), s.frames, s.calls, s.region_compiles, s.phases if s.complete or s.failed else ())
+    return (*_about(s), s.frames, s.calls, s.region_compiles, s.phase_times if s.complete or s.failure else ())
 
 
 def _about_symbols(s: Snapshot) -> tuple[object, ...]:
@@ -45,7 +45,7 @@ def _about_symbols(s: Snapshot) -> tuple[object, ...]:
 
 
 def _about_would(s: Snapshot) -> tuple[object, ...]:
-    return *_about(s), s.would, s.frames, s.entry
+    return *_about(s), s.recompile_answers, s.frames, s.entry
 
 
 def _has(s: Snapshot) -> bool:
@@ -53,7 +53,7 @@ def _has(s: Snapshot) -> bool:
 
 
 def _has_would(s: Snapshot) -> bool:
-    return _has(s) or bool(s.would)
+    return _has(s) or bool(s.recompile_answers)
 
 
 GUARDS = PaneSpec(

@@ -15,7 +15,7 @@ def _output(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 def _about(s: Snapshot) -> tuple[object, ...]:
     until_then = () if s.output else (s.phase, s.phase_graph)
-    return s.output, s.output_dropped, s.failed, s.missing, s.complete, *until_then
+    return s.output, s.output_dropped, s.failure, s.missing_facts, s.complete, *until_then
 
 
 OUTPUT = PaneSpec("output", 7, "Output", (View("output", _output, _about, lambda _: True),))

@@ -14,7 +14,7 @@ def _source(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Doc
 
 
 def _about(s: Snapshot) -> tuple[object, ...]:
-    return s.source, s.sources, s.graphs, s.code.aten_graphs, s.breaks, s.skipped, s.guards, s.code.kernels
+    return s.source, s.sources, s.graphs, s.code.aten_graphs, s.breaks, s.skipped_frames, s.guards, s.code.kernels
 
 
 SOURCE = PaneSpec("source", 1, "Source", (View("source", _source, _about, lambda _: True, frozenset({"line"})),))

@@ -22,7 +22,7 @@ def _about(s: Snapshot) -> tuple[object, ...]:
         s.pairs,
         s.calls,
         s.call_profile,
-        s.phases,
+        s.phase_times,
         s.code.kernels,
         s.timing_skipped,
         s.accuracy,
@@ -31,13 +31,13 @@ def _about(s: Snapshot) -> tuple[object, ...]:
         s.other_codes,
         s.graphs,
         s.recompiles,
-        s.skipped,
+        s.skipped_frames,
         s.kernel_compiles,
-        s.caches,
+        s.cache_lookups,
         s.complete,
-        s.failed,
+        s.failure,
         s.status,
-        s.calls_asked,
+        s.expected_calls,
         s.regions,
         s.region_calls,
         s.region_compiles,
@@ -62,7 +62,7 @@ def _ship(snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Docum
 
 
 def _about_ship(s: Snapshot) -> tuple[object, ...]:
-    return s.state_keys, s.entry, s.graphs, s.skipped, s.complete, s.failed, s.missing
+    return s.state_keys, s.entry, s.graphs, s.skipped_frames, s.complete, s.failure, s.missing_facts
 
 
 def _has_ship(s: Snapshot) -> bool:
@@ -71,8 +71,9 @@ def _has_ship(s: Snapshot) -> bool:
 
 def _about_regions(s: Snapshot) -> tuple[object, ...]:
     return (
-        s.regions, s.region_calls, s.region_compiles, s.region_graphs, s.recompiles, s.phases, s.followed, s.entry,
-        s.backward_captures, s.graphs, s.skipped, s.complete, s.failed,
+        s.regions, s.region_calls, s.region_compiles, s.region_graphs, s.recompiles, s.phase_times, s.script_end,
+        s.entry,
+        s.backward_captures, s.graphs, s.skipped_frames, s.complete, s.failure,
     )  # fmt: skip
 
 

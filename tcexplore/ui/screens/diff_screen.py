@@ -64,7 +64,7 @@ class DiffScreen(OverScreen):
     def _before(self) -> Snapshot | None:
         after = self._after
         chosen = (s for s in self._bases if s.run == self._other)
-        return next(chosen, None) or (self._session.compared_with(after) if after else None)
+        return next(chosen, None) or (self._session.baseline_of(after) if after else None)
 
     @property
     def _bases(self) -> list[Snapshot]:
@@ -94,7 +94,7 @@ class DiffScreen(OverScreen):
         if len(made_of) == len(self._made_of) and all(map(_same, made_of, self._made_of)):
             return
         self._made_of = made_of
-        self._title.update(compare_line(before, after, self._session.base))
+        self._title.update(compare_line(before, after, self._session.baseline))
         make = partial(_make, made_of, before, after, self._toggled, width)
         if not is_large(before, after):
             self._put(make())

@@ -8,7 +8,7 @@ from typing import Any
 from tcexplore.documents.configurations import describe_configuration
 from tcexplore.documents.document import Document
 from tcexplore.events import Config, Job
-from tcexplore.session.run_figures import Cell
+from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.modes.modes_plan import UNKNOWN, cells, plan
 from tcexplore.studies.scratch import scratch
 from tcexplore.studies.study_job import EACH_TIMEOUT
@@ -19,7 +19,7 @@ from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.study_task import StudyTask
 
 
-class MatrixScreen(StudyScreen[Cell]):
+class MatrixScreen(StudyScreen[RunFigures]):
     """A row for each cell from the start; enter on one runs the file that way from now on."""
 
     BINDINGS = bindings("matrix")
@@ -30,8 +30,8 @@ class MatrixScreen(StudyScreen[Cell]):
         super().__init__(*given)
         self._order = 0
 
-    def going(self) -> Going[Cell]:
-        async def going(job: Job, runs: Runs, say: Say) -> AsyncGenerator[Cell, None]:
+    def going(self) -> Going[RunFigures]:
+        async def going(job: Job, runs: Runs, say: Say) -> AsyncGenerator[RunFigures, None]:
             study = self.study
             assert study is not None
             if not study.planned:
@@ -48,7 +48,7 @@ class MatrixScreen(StudyScreen[Cell]):
 
         return going
 
-    def build(self, study: StudyTask[Cell], width: int) -> Document:
+    def build(self, study: StudyTask[RunFigures], width: int) -> Document:
         from tcexplore.studies.modes.modes_document import ORDERS, matrix
 
         under_way = None if study.over or study.run is None else study.run.config

@@ -9,7 +9,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.events import Kernel
 from tcexplore.session import Snapshot
-from tcexplore.session.target_diff import Twice, others, twice
+from tcexplore.session.target_diff import TargetPair, other_targets, target_diff
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.footer import footer
 from tcexplore.ui.lines.guarded_document import guarded
@@ -27,7 +27,7 @@ class TwiceScreen(OverScreen):
     def __init__(self, snapshot: Snapshot, kernel: Kernel | None) -> None:
         super().__init__()
         self._snapshot = snapshot
-        self._others = others(snapshot)
+        self._others = other_targets(snapshot)
         self._other = self._others[0]
         self._pairs = self._paired()
         self._at = self._found(kernel)
@@ -43,8 +43,8 @@ class TwiceScreen(OverScreen):
     def page(self) -> tuple[str, str]:
         return "twice", "A kernel on two targets"
 
-    def _paired(self) -> list[Twice]:
-        return twice(self._snapshot.code, self._snapshot.code_for(self._other))
+    def _paired(self) -> list[TargetPair]:
+        return target_diff(self._snapshot.code, self._snapshot.code_for(self._other))
 
     def _found(self, kernel: Kernel | None) -> int:
         """The pair of this kernel; without one the first that was generated."""

@@ -1,9 +1,9 @@
-"""Figures that only a GPU can give: the ratio against Triton's own benchmark, peaks counted by hand, launches saved.
+"""Figures that require a GPU: speed-up compared with Triton's benchmark, peak memory, and launches saved.
 
     python -m tests.benchmarks.gpu_figures [--seconds 3] [--only ratios,peaks,launches] [--json FILE]
 
-Each model is timed by tcexplore in a worker, as `check` does, and by `triton.testing.do_bench` in a process of its own
-with the same seed. The peaks are counted by hand in the models' docstrings.
+`tcexplore check` times each model in a worker; `triton.testing.do_bench` times it in a separate process with the same
+seed. Peaks are compared with hand counts in `gpu_models`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ compiled = torch.compile(model)
 with torch.no_grad():
     for _ in range(5):
         compiled(*inputs)
-    # In turns, so that a drift of the clock does not fall on one side.
+    # Alternating, so that clock drift affects both sides.
     pairs = [
         [do_bench(lambda: side(*inputs), return_mode="median") for side in (model, compiled)]
         for _ in range(TURNS)
@@ -44,62 +44,62 @@ print(json.dumps(pairs))
 TURNS = 5
 
 MODELS: list[str] = []
-"""What `--models` asks for."""
+"""Models selected with `--models`, empty for all."""
 
 
 def main() -> None:
-    """Print every figure, and write all of it with `--json`."""
+    """Print every figure, and write all of them with `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", default="ratios,peaks,launches")
-    parser.add_argument("--models", default="", help="of the ratios, separated by commas; all where none is named")
-    asked = parser.parse_args()
-    MODELS.extend(name for name in asked.models.split(",") if name)
+    parser.add_argument("--models", default="", help="models of the ratios, separated by commas; default: all")
+    options = parser.parse_args()
+    MODELS.extend(name for name in options.models.split(",") if name)
     parts = {"ratios": ratios, "peaks": peaks, "launches": launches}
-    found: dict[str, Any] = {}
-    for name in asked.only.split(","):
-        found[name] = list(parts[name](asked.seconds))
-        if asked.json:
-            asked.json.write_text(json.dumps(found))
+    figures: dict[str, Any] = {}
+    for name in options.only.split(","):
+        figures[name] = list(parts[name](options.seconds))
+        if options.json:
+            options.json.write_text(json.dumps(figures))
 
 
 def ratios(seconds: float) -> Iterator[dict[str, Any]]:
-    """Eager over compiled by both, with the device's own time and the wall's; do_bench waits for the device only."""
-    off = []
+    """Yield eager over compiled by both benchmarks; do_bench measures device time, tcexplore also wall time."""
+    deviations = []
     for name, source in TIMED.items():
         if MODELS and name not in MODELS:
             continue
         report, pairs = check(source, seconds), bench(source)
         timing = report["timing"]
-        theirs = median(eager / compiled for eager, compiled in pairs)
+        do_bench = median(eager / compiled for eager, compiled in pairs)
         device = timing["device_eager_us"] / timing["device_compiled_us"]
-        ours = timing["speedup"]
-        off.append(abs(ours / theirs - 1))
+        wall = timing["speedup"]
+        deviations.append(abs(wall / do_bench - 1))
         print(
-            f"{name:<22} do_bench {theirs:.3f}  wall {ours:.3f} ({ours / theirs - 1:+.1%})  "
-            f"device {device:.3f} ({device / theirs - 1:+.1%})  {timing['verdict']}  launch-bound {bound(report)}  "
+            f"{name:<22} do_bench {do_bench:.3f}  wall {wall:.3f} ({wall / do_bench - 1:+.1%})  "
+            f"device {device:.3f} ({device / do_bench - 1:+.1%})  {timing['verdict']}  launch-bound {bound(report)}  "
             f"eager {timing['eager_us']:.1f} µs, of it device {timing['device_eager_us']:.1f}; compiled "
             f"{timing['compiled_us']:.1f}, of it {timing['device_compiled_us']:.1f}; do_bench "
             f"{1e3 * median(p[0] for p in pairs):.1f}, {1e3 * median(p[1] for p in pairs):.1f}",
             flush=True,
         )
-        yield {"model": name, "do_bench": theirs, "wall": ours, "device": device, "timing": facts(timing)}
-    print(f"median deviation from do_bench: {median(off):.1%}", flush=True)
+        yield {"model": name, "do_bench": do_bench, "wall": wall, "device": device, "timing": facts(timing)}
+    print(f"median deviation from do_bench: {median(deviations):.1%}", flush=True)
 
 
 def peaks(seconds: float) -> Iterator[dict[str, Any]]:
-    """Bytes at the peak of a call, eager and compiled, against what was counted by hand."""
+    """Yield peak bytes of a call, eager and compiled, compared with hand counts."""
     for name, (source, options, eager, compiled) in PEAKS.items():
         memory = check(source, 0.0 * seconds, *options)["memory"]
         both = ((memory["eager_peak_bytes"], eager), (memory["compiled_peak_bytes"], compiled))
-        said = ", ".join(f"{found} of {known} ({found / known - 1:+.2%})" for found, known in both)
-        print(f"{name:<22} {said}  {memory['notes']}", flush=True)
+        text = ", ".join(f"{measured} of {counted} ({measured / counted - 1:+.2%})" for measured, counted in both)
+        print(f"{name:<22} {text}  {memory['notes']}", flush=True)
         yield {"model": name, "eager": both[0], "compiled": both[1]}
 
 
 def launches(seconds: float) -> Iterator[dict[str, Any]]:
-    """A model that waits for launches, in two modes: what CUDA graphs save."""
+    """Yield the figures of a launch-bound model in two modes: the difference is what CUDA graphs save."""
     for mode in ("default", "reduce-overhead"):
         report = check(LAUNCH_BOUND, seconds, "--mode", mode)
         timing, call = report["timing"], report["one_call"]
@@ -114,17 +114,17 @@ def launches(seconds: float) -> Iterator[dict[str, Any]]:
 
 
 def bound(report: dict[str, Any]) -> bool:
-    """Whether the badge is shown."""
+    """Return whether the run is marked as launch-bound."""
     return any(note.startswith("launch-bound") for note in report["timing"]["notes"])
 
 
 def facts(timing: dict[str, Any]) -> dict[str, Any]:
-    """What is worth keeping."""
+    """Return the timing without its samples."""
     return {name: value for name, value in timing.items() if name != "samples"}
 
 
 def check(source: str, seconds: float, *options: str) -> dict[str, Any]:
-    """The report of one run on the GPU."""
+    """Return the report of one run on the GPU."""
     with tempfile.TemporaryDirectory() as folder:
         file = written(source, folder)
         command = ["-m", "tcexplore", "check", file, "--json", "--device", "cuda", "--time-for", str(seconds)]
@@ -141,7 +141,7 @@ def check(source: str, seconds: float, *options: str) -> dict[str, Any]:
 
 
 def bench(source: str) -> list[tuple[float, float]]:
-    """Milliseconds of eager and compiled, some turns, by `triton.testing.do_bench`."""
+    """Return pairs of eager and compiled milliseconds from `triton.testing.do_bench`."""
     with tempfile.TemporaryDirectory() as folder:
         script = BENCH.replace("SEED", str(SEED)).replace("TURNS", str(TURNS))
         done = subprocess.run(
@@ -152,7 +152,7 @@ def bench(source: str) -> list[tuple[float, float]]:
 
 
 def written(source: str, folder: str) -> str:
-    """A file with a model."""
+    """Write a model file and return its path."""
     file = Path(folder) / "model.py"
     file.write_text(source, encoding="utf-8")
     return str(file)

@@ -1,4 +1,4 @@
-"""Models for the figures of a GPU: long enough that launches do not count, of a known peak, or all launches."""
+"""Models for GPU figures: long-running ones, ones with a known memory peak, and a launch-bound one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as 
 
 
 def _module(body: str, inputs: str, init: str = "pass", dtype: str = "torch.float32") -> str:
-    """A file with a module whose forward is `body`, of the names `x` and `self`."""
+    """Return a model file with a module whose forward is `body`, which uses `x` and `self`."""
     return (
         f"{_HEAD}\nclass Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
         f"    def forward(self, x):\n        {body}\n\n\nmodel = Model().to({dtype}).eval()\ninputs = ({inputs},)\n"
@@ -52,13 +52,13 @@ TIMED = {
         "torch.randn(64, 1024, 64, dtype=torch.bfloat16)", dtype=_HALF,
     ),
 }  # fmt: skip
-"""Ten models with work for at least some hundred microseconds."""
+"""Ten models that run for at least a few hundred microseconds."""
 
 LAUNCH_BOUND = _module(
     "return self.layers(x)", "torch.randn(8, 64)",
     "self.layers = nn.Sequential(*[m for _ in range(24) for m in (nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))])",
 )  # fmt: skip
-"""Seventy-two modules with next to nothing to do in each."""
+"""Seventy-two modules with very little work each."""
 
 _BUFFER = 1 << 26
 """Bytes of `torch.randn(16, 1 << 20)`."""
@@ -72,14 +72,14 @@ _TRAINED = _module(
 )
 
 PEAKS: dict[str, tuple[str, tuple[str, ...], int, int]] = {
-    # Eager: `cos` and the sum behind it are alive at once. Compiled: one kernel, its output.
+    # Eager: `cos` and the sum after it are alive at the same time. Compiled: one kernel, its output.
     "pointwise": (_POINTWISE, (), 2 * _BUFFER, _BUFFER),
-    # Eager: the product and its relu. Compiled: the relu is written over the product.
+    # Eager: the product and its relu. Compiled: the relu overwrites the product.
     "product": (_PRODUCT, (), 2 * 8192 * 4096 * 4, 8192 * 4096 * 4),
-    # Eager: `exp` is kept for the backward beside the product, or the gradient of it. Compiled: only the gradient of w,
-    # for what the backward needs of the forward is computed again from the inputs.
+    # Eager: `exp` is saved for the backward, next to the product or its gradient. Compiled: only the gradient of `w`;
+    # the backward recomputes the rest from the inputs.
     "training": (_TRAINED, ("--train",), 2 * _BUFFER, _BUFFER),
     # Compiled: the CUDA graph keeps a copy of the input and the output.
     "replayed": (_POINTWISE, ("--mode", "reduce-overhead"), 2 * _BUFFER, 2 * _BUFFER),
 }
-"""Source, options, and the bytes of eager and compiled at the peak of a call, by hand."""
+"""Source, options, and the peak bytes of a call, eager and compiled, counted by hand."""

@@ -1,10 +1,11 @@
-"""How much of the generated code is linked to the user's lines, what that costs, and that it changes nothing.
+"""Share of generated code that is linked to the user's lines, its cost, and a check that it changes nothing.
 
     python -m tests.benchmarks.provenance [--models NAME,…] [--no-gpu] [--no-cost] [--no-hand] [--show-unlinked]
 
-One row for each model, phase and language: kernels with their source lines, statements with an op and a line. Then the
-links of the statements whose lines were found by hand. Then, for each model, whether wrapper and kernels are the same
-text with and without the hooks, whether outputs and gradients are the same to the bit, and the ratio of compile times.
+Prints three tables. The first has a row per model, phase and language: kernels with source lines, and statements with
+an op and a line. The second checks links against hand-written listings. The third shows for each model whether wrapper
+and kernels are the same text with and without hooks, whether outputs and gradients are bit-identical, and the ratio of
+compile times.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROW = "{:24} {:9} {:7} {:>9} {:>9} {:>12} {:>8}"
 
 
 class Counts(NamedTuple):
-    """Kernels, those with source lines, statements, those that are linked."""
+    """Numbers of kernels, kernels with source lines, statements, and linked statements."""
 
     kernels: int
     sourced: int
@@ -42,14 +43,14 @@ class Counts(NamedTuple):
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="", help="only those whose name contains one of these")
-    parser.add_argument("--no-gpu", action="store_true", help="leave Triton out")
-    parser.add_argument("--no-cost", action="store_true", help="leave identity and cost out")
-    parser.add_argument("--no-hand", action="store_true", help="leave the links out that are checked by hand")
-    parser.add_argument("--show-unlinked", action="store_true", help="print each statement without a link")
+    parser.add_argument("--models", default="", help="models whose name contains one of these")
+    parser.add_argument("--no-gpu", action="store_true", help="skip Triton")
+    parser.add_argument("--no-cost", action="store_true", help="skip identity and cost")
+    parser.add_argument("--no-hand", action="store_true", help="skip hand-written listings")
+    parser.add_argument("--show-unlinked", action="store_true", help="print statements without a link")
     options = parser.parse_args()
-    wanted = [name for name in options.models.split(",") if name]
-    chosen = [m for m in models() if not wanted or any(name in m.name for name in wanted)]
+    names = [name for name in options.models.split(",") if name]
+    chosen = [m for m in models() if not names or any(name in m.name for name in names)]
     coverage(chosen, gpu=not options.no_gpu, show=options.show_unlinked)
     if not options.no_hand:
         by_hand()
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def coverage(chosen: Iterable[Model], *, gpu: bool, show: bool) -> None:
-    """Linked kernels and statements, model by model and in all."""
+    """Print linked kernels and statements per model and in total."""
     print(ROW.format("model", "phase", "code", "kernels", "sourced", "statements", "linked"))
     totals: dict[tuple[str, str], list[Counts]] = collections.defaultdict(list)
     for model in chosen:
@@ -67,7 +68,7 @@ def coverage(chosen: Iterable[Model], *, gpu: bool, show: bool) -> None:
             module, inputs = model.make()
             try:
                 events = captured(module, inputs, model.file, train=train, gpu=on_gpu)
-            except Exception as error:
+            except Exception as error:  # a model that fails to compile is reported and skipped
                 print(f"{model.name:24} {'train' if train else 'forward':9} could not be compiled: {error!s:.90}")
                 continue
             for key, counts in _counted(events, train=train, show=show).items():
@@ -78,7 +79,7 @@ def coverage(chosen: Iterable[Model], *, gpu: bool, show: bool) -> None:
 
 
 def _counted(events: list[Event], *, train: bool, show: bool) -> dict[tuple[str, str], Counts]:
-    found: dict[tuple[str, str], list[Counts]] = collections.defaultdict(list)
+    counts: dict[tuple[str, str], list[Counts]] = collections.defaultdict(list)
     for event in events:
         if isinstance(event, FactMissing):
             print("  missing:", event.fact, event.symbol, event.reason)
@@ -86,13 +87,13 @@ def _counted(events: list[Event], *, train: bool, show: bool) -> dict[tuple[str,
             continue
         phase = f"{event.phase}{'' if event.phase == 'backward' or not train else ' (t)'}"
         if event.language == "extern":
-            found[phase, "extern"].append(Counts(1, bool(event.source_lines), 0, 0))
+            counts[phase, "extern"].append(Counts(1, bool(event.source_lines), 0, 0))
             continue
         good, bad = linked(event)
         if show:
             _show(event, bad)
-        found[phase, event.language].append(Counts(1, bool(event.source_lines), len(good) + len(bad), len(good)))
-    return {key: Counts(*(sum(column) for column in zip(*several, strict=True))) for key, several in found.items()}
+        counts[phase, event.language].append(Counts(1, bool(event.source_lines), len(good) + len(bad), len(good)))
+    return {key: Counts(*(sum(column) for column in zip(*several, strict=True))) for key, several in counts.items()}
 
 
 def _show(kernel: Kernel, unlinked: set[int]) -> None:
@@ -108,7 +109,7 @@ def _row(name: str, phase: str, language: str, counts: Counts) -> None:
 
 
 def by_hand() -> None:
-    """Wrong, missing and right links of the statements whose lines were found by reading the code."""
+    """Print wrong, missing and right links, compared with the hand-written listings."""
     row = "{:24} {:>9} {:>9} {:>9}"
     print("\n" + row.format("checked by hand", "wrong", "missing", "right"))
     judged = []
@@ -116,20 +117,20 @@ def by_hand() -> None:
         try:
             judged.append(listings.judge(name))
         except listings.OtherCodeError as error:
-            print(f"{name:24} left out: {error}")
+            print(f"{name:24} skipped: {error}")
             continue
         right, wrong, missing = judged[-1]
         print(row.format(name, len(wrong), len(missing), right))
-        print(*(f"    {told}" for told in (*wrong, *missing)), sep="\n", end="\n" if wrong or missing else "")
+        print(*(f"    {report}" for report in (*wrong, *missing)), sep="\n", end="\n" if wrong or missing else "")
     print(
         row.format("all", *(sum(len(part[i]) for part in judged) for i in (1, 2)), sum(part.right for part in judged))
     )
 
 
 def cost(chosen: Iterable[Model], *, gpu: bool, repeats: int = 5) -> None:
-    """The same code with the hooks and without, and the time of a compile with everything on disk already.
+    """Print whether code is the same with hooks and without, and the time of a compile with warm caches.
 
-    `traced` is with torch's structured trace as well, whose cost is that of the texts that torch writes for it.
+    `traced` includes torch's structured trace, for which torch formats texts.
     """
     heading = ("model", "same code", "results", "without", "hooks", "ratio", "traced", "ratio")
     print("\n{:24} {:10} {:8} {:>9} {:>9} {:>6} {:>9} {:>6}".format(*heading))
@@ -140,42 +141,42 @@ def cost(chosen: Iterable[Model], *, gpu: bool, repeats: int = 5) -> None:
         without, hooks, traced = map(statistics.median, columns)
         equal = [equal for _, equal, _ in rounds] + [_same_for_gpu(model, module, inputs)] * gpu
         same = "yes" if all(equal) else "NO"
-        results = "same" if all(kept for _, _, kept in rounds) else "DIFFER"
+        results = "same" if all(unchanged for _, _, unchanged in rounds) else "DIFFER"
         ratios = f"{hooks:8.2f}s {hooks / without:6.2f} {traced:8.2f}s {traced / without:6.2f}"
         print(f"{model.name:24} {same:10} {results:8} {without:8.2f}s {ratios}")
 
 
 def _round(model: Model, module: Any, inputs: tuple[Any, ...]) -> tuple[list[float], bool, bool]:
-    """Processor seconds of a compile without hooks, with them, and traced; whether the code was the same, and whether
-    the results were."""
+    """Return the CPU seconds of a compile without hooks, with hooks and traced; whether the code was the same; and
+    whether the results were."""
     seconds: list[float] = []
     results: list[list[torch.Tensor]] = []
 
     def compile_once() -> None:
         if isinstance(module, torch.nn.Module):
             module.zero_grad(set_to_none=True)
-        taken, output = _timed(compiled, module, inputs)
-        seconds.append(taken)
+        elapsed, output = _timed(compiled, module, inputs)
+        seconds.append(elapsed)
         results.append(_results(module, output))
 
     texts = [generated(compile_once)]
-    for listening in (False, True):
-        with watching(model.file, listening=listening):
+    for traced in (False, True):
+        with watching(model.file, traced=traced):
             texts.append(generated(compile_once))
-    kept = all(_equal(results[0], others) for others in results[1:])
-    return seconds, texts.count(texts[0]) == len(texts), kept
+    unchanged = all(_equal(results[0], others) for others in results[1:])
+    return seconds, texts.count(texts[0]) == len(texts), unchanged
 
 
 def _results(module: Any, output: Any) -> list[torch.Tensor]:
-    """The outputs, then the gradients."""
+    """Return the outputs and the gradients."""
     parameters = list(module.parameters()) if isinstance(module, torch.nn.Module) else []
     gradients = [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
     outputs = [leaf.detach().clone() for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
     return [*outputs, *gradients]
 
 
-def _equal(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> bool:
-    return len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
+def _equal(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(map(torch.equal, a, b))
 
 
 def _same_for_gpu(model: Model, module: Any, inputs: tuple[Any, ...]) -> bool:

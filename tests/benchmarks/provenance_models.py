@@ -1,4 +1,4 @@
-"""The models that provenance is measured on: every sample, and small random `transformers` architectures."""
+"""Models of the provenance benchmark: every sample, and small `transformers` architectures with random weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Model(NamedTuple):
-    """`file` is the user's file; `make` gives the module and its positional inputs."""
+    """A model file and a function that makes the module and its positional inputs."""
 
     name: str
     file: str
@@ -34,7 +34,7 @@ class Model(NamedTuple):
 
 
 def models() -> Iterator[Model]:
-    """All of them."""
+    """Yield all models."""
     for path in sorted(SAMPLES.glob("*.py")):
         module = _imported(path)
         if hasattr(module, "model") and hasattr(module, "inputs"):
@@ -59,8 +59,8 @@ def _first_call(module: Any) -> tuple[Any, tuple[Any, ...]]:
     return module.model, tuple(call)
 
 
-class _Called(torch.nn.Module):
-    """The user's module around an architecture of the library, whose own files are not the user's."""
+class _OutputOf(torch.nn.Module):
+    """A module of the user that calls an architecture of the library."""
 
     def __init__(self, name: str, inner: torch.nn.Module) -> None:
         super().__init__()
@@ -80,4 +80,4 @@ def _transformer(name: str) -> tuple[Any, tuple[Any, ...]]:
     config = transformers.AutoConfig.for_model(name, **settings)
     module = getattr(transformers, auto).from_config(config).eval()
     inputs = torch.randn(2, 3, 32, 32) if name == "vit" else torch.randint(0, 128, (2, 16))
-    return _Called(name, module), (inputs,)
+    return _OutputOf(name, module), (inputs,)

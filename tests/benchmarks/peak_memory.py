@@ -1,10 +1,10 @@
-"""Is the peak of memory the one that can be counted by hand? Models whose tensors are few, on a CPU or a GPU.
+"""Measured peak memory compared with hand counts, for models with few tensors on a CPU or a GPU.
 
-    python -m tests.benchmarks.memory_truth [--device cpu]
+    python -m tests.benchmarks.peak_memory [--device cpu]
 
-Counted is what one call allocates beyond weights and inputs: each result lives until nothing needs it any more. Prints
-what was counted and measured, eager and compiled, and the error of the method. Must: 2 % or less; exits with 1 where
-it is more. About a minute, with `--eager` a second.
+A hand count is what one call allocates besides weights and inputs; each result lives until its last use. Prints counted
+and measured bytes, eager and compiled, and the error of the measurement. Required: 2 % or less; exits with 1 if it is
+more. Takes about a minute, with `--eager` a second.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from torch import nn
 
 from tcexplore.capture.memory import peak_meter
 
-MOST_OFF = 0.02
+MAX_ERROR = 0.02
 ROWS, WIDTH = 512, 1024
-ONE = ROWS * WIDTH * 4
-"""Bytes of the tensor that all others are multiples of."""
+UNIT = ROWS * WIDTH * 4
+"""Bytes of the input; the other tensors are multiples of it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """`eager` and `compiled` are the bytes counted by hand at the peak; compiled is None where that
-    depends on choices of Inductor's."""
+    """A model with its peak in bytes, counted by hand."""
 
     name: str
     model: Callable[..., torch.Tensor]
     eager: int
     compiled: int | None = None
+    """None if the peak depends on choices of Inductor."""
 
 
 def two_at_once(x: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def chain(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def half_is_kept(x: torch.Tensor) -> torch.Tensor:
+def half_copied(x: torch.Tensor) -> torch.Tensor:
     return x.sin()[: ROWS // 2].clone()
 
 
@@ -67,22 +67,22 @@ def cases(device: torch.device) -> list[Case]:
     wide = nn.Linear(WIDTH, 4 * WIDTH, device=device)
     mlp = nn.Sequential(wide, nn.ReLU(), nn.Linear(4 * WIDTH, WIDTH, device=device))
     return [
-        Case("(x + 1) * 2", two_at_once, 2 * ONE, ONE),
-        Case("sin(x) * cos(x)", three_at_once, 3 * ONE, ONE),
-        Case("sin, five times", chain, 2 * ONE, ONE),
-        # Compiled returns a view of the first half: the copy is gone, and the whole stays.
-        Case("half of sin(x), copied", half_is_kept, ONE + ONE // 2, ONE),
-        Case("cat of three", joined, 3 * ONE, 3 * ONE),
+        Case("(x + 1) * 2", two_at_once, 2 * UNIT, UNIT),
+        Case("sin(x) * cos(x)", three_at_once, 3 * UNIT, UNIT),
+        Case("sin, 5 times", chain, 2 * UNIT, UNIT),
+        # Compiled returns a view of the first half instead of a copy, which keeps the whole tensor alive.
+        Case("half of sin(x), copied", half_copied, UNIT + UNIT // 2, UNIT),
+        Case("cat of three", joined, 3 * UNIT, 3 * UNIT),
         Case("x @ x.T", square, ROWS * ROWS * 4, ROWS * ROWS * 4),
         # The first layer's result and its ReLU; the second layer's result is smaller than either.
-        Case("MLP, forward", mlp, 8 * ONE, 5 * ONE),
+        Case("MLP, forward", mlp, 8 * UNIT, 5 * UNIT),
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    parser.add_argument("--eager", action="store_true", help="leave compiled out")
+    parser.add_argument("--eager", action="store_true", help="measure eager only")
     options = parser.parse_args()
     print(f"torch {torch.__version__}, {options.device}: {peak_meter(options.device).method}")
     print(f"{'model':24} {'side':9} {'counted':>12} {'measured':>12} {'error':>8}")
@@ -94,12 +94,12 @@ def main() -> None:
             if case.compiled is not None and not options.eager:
                 sides.append(("compiled", torch.compile(case.model), case.compiled))
             worst = max(worst, *(row(case.name, *side, x) for side in sides))
-    print(f"off by {worst:.2%} at most; must: {MOST_OFF:.0%}  {'holds' if worst <= MOST_OFF else 'FAILS'}")
-    sys.exit(0 if worst <= MOST_OFF else 1)
+    print(f"largest error {worst:.2%}; required: {MAX_ERROR:.0%}  {'holds' if worst <= MAX_ERROR else 'FAILS'}")
+    sys.exit(0 if worst <= MAX_ERROR else 1)
 
 
 def row(name: str, side: str, model: Callable[..., torch.Tensor], counted: int, x: torch.Tensor) -> float:
-    """Print one line; how far the method is off."""
+    """Print one line and return the error of the measurement."""
     for _ in range(2):
         model(x)
     measured = peak_meter(x.device).peak(lambda: model(x))

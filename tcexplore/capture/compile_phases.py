@@ -14,12 +14,12 @@ from tcexplore.capture.dynamo.break_costs import hide_from_dynamo
 from tcexplore.capture.dynamo.eager_ops import SYMBOL
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
-from tcexplore.events import PhaseTimed
+from tcexplore.events import Phase, PhaseTimed
 
 FACT = "compile phases"
 ACTIVITY_FACT = "time of compiling calls outside the compile phases"
 
-PHASE_OF = {
+PHASE_OF: dict[str, Phase] = {
     "dynamo": "dynamo",
     "entire_frame_compile": "dynamo",
     "backend_compile": "dynamo",
@@ -46,7 +46,7 @@ class _Span(NamedTuple):
     name: str
     began_us: float
     graph: str | None
-    phase: str | None
+    phase: Phase | None
 
 
 class ActivityTimer:
@@ -121,14 +121,14 @@ class PhaseReader:
     """Reader of torch's `chromium_event` log: a stack of open spans per thread gives the current phase."""
 
     def __init__(
-        self, hooks: Hooks, enter: Callable[[str, str | None], None], arrived: float | None, timer: ActivityTimer
+        self, hooks: Hooks, enter: Callable[[Phase, str | None], None], arrived: float | None, timer: ActivityTimer
     ) -> None:
         self._hooks = hooks
         self._enter = enter
         self._arrived = arrived
         self._timer = timer
         self._open: dict[Any, list[_Span]] = defaultdict(list)
-        self._phase: str | None = None
+        self._phase: Phase | None = None
 
     def read(self, event: TraceEvent) -> None:
         """Take one begin or end event; ignore instants and an end without a begin."""
@@ -163,7 +163,7 @@ class PhaseReader:
             self._phase = None
             self._timer.leave("span")
 
-    def _enter_phase(self, phase: str | None, graph: str | None) -> None:
+    def _enter_phase(self, phase: Phase | None, graph: str | None) -> None:
         if phase is not None and phase != self._phase:
             self._phase = phase
             self._enter(phase, graph)
@@ -172,7 +172,7 @@ class PhaseReader:
 def install(
     hooks: Hooks,
     trace: StructuredTrace,
-    enter: Callable[[str, str | None], None],
+    enter: Callable[[Phase, str | None], None],
     arrived: float | None = None,
     timer: ActivityTimer | None = None,
 ) -> None:

@@ -47,7 +47,7 @@ def make_job(request: Request) -> ev.Job:
         argv=request.argv,
         config=request.config,
         time_for=request.time_for,
-        would=request.would,
+        recompile_queries=request.would,
     )
 
 

@@ -87,14 +87,17 @@ if TYPE_CHECKING:
     )
     from tcexplore.events.run_events import (
         PHASES,
+        Blame,
         EntryFound,
         FactMissing,
         Failed,
         Finished,
         ModulesImported,
         Output,
+        Phase,
         PhaseStarted,
         PhaseTimed,
+        RunStage,
         SourceRead,
     )
     from tcexplore.events.target_events import (
@@ -158,6 +161,7 @@ __all__ = [
     "AtenGraph",
     "Autotuned",
     "BackwardCaptured",
+    "Blame",
     "BreakCost",
     "BreakCosts",
     "CacheLookup",
@@ -212,6 +216,7 @@ __all__ = [
     "PairsMeasured",
     "Partitioned",
     "PassRun",
+    "Phase",
     "PhaseStarted",
     "PhaseTimed",
     "ProtocolError",
@@ -222,6 +227,7 @@ __all__ = [
     "RegionCreated",
     "RegionGraph",
     "RooflinePoint",
+    "RunStage",
     "SavedTensor",
     "ScheduleMade",
     "SchedulerNode",

@@ -79,14 +79,14 @@ class Job:
     """A file to write torch's portable compile artifacts to, once everything is compiled; empty for none."""
     load_artifacts: str = ""
     """A file with such artifacts, to be loaded before anything is compiled."""
-    before: str | None = None
+    baseline: str | None = None
     """The file's text before a change that `source` has or `overlay` makes: the two are compared, in their results and
     in the time that a compiled call takes, in the place of timing eager against compiled."""
     overlay: tuple[tuple[str, str], ...] = ()
     """Paths of local modules, each with the text that it is imported with instead of its own."""
-    would: tuple[str, ...] = ()
+    recompile_queries: tuple[str, ...] = ()
     """Inputs (`f32[33,512], True`) of which to tell, once everything is compiled, whether they would recompile."""
-    switchable: bool = False
+    retargetable: bool = False
     """Whether a `Switch` to another target may follow: the run keeps its graphs for that."""
 
 

@@ -1,30 +1,36 @@
-"""The life of one run: its phases, what it printed, how it ended."""
+"""The life of one run: its phases, its output, its end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from tcexplore.events.base import Event, Location
+
+Phase = Literal[
+    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
+    "timing", "switching", "comparing", "answering",
+]  # fmt: skip
+"""What a run does. Phases nest in torch (Inductor runs inside Dynamo's frame); the one that began last is shown."""
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+
+RunStage = Literal[Phase, "file", "arguments", "worker"]
+"""Where a run failed: `file` if it is unreadable or has no entry, `worker` if the process crashed or was killed."""
+
+Blame = Literal["user", "compiler"]
+"""`user`: the model file or the arguments (exit status 2). `compiler`: torch or the worker (exit status 3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseStarted(Event):
-    """The run entered a phase.
+    """The run entered a phase."""
 
-    One of `PHASES`. Phases nest in torch (Inductor runs inside Dynamo's frame); the latest one started is shown.
-    `graph` is the compile id the phase works on, where there is one.
-    """
-
-    phase: str
+    phase: Phase
     graph: str | None = None
+    """Compile id of the graph that the phase works on, if any."""
     at: float
     """Seconds since the job arrived."""
-
-
-PHASES = (
-    "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
-    "timing", "switching", "comparing",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,31 +87,30 @@ class Output(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(Event):
-    """The run ended early.
+    """The run ended early."""
 
-    `stage` is a phase, or `file` (unreadable, no entry), `worker` (crashed, killed), `arguments`.
-    `blame` is `user` (their file or arguments: exit 2) or `compiler` (torch or the worker: exit 3).
-    `traceback` is cut to the user's frames where that is possible; `hint` says what to try.
-    """
-
-    stage: str
-    blame: str
+    stage: RunStage
+    blame: Blame
     type: str
     message: str
     location: Location | None = None
     hint: str = ""
+    """What to try."""
     traceback: str = ""
+    """Limited to frames of user code, if it has any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished(Event):
-    """Everything that the job asked for is done; nothing more follows of this run."""
+    """The run is complete; this is its last event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactMissing(Event):
-    """This torch does not give a fact. `fact` names it for a pane, `symbol` the torch symbol, `reason` why."""
+    """A fact that this torch does not provide, or whose measurement failed."""
 
     fact: str
+    """Name of the fact for a pane."""
     symbol: str
+    """The torch symbol that provides it."""
     reason: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from tcexplore import events as ev
 from tcexplore.session.code import CODE_EVENTS, NATIVE, Code, target_of
@@ -24,7 +24,7 @@ class Snapshot:
     """The file's text at the save that started this run."""
     config: ev.Config
     status: str = "running"
-    phase: str = ""
+    phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
     entry: ev.EntryFound | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()

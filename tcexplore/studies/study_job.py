@@ -16,4 +16,4 @@ EACH_TIME_FOR = 1.0
 def one_of_many(job: Job) -> Job:
     """A job that ends by itself, without what a study does not look at: code for another device, assembly."""
     config = replace(job.config, target="native", assembly=False)
-    return replace(job, time_for=EACH_TIME_FOR, switchable=False, config=config)
+    return replace(job, time_for=EACH_TIME_FOR, retargetable=False, config=config)

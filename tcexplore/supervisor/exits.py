@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from tcexplore.events import Event, Failed, Finished, Job, Location, clean
+from tcexplore.events import Blame, Event, Failed, Finished, Job, Location, RunStage, clean
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(Current thread|Thread) ", re.MULTILINE)
@@ -35,7 +35,7 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
     return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
 
 
-def explain_stop(phase: str, job: Job, crash: str) -> Event:
+def explain_stop(phase: RunStage, job: Job, crash: str) -> Event:
     """Return the last event of a run that the user stopped: nothing is lost while it only times or answers."""
     if phase in ("timing", "answering"):
         return Finished(run=job.run)
@@ -52,7 +52,7 @@ def explain_invalid_message(error: Exception, job: Job) -> Failed:
 
 
 def _failed(
-    job: Job, crash: str, kind: str, message: str, hint: str, blame: str = "user", stage: str = "worker"
+    job: Job, crash: str, kind: str, message: str, hint: str, blame: Blame = "user", stage: RunStage = "worker"
 ) -> Failed:
     location = next((frame for frame in _stack(crash) if frame.file == job.file), None)
     return Failed(

@@ -19,6 +19,7 @@ from tcexplore.events import (
     Output,
     PhaseStarted,
     ProtocolError,
+    RunStage,
     decode,
     encode,
 )
@@ -57,7 +58,8 @@ class RunProcess:
         """The worker's ends, until `close_worker_ends`."""
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._emit: Emit = _drop
-        self._phase, self._since = "worker", monotonic()
+        self._phase: RunStage = "worker"
+        self._since = monotonic()
         self._stopped = False
         self._commands: list[RunCommand] = []
         """Commands from before the connection was open."""

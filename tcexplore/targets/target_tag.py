@@ -54,22 +54,17 @@ def suppress_events() -> Iterator[None]:
         _current.reset(token)
 
 
-def tag_events(emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return an `emit` for all hooks that sets the target on events of generated code during a lowering.
+def tag(event: Event) -> Event | None:
+    """Return an event of a hook with the target that Inductor lowers for.
 
-    Other events of a lowering (phases, caches, compile times) are dropped: they do not describe the run.
+    Return None for other events of a lowering (phases, caches, compile times): they do not describe the run.
     """
-
-    def emit_tagged(event: Event) -> None:
-        lowering = _current.get()
-        if lowering is None:
-            emit(event)
-        elif not lowering.emits:
-            return
-        elif isinstance(event, _TAGGED):
-            lowering.kernels += isinstance(event, Kernel) and event.language == "triton"
-            emit(replace(event, target=lowering.target))
-        elif isinstance(event, FactMissing):
-            emit(event)
-
-    return emit_tagged
+    lowering = _current.get()
+    if lowering is None:
+        return event
+    if not lowering.emits:
+        return None
+    if isinstance(event, _TAGGED):
+        lowering.kernels += isinstance(event, Kernel) and event.language == "triton"
+        return replace(event, target=lowering.target)
+    return event if isinstance(event, FactMissing) else None

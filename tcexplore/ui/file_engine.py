@@ -96,7 +96,7 @@ class FileEngine:
         model = self._model
         job = Job(
             run=self._run, file=self._file, source=model.text or "", name=self._name, argv=self._argv,
-            config=self._config, switchable=True,
+            config=self._config, retargetable=True,
         )  # fmt: skip
         self.job = job
         self._deliver(job)

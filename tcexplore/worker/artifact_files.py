@@ -1,4 +1,4 @@
-"""torch's portable compile artifacts, from one worker to another through a file."""
+"""Load and save torch's portable cache artifacts."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ FACT = "compile artifacts"
 
 
 def load(job: Job, hooks: Hooks) -> None:
-    """Give torch what `job.load_artifacts` has, before anything is compiled. Emits `ArtifactsLoaded`."""
+    """Load the artifacts of `job.load_artifacts`, before anything is compiled, and emit `ArtifactsLoaded`."""
     if job.load_artifacts:
         hooks.attempt(FACT, "torch.compiler:load_cache_artifacts", _load, job.load_artifacts, hooks)
 
 
 def save(job: Job, hooks: Hooks) -> None:
-    """Write all that was compiled so far to `job.save_artifacts`. Emits `ArtifactsSaved`."""
+    """Save the artifacts of everything compiled so far to `job.save_artifacts`, and emit `ArtifactsSaved`."""
     if job.save_artifacts:
         hooks.attempt(FACT, "torch.compiler:save_cache_artifacts", _save, job.save_artifacts, hooks)
 
 
 def _load(file: str, hooks: Hooks) -> None:
-    data, started = Path(file).read_bytes(), time.perf_counter()
+    data, start = Path(file).read_bytes(), time.perf_counter()
     info = torch.compiler.load_cache_artifacts(data)
-    hooks.emit(ArtifactsLoaded(seconds=time.perf_counter() - started, kinds=_kinds(info)))
+    hooks.emit(ArtifactsLoaded(seconds=time.perf_counter() - start, kinds=_kinds(info)))
 
 
 def _save(file: str, hooks: Hooks) -> None:
-    saved = torch.compiler.save_cache_artifacts()
-    if saved is None:
+    artifacts = torch.compiler.save_cache_artifacts()
+    if artifacts is None:
         hooks.emit(ArtifactsSaved(bytes=0))
         return
-    data, info = saved
+    data, info = artifacts
     Path(file).write_bytes(data)
     hooks.emit(ArtifactsSaved(bytes=len(data), kinds=_kinds(info)))
 

@@ -1,4 +1,4 @@
-"""A changed file beside what it was: the original loaded into the same process, compared, and timed in turn."""
+"""Load the original of a changed file into the same process, and compare both in results and time."""
 
 from __future__ import annotations
 
@@ -15,71 +15,72 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import ChangeChecked, ChangeTimed, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import torch_settings as settings
-from tcexplore.worker.dynamo_settings import DynamoSettings
 from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.program import Program
+from tcexplore.worker.torch_settings import DynamoSettings, seed
 
 
-class Before:
-    """What a job's file was before its change. `loaded` names the modules that were there before the file was run.
+class Baseline:
+    """The program of a job's file before the change.
 
-    Raises what running the original raises.
+    `loaded` are the names of the modules from before the file was run. Raises what running the original raises.
     """
 
-    def __init__(self, job: Job, project: UserFiles, loaded: Collection[str], dynamo: DynamoSettings) -> None:
-        _forget(project, loaded)
+    def __init__(self, job: Job, user_files: UserFiles, loaded: Collection[str], dynamo: DynamoSettings) -> None:
+        _forget_modules(user_files, loaded)
         dynamo.restore()
-        settings.seed(job.config.seed)
-        original = replace(job, source=job.before or "", overlay=())
-        module = ModelFile(original).as_module()
-        entry = resize_calls(find_entry(module, original, project), job.config.dim, job.config.sizes)
+        seed(job.config.seed)
+        original = replace(job, source=job.baseline or "", overlay=())
+        module = ModelFile(original).run_as_module()
+        entry = resize_calls(find_entry(module, original, user_files), job.config.dim, job.config.sizes)
         self.program = Program(entry, job.config, module)
 
-    def judge(self, now: Program) -> ChangeChecked:
-        """Is what it gives the same?"""
+    def compare(self, changed: Program) -> ChangeChecked:
+        """Compare the results of the changed program with the original's."""
         try:
-            return judge_change(self.program.subject(), now.subject())
-        except Exception as error:
-            said = str(error).partition("\n")[0]
-            return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {said}")
+            return judge_change(self.program.subject(), changed.subject())
+        except Exception as error:  # the calls run user code; a failure costs the comparison only
+            reason = str(error).partition("\n")[0]
+            return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 
-    def time(self, now: Program, mutates: bool, emit: Callable[[Event], None], time_for: float | None) -> None:
-        """Time both compiled, in pairs; emits `ChangeTimed`, as often as there is news."""
+    def time(self, changed: Program, mutates: bool, emit: Callable[[Event], None], time_for: float | None) -> None:
+        """Time both programs compiled, in pairs, and emit a `ChangeTimed` for every new estimate."""
         from tcexplore.timing.timing_run import measure
 
         for call in self.program.entry.calls:
             self.program.call(self.program.compiled, call)
             self.program.restore()
-        then, here = self.program.workload(mutates), now.workload(mutates)
+        before, after = self.program.workload(mutates), changed.workload(mutates)
 
-        def said(event: Event) -> None:
+        def emit_timed(event: Event) -> None:
             if isinstance(event, TimingEstimate):
-                emit(_timed(event))
+                emit(_to_change_timed(event))
 
-        measure(replace(here, eager=then.compiled, reset=_both(then, here)), said, time_for)
+        measure(replace(after, eager=before.compiled, reset=_reset_both(before, after)), emit_timed, time_for)
 
 
-def compare_with_before(before: Before, now: Program, mutates: bool, hooks: Hooks, time_for: float | None) -> None:
-    """Emit `ChangeChecked` and `ChangeTimed`; what compiling the original brings to light is not said."""
+def compare_with_baseline(
+    baseline: Baseline, changed: Program, mutates: bool, hooks: Hooks, time_for: float | None
+) -> None:
+    """Emit `ChangeChecked` and `ChangeTimed`, without the events of compiling the original."""
     emit = hooks.emit
     with hooks.silenced():
-        emit(before.judge(now))
+        emit(baseline.compare(changed))
         if time_for != 0:
-            before.time(now, mutates, emit, time_for)
+            baseline.time(changed, mutates, emit, time_for)
 
 
-def _both(one: Workload, other: Workload) -> Callable[[], None] | None:
-    resets = [workload.reset for workload in (one, other) if workload.reset is not None]
-    return partial(_each, resets) if resets else None
+def _reset_both(before: Workload, after: Workload) -> Callable[[], None] | None:
+    resets = [workload.reset for workload in (before, after) if workload.reset is not None]
+    return partial(_call_each, resets) if resets else None
 
 
-def _each(resets: list[Callable[[], None]]) -> None:
+def _call_each(resets: list[Callable[[], None]]) -> None:
     for reset in resets:
         reset()
 
 
-def _timed(event: TimingEstimate) -> ChangeTimed:
+def _to_change_timed(event: TimingEstimate) -> ChangeTimed:
     return ChangeTimed(
         before_us=event.eager_us,
         after_us=event.compiled_us,
@@ -91,9 +92,9 @@ def _timed(event: TimingEstimate) -> ChangeTimed:
     )
 
 
-def _forget(project: UserFiles, loaded: Collection[str]) -> None:
-    """Local modules are imported anew: importing them may draw random numbers, and a change may be in one of them."""
+def _forget_modules(user_files: UserFiles, loaded: Collection[str]) -> None:
+    """Have local modules imported again: they may have changed, and their import may draw random numbers."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if name not in loaded and file and file.endswith(".py") and project.owns(os.path.abspath(file)):
+        if name not in loaded and file and file.endswith(".py") and user_files.owns(os.path.abspath(file)):
             del sys.modules[name]

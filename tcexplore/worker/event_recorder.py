@@ -1,27 +1,76 @@
-"""What a run made known so far that a later step of it needs again."""
+"""Every event of a run on its way to the front end: tagged, sent, and recorded if a later step needs it."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import CudaGraphRecorded, Event, Kernel, Wrapper
+from tcexplore.events import AtenGraph, CudaGraphRecorded, Event, Kernel, Phase, PhaseStarted, RunStage, Wrapper
 from tcexplore.targets.target_names import NATIVE
+from tcexplore.targets.target_tag import tag
 
 
-class Heard:
-    """Hands every event on, and keeps the device's own kernels, wrappers and CUDA graphs."""
+class EventRecorder:
+    """Sends the events of all hooks, and records the kernels, wrappers and CUDA graphs of the run itself."""
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
+    def __init__(self, send: Emit) -> None:
+        self._send = send
         self.kernels: list[Kernel] = []
         self.wrappers: list[Wrapper] = []
         self.cuda_graphs: list[CudaGraphRecorded] = []
+        self._on_gpu: set[tuple[str, str]] = set()
+        """Compile id and phase of each graph that has a tensor on a GPU."""
+        self.handle_target_kernel: Callable[[Kernel], None] | None = None
+        """Called for each kernel that is generated for a target."""
 
     def emit(self, event: Event) -> None:
-        """Take an event on its way."""
-        if isinstance(event, Kernel) and event.target == NATIVE:
-            self.kernels.append(event)
+        """Send an event, tagged with the target if Inductor lowers for one."""
+        tagged = tag(event)
+        if tagged is not None:
+            self._send(tagged)
+            self._record(tagged)
+
+    def gpu_kernels(self) -> list[Kernel]:
+        """Return the run's kernels on a GPU; a library call counts if its graph has a tensor there."""
+        return [
+            kernel for kernel in self.kernels if kernel.language == "triton"
+            or (kernel.language == "extern" and (kernel.graph, kernel.phase) in self._on_gpu)
+        ]  # fmt: skip
+
+    def _record(self, event: Event) -> None:
+        if isinstance(event, Kernel):
+            if event.target == NATIVE:
+                self.kernels.append(event)
+            elif self.handle_target_kernel is not None:
+                self.handle_target_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
         elif isinstance(event, CudaGraphRecorded):
             self.cuda_graphs.append(event)
-        self._emit(event)
+        elif isinstance(event, AtenGraph) and event.target == NATIVE and _uses_gpu(event):
+            self._on_gpu.add((event.graph, event.phase))
+
+
+def _uses_gpu(graph: AtenGraph) -> bool:
+    return any((node.device or "").startswith("cuda") for node in graph.nodes)
+
+
+class RunProgress:
+    """Emits `PhaseStarted` events."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.phase: Phase | None = None
+        self.stage: RunStage = "file"
+        """The stage of a failure now: the phase, or what comes between two phases."""
+        self._emit = emit
+        self._start = time.perf_counter()
+
+    def enter(self, phase: Phase, graph: str | None = None) -> None:
+        """Begin a phase."""
+        self.phase = self.stage = phase
+        self._emit(PhaseStarted(phase=phase, graph=graph, at=self.now()))
+
+    def now(self) -> float:
+        """Return the seconds since the job arrived."""
+        return time.perf_counter() - self._start

@@ -1,4 +1,4 @@
-"""After the compile: is the answer still right, and what does it take in memory?"""
+"""Results and memory of both sides, compared after the compile."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
 from tcexplore.events import Accuracy, Memory
 from tcexplore.quantities import size
-from tcexplore.worker.event_recorder import Heard
+from tcexplore.worker.event_recorder import EventRecorder
 from tcexplore.worker.program import Function, Program
 
 
 class Examination:
-    """Compares both sides of a program that is compiled between `__init__` and `compiled`."""
+    """Compares both sides of a program that is compiled between `__init__` and `note_compiled`."""
 
-    def __init__(self, program: Program, hooks: Hooks, heard: Heard) -> None:
+    def __init__(self, program: Program, hooks: Hooks, recorder: EventRecorder) -> None:
         self._program = program
         self._hooks = hooks
-        self._heard = heard
-        self._holding = memory_reading(program.device)
-        self._held = self._holding.read()
-        self._adds: int | None = None
+        self._recorder = recorder
+        self._allocated = memory_reading(program.device)
+        self._bytes_before = self._allocated.read()
+        self._compile_bytes: int | None = None
 
-    def compiled(self) -> None:
-        """Note what compiling added to the memory that is held, before anything else is done."""
-        held = self._holding.read()
-        self._adds = None if held is None or self._held is None else held - self._held
+    def note_compiled(self) -> None:
+        """Measure what the compile added to the allocated memory. Must be called right after the compile."""
+        after = self._allocated.read()
+        self._compile_bytes = None if after is None or self._bytes_before is None else after - self._bytes_before
 
-    def report(self) -> None:
-        """Emit `Accuracy` and `Memory`; what fails costs that fact only."""
+    def emit_results(self) -> None:
+        """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
         self._hooks.emit(self._accuracy())
         self._program.restore()
-        self._hooks.attempt("memory", "torch.profiler:profile", self._say_memory)
+        self._hooks.attempt("memory", "torch.profiler:profile", self._emit_memory)
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:
@@ -46,63 +46,65 @@ class Examination:
 
         try:
             return measure(self._subject())
-        except Exception as error:
-            said = str(error).partition("\n")[0]
-            return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {said}")
+        except Exception as error:  # the calls run user code; a failure costs the comparison only
+            reason = str(error).partition("\n")[0]
+            return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 
     def _subject(self) -> Subject:
         redraws = self._program.inductor_draws
         return replace(self._program.subject(), unrandomized=self._unrandomized if redraws else None)
 
-    def _unrandomized(self, warm: Callable[[Function], None]) -> Function:
-        """Compiled once more, and none of it shown."""
+    def _unrandomized(self, warm_up: Callable[[Function], None]) -> Function:
+        """Compile once more, without events."""
         function = self._program.unrandomized()
         with self._hooks.silenced():
-            warm(function)
+            warm_up(function)
         return function
 
-    def _say_memory(self) -> None:
+    def _emit_memory(self) -> None:
         program = self._program
-        how = peak_meter(program.device)
-        peaks = [how.peak(partial(self._once, side)) for side in (program.eager, program.compiled)]
-        peaks[1] += self._in_graphs()
+        allocator = peak_meter(program.device)
+        peaks = [allocator.peak(partial(self._call_all, side)) for side in (program.eager, program.compiled)]
+        peaks[1] += self._cuda_graph_peak()
         module = program.module
         weights = [] if module is None else [*module.parameters(), *module.buffers()]
         self._hooks.emit(
             Memory(
                 device=program.device.type,
-                method=how.method,
+                method=allocator.method,
                 weights=size_of(weights),
                 inputs=size_of(program.tensors()),
                 eager_peak=peaks[0],
                 compiled_peak=peaks[1],
-                compiling_adds=self._adds,
-                compiling_method=self._holding.method,
-                saved_for_backward=self._saved(weights) if program.train else None,
+                compiling_adds=self._compile_bytes,
+                compiling_method=self._allocated.method,
+                saved_for_backward=self._saved_bytes(weights) if program.train else None,
                 notes=self._notes(),
             )
         )
 
-    def _in_graphs(self) -> int:
-        """Bytes that replays use at the most: no call allocates them, they were taken when the graphs were recorded."""
-        return max((recorded.peak_bytes or 0 for recorded in self._heard.cuda_graphs), default=0)
+    def _cuda_graph_peak(self) -> int:
+        """Return the largest peak of a CUDA graph, whose memory is taken when it is recorded, not by a call."""
+        return max((recorded.peak_bytes or 0 for recorded in self._recorder.cuda_graphs), default=0)
 
     def _notes(self) -> tuple[str, ...]:
         pools = cuda_graph_pools(self._program.device)
         if not pools:
             return ()
-        said = f"CUDA graphs keep {size(pools)} of their own, which no call allocates anew"
-        peak = self._in_graphs()
-        return (f"{said}: {size(peak)} of it was in use while they were recorded, and counts as compiled's",)
+        peak = size(self._cuda_graph_peak())
+        return (
+            f"CUDA graphs hold {size(pools)} in private pools, which calls reuse; "
+            f"{peak} of it was in use during recording and counts as compiled",
+        )
 
-    def _once(self, side: Function) -> None:
-        """Every call, the outputs let go after each."""
+    def _call_all(self, side: Function) -> None:
+        """Make every call, and release its outputs before the next one."""
         for call in self._program.entry.calls:
             self._program.call(side, call)
             self._program.restore()
 
-    def _saved(self, weights: list[torch.Tensor]) -> int:
-        """Of the call that keeps most."""
+    def _saved_bytes(self, weights: list[torch.Tensor]) -> int:
+        """Return the largest number of bytes that a call saves for its backward pass."""
         program = self._program
         known = [*weights, *program.tensors()]
         return max(

@@ -1,26 +1,89 @@
-"""Every exception of a run as one `Failed`: whose it is, where in the user's file, what to try."""
+"""Turn an exception of a run into a `Failed`: attribute it to user code or the compiler, and locate it in the file."""
 
 from __future__ import annotations
 
 import os
 import traceback
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Failed, Location
-from tcexplore.worker.torch_errors import judge
+from tcexplore.events import Blame, Failed, Location, RunStage
+
+BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
+"""Stages in which no compiler has run yet: their exceptions come from user code."""
 
 LONGEST_MESSAGE = 4_000
 LONGEST_TRACEBACK = 60_000
 _TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LAYERS = frozenset({"_dynamo", "_inductor", "_functorch", "_subclasses"})
 
 
-def failed(error: BaseException, phase: str, project: UserFiles, *, eager_done: bool) -> Failed:
-    """What became of a run that ended with `error` in `phase`.
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The meaning of an exception type of torch."""
 
-    `eager_done` tells that the same calls ran without the compiler before.
-    """
+    stage: RunStage | None
+    """None for the stage that the run was in."""
+    blame: Blame
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The cause of a failure."""
+
+    error: BaseException
+    """The exception to show: the one inside torch's wrapper, if there is one."""
+    stage: RunStage
+    blame: Blame
+    hint: str
+
+
+_LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
+_REPORT = "This is inside torch. A smaller model that still shows it makes a good report to pytorch/pytorch."
+_INDUCTOR = f"If --backend aot_eager works, Inductor is at fault. {_REPORT}"
+_BACKEND = "Try --backend eager, then aot_eager, to see which layer fails."
+_CXX_FAILED = f"The C++ compiler rejected generated code. {_REPORT}"
+_NO_CXX = (
+    "Running the generated code needs a working C++ compiler; everything captured before that is shown. "
+    "Install one (apt install g++), or set CXX to yours."
+)
+_FULLGRAPH = "fullgraph makes a graph break an error. Without it, breaks are shown and the rest is compiled."
+_FAKE = "The call works eagerly, but not with Dynamo's fake tensors: a custom op may lack its fake implementation."
+_RECOMPILES = "The guards pane shows which guard fails each time."
+_BACKENDS = "torch._dynamo.list_backends() lists the backends of this torch."
+
+RULES = {
+    "torch._inductor.exc.InvalidCxxCompiler": Rule("compiler", "compiler", _NO_CXX),
+    "torch._inductor.exc.CppCompileError": Rule("compiler", "compiler", _CXX_FAILED),
+    "torch._inductor.exc.CppWrapperCodegenError": Rule("inductor", "compiler", _REPORT),
+    "torch._inductor.exc.InductorError": Rule("inductor", "compiler", _INDUCTOR),
+    "torch._dynamo.exc.InvalidBackend": Rule("arguments", "user", _BACKENDS),
+    "torch._dynamo.exc.Unsupported": Rule("dynamo", "user", _FULLGRAPH),
+    "torch._dynamo.exc.UserError": Rule("dynamo", "user"),
+    "torch._dynamo.exc.RecompileError": Rule("dynamo", "user", _RECOMPILES),
+    "torch._dynamo.exc.FailOnRecompileLimitHit": Rule("dynamo", "user", _RECOMPILES),
+    "torch._dynamo.exc.TorchRuntimeError": Rule("dynamo", "compiler", _FAKE),
+    "torch._dynamo.exc.BackendCompilerFailed": Rule(None, "compiler", _BACKEND),
+    "torch._dynamo.exc.TorchDynamoException": Rule("dynamo", "compiler", _REPORT),
+    "torch.OutOfMemoryError": Rule(None, "user", _LESS_MEMORY),
+}
+"""By qualified name, since this torch may lack some of the types."""
+
+_PYTHON_HINTS: dict[type[BaseException], str] = {
+    ModuleNotFoundError: "Install it into the Python that runs tcexplore, or start tcexplore from the file's own.",
+    MemoryError: _LESS_MEMORY,
+    EOFError: "A run has no standard input, so input() has nothing to read. Set the value in the file.",
+    RecursionError: "A function calls itself without an end.",
+    SystemExit: "Leave the call out, or put it under if __name__ == '__main__':",
+    SyntaxError: "Save again when the line is complete.",
+}
+
+
+def to_failed(error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool) -> Failed:
+    """Return the `Failed` of a run that ended with `error`; `eager_done` if the same calls ran without the compiler."""
     if isinstance(error, EntryError):
         return Failed(
             stage=error.stage,
@@ -30,41 +93,80 @@ def failed(error: BaseException, phase: str, project: UserFiles, *, eager_done: 
             hint=error.hint,
             location=error.location,
         )
-    verdict = judge(error, phase, project, eager_done=eager_done)
+    cause = attribute(error, stage, user_files, eager_done=eager_done)
     return Failed(
-        stage=verdict.stage,
-        blame=verdict.blame,
-        type=type(verdict.error).__name__,
-        message=_message(verdict.error, verdict.stage)[:LONGEST_MESSAGE],
-        location=_location(error, project),
-        hint=verdict.hint,
-        traceback=traceback_text(error, project),
+        stage=cause.stage,
+        blame=cause.blame,
+        type=type(cause.error).__name__,
+        message=_message(cause.error, cause.stage)[:LONGEST_MESSAGE],
+        location=_location(error, user_files),
+        hint=cause.hint,
+        traceback=_traceback_text(error, user_files),
     )
 
 
-def _message(error: BaseException, stage: str) -> str:
+def attribute(error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool) -> Attribution:
+    """Attribute an exception to user code or to a layer of the compiler."""
+    inner, rule = _match_rule(error)
+    if rule is not None:
+        blame = rule.blame if eager_done or rule.stage != "dynamo" else "user"
+        return Attribution(inner, rule.stage or stage, blame, rule.hint)
+    if stage not in BEFORE_COMPILE and _raised_by_compiler(error, user_files):
+        return Attribution(error, stage, "compiler", _REPORT)
+    hint = next((hint for kind, hint in _PYTHON_HINTS.items() if isinstance(error, kind)), "")
+    return Attribution(error, stage, "user", hint)
+
+
+def _match_rule(error: BaseException) -> tuple[BaseException, Rule | None]:
+    """Return the rule for the exception inside torch's wrapper, or else for the wrapper."""
+    inner = getattr(error, "inner_exception", None) or error.__cause__
+    if inner is not None:
+        innermost, rule = _match_rule(inner)
+        if rule is not None:
+            return innermost, rule
+    for ancestor in type(error).__mro__:
+        rule = RULES.get(f"{ancestor.__module__}.{ancestor.__qualname__}")
+        if rule is not None:
+            return error, rule
+    return error, None
+
+
+def _raised_by_compiler(error: BaseException, user_files: UserFiles) -> bool:
+    """Return whether compiler code runs below the innermost frame of user code (above it, it always does)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = max((i for i, frame in enumerate(frames) if user_files.owns(frame.filename)), default=-1)
+    return any(_is_compiler(frame.filename) for frame in frames[last + 1 :]) and last < len(frames) - 1
+
+
+def _is_compiler(file: str) -> bool:
+    """Return whether a file is compiler code; `eval_frame.py` is not, since it calls the user's function."""
+    *folders, name = file.split(os.sep)
+    return "torch" in folders and name != "eval_frame.py" and not _LAYERS.isdisjoint(folders)
+
+
+def _message(error: BaseException, stage: RunStage) -> str:
     if isinstance(error, SystemExit):
-        where = "while it was imported" if stage == "importing" else "in the middle of the run"
-        return f"The file called sys.exit({error.code!r}) {where}."
+        when = "while it was imported" if stage == "importing" else "during the run"
+        return f"The file called sys.exit({error.code!r}) {when}."
     if isinstance(error, SyntaxError):
         return error.msg or "invalid syntax"
     inner = getattr(error, "inner_exception", None)
     if inner is not None:
         return f"{type(inner).__name__}: {inner}"
     if isinstance(getattr(error, "msg", None), str):
-        return str(error.msg)  # type: ignore[attr-defined]  # without what torch appends for its own developers
+        return str(error.msg)  # type: ignore[attr-defined]  # without the advice that torch appends for its developers
     try:
         return str(error).strip() or type(error).__name__
-    except Exception:  # the user's own __str__ is at work here
+    except Exception:  # the user's __str__ may raise anything
         return f"{type(error).__name__}, whose text could not be made"
 
 
-def _location(error: BaseException, project: UserFiles) -> Location | None:
-    """The innermost of the user's lines; torch's own record of the user stack goes before the traceback."""
-    for link in chain(error):
-        if isinstance(link, SyntaxError) and link.filename and project.owns(link.filename):
+def _location(error: BaseException, user_files: UserFiles) -> Location | None:
+    """Return the innermost line of user code, from torch's own record of the user stack or from the traceback."""
+    for link in _chain(error):
+        if isinstance(link, SyntaxError) and link.filename and user_files.owns(link.filename):
             return Location(os.path.abspath(link.filename), link.lineno or 1)
-        frames = project.frames(getattr(link, "real_stack", None)) or project.frames(
+        frames = user_files.frames(getattr(link, "real_stack", None)) or user_files.frames(
             traceback.extract_tb(link.__traceback__)
         )
         if frames:
@@ -72,8 +174,8 @@ def _location(error: BaseException, project: UserFiles) -> Location | None:
     return None
 
 
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those that caused it."""
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exception and those that caused it."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -82,12 +184,12 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def traceback_text(error: BaseException, project: UserFiles) -> str:
-    """The traceback with the user's frames only; where none is theirs, with all but those of tcexplore."""
+def _traceback_text(error: BaseException, user_files: UserFiles) -> str:
+    """Format the traceback with the frames of user code only, or else with all frames except those of tcexplore."""
     whole = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = whole
     while link is not None:
-        own = [frame for frame in link.stack if project.owns(frame.filename)]
+        own = [frame for frame in link.stack if user_files.owns(frame.filename)]
         other = [frame for frame in link.stack if not frame.filename.startswith(_TCEXPLORE)]
         link.stack = traceback.StackSummary.from_list([] if isinstance(error, SyntaxError) else own or other)
         link = link.__cause__ or link.__context__

@@ -45,7 +45,7 @@ def _serve(descriptors: tuple[int, ...], threads: int) -> None:
 
         run_job(job, channel, threads, commands)
     except BaseException as error:  # a bug in tcexplore, reported as the run's failure
-        channel.emit(_internal_error(error))
+        channel.send(_internal_error(error))
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(0)

@@ -1,41 +1,48 @@
-"""Kernels of a run brought to machine code, beside the run, and where they stand under the target's roof."""
+"""Kernels of a run brought to machine code, and their place on the target's roofline."""
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import queue
+import signal
 import threading
+import traceback
+import warnings
 from collections.abc import Iterable
+from typing import IO
 
 import torch
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
-from tcexplore.targets.assembler import Assembler
+from tcexplore.targets.assembler import Assembler, assembler_env
 from tcexplore.targets.cpu_assembly import compile_to_assembly
 from tcexplore.targets.device_table import Target
 from tcexplore.targets.roofline import roofline_point
+from tcexplore.worker.process_setup import die_with_parent
 
 FIRST = 1
-"""Autotuning configurations of a kernel that are assembled: on a device that is absent none is measured, so the first
-stands for all."""
+"""Number of autotuning configurations to assemble per kernel. An absent device can't measure them, so the first one
+represents all."""
 
 
-class Assembly:
-    """Assembles Triton kernels for `target` in a thread of its own, one after the other, as they are handed to it."""
+class KernelAssembly:
+    """Assembles Triton kernels for `target` one after the other, in a thread."""
 
-    def __init__(self, assembler: Assembler, target: Target, emit: Emit) -> None:
+    def __init__(self, assembler: Assembler, target: Target, send: Emit) -> None:
         self._assembler = assembler
         self._target = target
-        self._emit = emit
+        self._send = send
         self._waiting: queue.SimpleQueue[Kernel | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def take(self, kernel: Kernel) -> None:
-        """Say where the kernel stands under the roof; its machine code follows when there is any."""
+    def add(self, kernel: Kernel) -> None:
+        """Send the kernel's roofline point, and assemble it if it is a Triton kernel."""
         tf32 = torch.get_float32_matmul_precision() != "highest"
         if point := roofline_point(kernel, self._target, tf32=tf32):
-            self._emit(point)
+            self._send(point)
         if kernel.language != "triton":
             return
         if self._thread is None:
@@ -44,7 +51,7 @@ class Assembly:
         self._waiting.put(kernel)
 
     def finish(self) -> None:
-        """Wait until everything that was handed over is assembled."""
+        """Wait until every added kernel is assembled."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
@@ -57,53 +64,136 @@ class Assembly:
     def _assemble(self, kernel: Kernel) -> None:
         try:
             for event in self._assembler.assemble(kernel, self._target, first=FIRST):
-                self._emit(event)
-        except Exception as error:
-            self._emit(not_assembled(kernel, self._target.key, error))
+                self._send(event)
+        except Exception as error:  # Triton may raise anything; the kernel then has no machine code
+            self._send(not_assembled(kernel, self._target.key, error))
 
 
-def assemble_here(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], emit: Emit) -> None:
-    """Say what the GPU in this machine runs of the run's own Triton kernels, and where they stand under its roof."""
+def assemble_local(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], send: Emit) -> None:
+    """Send the machine code that this machine's GPU runs for the Triton kernels, and their roofline points."""
     from tcexplore.targets.loaded_kernels import loaded_kernel, local_gpu
 
-    known = local_gpu()
-    if known is None:
+    gpu = local_gpu()
+    if gpu is None:
         return
-    device, peaks = known
+    device, peaks = gpu
     tf32 = torch.get_float32_matmul_precision() != "highest"
     paths = {(wrapper.graph, wrapper.phase): wrapper.path for wrapper in wrappers}
     for kernel in kernels:
         if peaks and (point := roofline_point(kernel, device, tf32=tf32)):
-            emit(point)
+            send(point)
         try:
             if kernel.language == "triton":
                 for event in loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device):
-                    emit(event)
-        except Exception as error:
-            emit(not_assembled(kernel, kernel.target, error))
+                    send(event)
+        except Exception as error:  # a disassembler may raise anything; the kernel then has no machine code
+            send(not_assembled(kernel, kernel.target, error))
 
 
-def assemble_cpp(kernel: Kernel, emit: Emit) -> None:
-    """Say the assembly of a C++ kernel of this machine, or why there is none."""
+def assemble_cpp(kernel: Kernel, send: Emit) -> None:
+    """Send the assembly of a C++ kernel of this machine, or the reason why it has none."""
     try:
-        made = compile_to_assembly(kernel.source)
-    except Exception as error:
-        emit(not_assembled(kernel, kernel.target, error))
+        assembled = compile_to_assembly(kernel.source)
+    except Exception as error:  # the compiler may fail in any way; the kernel then has no machine code
+        send(not_assembled(kernel, kernel.target, error))
         return
-    emit(
+    send(
         KernelAssembled(
             graph=kernel.graph,
             phase=kernel.phase,
             kernel=kernel.name,
             target=kernel.target,
             config="",
-            stages=(made.stage,),
-            vectors=made.vectors,
+            stages=(assembled.stage,),
+            vectors=assembled.vectors,
         )
     )
 
 
 def not_assembled(kernel: Kernel, target: str, error: Exception) -> KernelNotAssembled:
-    """Why there is no machine code of a kernel."""
+    """Return the reason why a kernel has no machine code."""
     reason = f"{type(error).__name__}: {str(error).strip()[:2000]}"
     return KernelNotAssembled(graph=kernel.graph, phase=kernel.phase, kernel=kernel.name, target=target, reason=reason)
+
+
+class ForkedProcess:
+    """A child of this process with pipes to it, used like a `subprocess.Popen`."""
+
+    def __init__(self, pid: int, requests: int, answers: int) -> None:
+        self.stdin = os.fdopen(requests, "w")
+        self.stdout = os.fdopen(answers)
+        self.returncode: int | None = None
+        """Exit status, or minus a signal; None until the child is reaped."""
+        self._pid = pid
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the child runs."""
+        return self._reap(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Wait for the exit status."""
+        return self._reap(0) or 0
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        if self.poll() is None:
+            os.kill(self._pid, signal.SIGTERM)
+
+    def _reap(self, options: int) -> int | None:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self._pid, options)
+            except ChildProcessError:  # the user's program may have reaped all children
+                pid, status = self._pid, 0
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+def fork_assembler(log: IO[str]) -> ForkedProcess:
+    """Fork an assembling process, which has torch already; a new Python would take seconds to import it.
+
+    Must be called before hooks are installed and before the user's program runs: the child would emit events of the
+    run, and inherit locks of threads that it does not have.
+    """
+    parent = os.getpid()
+    (read, requests), (answers, write) = os.pipe(), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads, which are idle
+        pid = os.fork()
+    if pid == 0:
+        _assemble_in_child(parent, read, write, log.fileno())
+    os.close(read)
+    os.close(write)
+    return ForkedProcess(pid, requests, answers)
+
+
+def _assemble_in_child(parent: int, read: int, write: int, log: int) -> None:
+    """Serve assembling requests. Never return."""
+    status = 1
+    try:
+        faulthandler.unregister(signal.SIGTERM)
+        faulthandler.disable()
+        die_with_parent(parent)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        _close_all_except({0, 1, 2, read, write})
+        os.environ.update(assembler_env())
+        from tcexplore.targets.assembler_process import serve
+
+        with os.fdopen(read) as requests, os.fdopen(write, "w") as answers:
+            serve(requests, answers)
+        status = 0
+    except BaseException:  # the log gets whatever ends the child
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        os._exit(status)
+
+
+def _close_all_except(descriptors: Iterable[int]) -> None:
+    """Close all other descriptors, above all the protocol socket, which would stay open as long as this process."""
+    low = 0
+    for descriptor in (*sorted(descriptors), os.sysconf("SC_OPEN_MAX")):
+        if low < descriptor:  # closerange closes everything if the range is empty
+            os.closerange(low, descriptor)
+        low = descriptor + 1

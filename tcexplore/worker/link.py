@@ -56,13 +56,9 @@ class Channel:
         self.run = run
         self._lock = threading.Lock()
 
-    def emit(self, event: Event) -> None:
-        """Send an event of this channel's run."""
-        self.send(replace(event, run=self.run))
-
     def send(self, record: Any) -> None:
-        """Send any record."""
-        frame = encode(record)
+        """Send a record; an event gets this channel's run."""
+        frame = encode(replace(record, run=self.run) if isinstance(record, Event) else record)
         try:
             with self._lock:
                 self.sock.sendall(frame)

@@ -1,40 +1,42 @@
-"""Running the user's file from the text that was saved, under its real path."""
+"""Run the model file from the text that was saved, under its real path."""
 
 from __future__ import annotations
 
 import ast
+import importlib.machinery
 import importlib.util
 import linecache
 import os
 import sys
-from types import CodeType, ModuleType
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import ModuleType
 
 from tcexplore.capture.entry.script_detection import compiles_itself, module_names
 from tcexplore.events import Job
-from tcexplore.worker.module_overlay import Overlay
 
 
 class ModelFile:
-    """The file's text, parsed: what kind of file it is can be told before it is run.
+    """The parsed text of the model file.
 
-    Raises `SyntaxError` (`ValueError` for a null byte) where it is no Python.
+    Raises `SyntaxError` if it is no Python, and `ValueError` if it has a null byte.
     """
 
     def __init__(self, job: Job) -> None:
         self.job = job
         lines = job.source.splitlines(keepends=True)
-        # Without a modification time the entry is never checked against the disk, where a newer text may stand.
+        # Without a modification time, linecache never compares the entry with the file, which may be newer.
         linecache.cache[job.file] = (len(job.source), None, lines, job.file)
         self._tree = ast.parse(job.source, job.file)
 
     @property
     def is_script(self) -> bool:
-        """Whether the file compiles something itself and says nothing of a model and inputs of its own."""
-        asked = self.job.name is not None or self.job.config.inputs
-        return not asked and not {"model", "inputs"} <= module_names(self._tree) and compiles_itself(self._tree)
+        """Whether the file compiles something itself, and neither it nor the job names a model and inputs."""
+        explicit = self.job.name is not None or self.job.config.inputs
+        return not explicit and not {"model", "inputs"} <= module_names(self._tree) and compiles_itself(self._tree)
 
-    def as_module(self) -> ModuleType:
-        """Run it as an imported module; `if __name__ == "__main__":` stays out."""
+    def run_as_module(self) -> ModuleType:
+        """Run the file as an imported module, without its `if __name__ == "__main__":` block."""
         stem = os.path.splitext(os.path.basename(self.job.file))[0]
         free = stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
         name = stem if free else f"tcexplore_file_{stem}"
@@ -42,8 +44,8 @@ class ModelFile:
         assert spec is not None, self.job.file
         return self._run(importlib.util.module_from_spec(spec))
 
-    def as_script(self) -> ModuleType:
-        """Run it as `python FILE` would."""
+    def run_as_script(self) -> ModuleType:
+        """Run the file as `python FILE` would."""
         return self._run(ModuleType("__main__"))
 
     def _run(self, module: ModuleType) -> ModuleType:
@@ -52,9 +54,47 @@ class ModelFile:
         importlib.invalidate_caches()
         module.__file__ = self.job.file
         sys.modules[module.__name__] = module
-        with Overlay(dict(self.job.overlay)):
-            exec(self._code(), module.__dict__)
+        with ModuleOverlay(dict(self.job.overlay)):
+            exec(compile(self._tree, self.job.file, "exec", dont_inherit=True), module.__dict__)
         return module
 
-    def _code(self) -> CodeType:
-        return compile(self._tree, self.job.file, "exec", dont_inherit=True)
+
+class ModuleOverlay:
+    """A finder of `sys.meta_path` that replaces the text of some local modules, to try a change without writing it."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = {os.path.abspath(file): text for file, text in texts.items()}
+
+    def __enter__(self) -> None:
+        if self._texts:
+            sys.meta_path.insert(0, self)
+        for file, text in self._texts.items():
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ValueError):
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec of a module with a replaced text, and None for any other module."""
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        text = self._texts.get(os.path.abspath(spec.origin)) if spec and spec.origin else None
+        if spec is None or spec.origin is None or text is None:
+            return None
+        spec.loader = _OverlayLoader(name, spec.origin, text)
+        return spec
+
+
+class _OverlayLoader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, file: str, text: str) -> None:
+        super().__init__(name, file)
+        self._text = text
+
+    def get_data(self, path: str) -> bytes:
+        return self._text.encode() if path == self.path else super().get_data(path)
+
+    def path_stats(self, path: str) -> Mapping[str, float]:
+        """Raise `OSError`, so that no .pyc file of the original text is used."""
+        raise OSError(f"{path} is replaced")

@@ -1,4 +1,4 @@
-"""Getting ready: the compiler imported and one tiny model compiled, so that a save is answered at once."""
+"""Prepare a worker: import the compiler and compile a tiny model, so that a save is answered at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tcexplore.events import Standby
+from tcexplore.worker.torch_probe import list_backends, list_modes
 
 COMPILER_MODULES = (
     "torch._dynamo",
@@ -30,23 +31,22 @@ COMPILER_MODULES = (
     "tcexplore.timing.timing_run",
     "tcexplore.accuracy.accuracy_check",
 )
-"""Imported ahead of the first job; one that is missing or broken is found out when it is needed."""
+"""Modules to import before the first job. One that is missing or broken fails only when a job needs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A process that may now make runs. `fork_server` says how: by forking, or by being the run itself.
-
-    `threads` is the number of threads torch had chosen for this machine.
-    """
+    """A process that can make runs."""
 
     standby: Standby
     fork_server: bool
+    """Whether it forks a process for each run. Otherwise it makes one run itself."""
     threads: int
+    """Torch's default number of threads on this machine."""
 
 
 def prepare(allow_fork_server: bool = True) -> Prepared:
-    """Import and prime. Raises `ImportError` where torch cannot be imported.
+    """Import and prime. Raise `ImportError` if torch cannot be imported.
 
     A fork server must not run a parallel region, or its children hang in their first one, and must not initialize an
     accelerator. So it primes on one thread, and only on a machine without an accelerator.
@@ -58,11 +58,11 @@ def prepare(allow_fork_server: bool = True) -> Prepared:
     fork_server = allow_fork_server and sys.platform == "linux" and not accelerated
     threads = torch.get_num_threads()
     if fork_server:
-        # Inductor's pool compiles Triton; without a GPU it would only cost each run a process that imports torch.
+        # Inductor's worker pool compiles Triton kernels. Without a GPU it only costs each run a process.
         os.environ.setdefault("TORCH_WARM_POOL", "0")
         torch.set_num_threads(1)
     for module in _modules():
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # a broken module fails when a job needs it
             importlib.import_module(module)
     primed = "cuda" if accelerated else "cpu"
     _prime(primed, one_thread=fork_server)
@@ -71,7 +71,7 @@ def prepare(allow_fork_server: bool = True) -> Prepared:
     gc.collect()
     gc.freeze()
     device = f"cuda: {torch.cuda.get_device_name()}" if accelerated else "cpu"
-    modes, backends = _choices()
+    modes, backends = _list_or_empty(list_modes), _list_or_empty(list_backends)
     standby = Standby(
         torch=str(torch.__version__),
         python=platform.python_version(),
@@ -83,15 +83,11 @@ def prepare(allow_fork_server: bool = True) -> Prepared:
     return Prepared(standby, fork_server, threads)
 
 
-def _choices() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Modes and backends; where torch does not say, that is no reason not to run."""
-    from tcexplore.worker.compile_choices import backends, modes
-
-    found: list[tuple[str, ...]] = [(), ()]
-    for index, question in enumerate((modes, backends)):
-        with contextlib.suppress(Exception):
-            found[index] = tuple(question())
-    return found[0], found[1]
+def _list_or_empty(list_choices: Callable[[], list[str]]) -> tuple[str, ...]:
+    try:
+        return tuple(list_choices())
+    except Exception:  # a torch that cannot list its choices can still compile
+        return ()
 
 
 def _modules() -> tuple[str, ...]:
@@ -101,10 +97,10 @@ def _modules() -> tuple[str, ...]:
 
 
 def backward_survives_fork() -> bool:
-    """Whether a process that ran autograd may still fork children that run it.
+    """Return whether a process that ran autograd can fork children that run autograd.
 
-    A torch built for an accelerator refuses once Inductor is loaded, also on a machine without one. Found out in a
-    child, because a process that has tried can no longer serve as a fork server.
+    A torch built for an accelerator can't once Inductor is loaded, even on a machine without one. A child tries it,
+    since a process that tried can no longer be a fork server.
     """
 
     def backward() -> None:
@@ -114,15 +110,15 @@ def backward_survives_fork() -> bool:
 
     def backward_and_fork() -> None:
         backward()
-        if not _done_in_child(backward):
+        if not _succeeds_in_child(backward):
             raise RuntimeError
 
-    return _done_in_child(backward_and_fork)
+    return _succeeds_in_child(backward_and_fork)
 
 
-def _done_in_child(function: Callable[[], None]) -> bool:
+def _succeeds_in_child(function: Callable[[], None]) -> bool:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python's, for a fork beside idle threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads, which are idle
         pid = os.fork()
     if pid == 0:
         status = 1
@@ -135,7 +131,7 @@ def _done_in_child(function: Callable[[], None]) -> bool:
 
 
 def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
-    """Compile something tiny, in inference or forward and backward; without a compiler, as far as that goes."""
+    """Compile a tiny model, in inference or with its backward; without a C++ compiler, up to AOTAutograd."""
     import torch
     from torch._inductor import config
 
@@ -144,16 +140,16 @@ def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
     settings.set_options(lambda _: None)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU()).to(device)
     example = torch.ones(4, 8, device=device)
-    threads = {"compile_threads": 1} if one_thread else {}
+    options = {"compile_threads": 1} if one_thread else {}
     for backend in ("inductor", "aot_eager"):
         try:
-            with config.patch(threads):
+            with config.patch(options):
                 compiled = torch.compile(model, backend=backend)
                 with torch.set_grad_enabled(backward):
                     result = compiled(example)
                 if backward:
                     result.sum().backward()
-        except Exception:
+        except Exception:  # any failure of the compiler appears again in the first run, which reports it
             torch._dynamo.reset()
         else:
             break

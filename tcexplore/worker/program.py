@@ -1,4 +1,4 @@
-"""The user's program in its two forms, eager and compiled, and what a call of it leaves behind."""
+"""The user's program, eager and compiled, and the state that its calls change."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Function = Callable[..., Any]
 
 
 class Program:
-    """Calls the entry with the file's inputs; each call finds the inputs as the file made them.
+    """Calls the entry with the file's inputs, which `restore` resets between calls.
 
-    Raises what `torch.compile` raises for arguments that it does not take.
+    Raises what `torch.compile` raises for invalid arguments.
     """
 
     def __init__(self, entry: Entry, config: Config, module: ModuleType) -> None:
@@ -38,7 +38,7 @@ class Program:
         self._versions = self._read_versions()
 
     def call(self, function: Function, call: Call) -> Any:
-        """One call, under `torch.no_grad()` or with its backward pass."""
+        """Make one call, under `torch.no_grad()` or with its backward pass."""
         if not self.train:
             with torch.no_grad():
                 return function(*call.args, **call.kwargs)
@@ -48,7 +48,7 @@ class Program:
         return output
 
     def restore(self) -> None:
-        """Inputs that a call changed get their values back; gradients are forgotten."""
+        """Reset inputs that a call changed, and drop gradients."""
         with torch.no_grad():
             for tensor, original in self.mutated():
                 tensor.copy_(original)
@@ -58,12 +58,12 @@ class Program:
                 tensor.grad = None
 
     def mutated(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Inputs whose version moved since they were last restored, each with its original."""
-        now = self._read_versions()
-        return [pair for pair, before, after in zip(self._inputs, self._versions, now, strict=True) if before != after]
+        """Return the inputs that changed since the last `restore`, each with its original."""
+        pairs = zip(self._inputs, self._versions, self._read_versions(), strict=True)
+        return [pair for pair, before, after in pairs if before != after]
 
     def workload(self, mutates: bool) -> Workload:
-        """All calls as one unit to time; `mutates` when a call changes its inputs."""
+        """Return all calls as one unit to time; `mutates` if a call changes its inputs."""
         return Workload(
             eager=self._timed(self.eager),
             compiled=self._timed(self.compiled),
@@ -75,7 +75,7 @@ class Program:
         )
 
     def subject(self) -> Subject:
-        """Both sides, to be compared."""
+        """Return both sides for a comparison."""
         return Subject(
             eager=self.eager,
             compiled=self.compiled,
@@ -89,41 +89,43 @@ class Program:
 
     @property
     def inductor_draws(self) -> bool:
-        """Whether random numbers come from Inductor's own generator in compiled code."""
+        """Whether compiled code draws random numbers from Inductor's generator."""
         return self._config.backend == "inductor"
 
     def unrandomized(self) -> Function:
-        """The eager form compiled once more, such that Inductor draws random numbers as eager does."""
+        """Compile the program once more, with random numbers drawn as in eager mode."""
         config = self._config
         options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), "fallback_random": True}
-        again: Function = torch.compile(self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph)
-        return again
+        function: Function = torch.compile(
+            self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph
+        )
+        return function
 
-    def unit(self, function: Function) -> None:
-        """Every call of the file's, once."""
+    def call_all(self, function: Function) -> None:
+        """Make every call once."""
         for call in self.entry.calls:
             self.call(function, call)
 
     def _timed(self, function: Function) -> Function:
-        """Every call of the file's, with as little around it as can be, for that is timed with it."""
+        """Return a function that makes every call, with minimal overhead, since the overhead is timed too."""
         if self.train:
             calls = [partial(self.call, function, call) for call in self.entry.calls]
         else:
             calls = [partial(function, *call.args, **call.kwargs) for call in self.entry.calls]
-        return calls[0] if len(calls) == 1 else partial(_in_turn, calls)
+        return calls[0] if len(calls) == 1 else partial(_call_in_turn, calls)
 
     def _read_versions(self) -> list[int]:
-        # Inference tensors keep no version; they cannot be restored in place either.
+        # Inference tensors have no version, and cannot be changed in place either.
         return [0 if tensor.is_inference() else tensor._version for tensor, _ in self._inputs]
 
     @property
     def module(self) -> torch.nn.Module | None:
-        """What holds the parameters; None for a function."""
+        """The module that has the parameters; None for a function."""
         target = getattr(self.entry.target, "__self__", self.entry.target)
         return target if isinstance(target, torch.nn.Module) else None
 
     def tensors(self) -> list[torch.Tensor]:
-        """The input tensors."""
+        """Return the input tensors."""
         return [tensor for tensor, _ in self._inputs]
 
     def _parameters(self) -> list[torch.Tensor]:
@@ -131,12 +133,12 @@ class Program:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs: the first device that is no CPU, of inputs and parameters."""
+        """The first device of the inputs and parameters that is not the CPU, else the CPU."""
         tensors = (*(tensor for tensor, _ in self._inputs), *self._parameters())
         return next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
 
 
-def _in_turn(calls: Sequence[Function]) -> None:
+def _call_in_turn(calls: Sequence[Function]) -> None:
     for call in calls:
         call()
 
@@ -149,16 +151,16 @@ def _compile(target: Function, config: Config) -> Function:
 
 
 def mean_of_floats(output: Any) -> torch.Tensor:
-    """The loss where the file has none: the sum of the means of the floating-point outputs that have a gradient.
+    """Return the default loss: the sum of the means of all floating-point outputs that require a gradient.
 
-    Raises `EntryError` where there is none.
+    Raise `EntryError` if there is no such output.
     """
     leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     floats = [_at_least_float(leaf).mean() for leaf in leaves if leaf.is_floating_point()]
     if not floats:
         raise EntryError(
-            "--train needs a floating-point output that depends on something that requires a gradient; there is none.",
-            "Give the model parameters, an input requires_grad=True, or the file a loss(output).",
+            "--train needs a floating-point output that depends on a tensor that requires a gradient.",
+            "Add parameters to the model, requires_grad=True to an input, or a function loss(output) to the file.",
             "arguments",
         )
     return sum(floats[1:], start=floats[0])

@@ -1,4 +1,4 @@
-"""Answering "would it recompile?" for a run, in the process that still holds its compiled code."""
+"""Answer recompile queries for a run, in the process that has its compiled code."""
 
 from __future__ import annotations
 
@@ -19,53 +19,54 @@ from tcexplore.worker.program import Program
 if TYPE_CHECKING:
     from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
-_FACT = "would it recompile?"
+_FACT = "recompile check"
 _SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
-EARLY = "Nothing is compiled yet: there is nothing to ask."
-NOTHING = "torch did not answer: see what is not known of this run."
+NOT_COMPILED = "Nothing is compiled yet."
+NO_ANSWER = "The check failed; the missing facts of this run give the reason."
 
 
 class RecompileQueries:
-    """Answers questions about the compiled code of one run, once there is any."""
+    """Answers queries about the compiled code of one run, once it exists."""
 
-    def __init__(self, hooks: Hooks, project: UserFiles, job: Job) -> None:
+    def __init__(self, hooks: Hooks, user_files: UserFiles, job: Job) -> None:
         self._hooks = hooks
-        self._project = project
+        self._user_files = user_files
         self._job = job
-        self._about: Callable[[RecompileQuery], RecompileAnswer] | None = None
+        self._check: Callable[[RecompileQuery], RecompileAnswer] | None = None
 
-    def about(self, program: Program, graphs: Sequence[str]) -> None:
-        """The program is compiled, into graphs with these compile ids."""
-        self._about = lambda question: self._would(program, tuple(graphs)).answer(question)
+    def use_program(self, program: Program, graphs: Sequence[str]) -> None:
+        """Answer for a program that is compiled into the graphs with these compile ids."""
+        compiled = tuple(graphs)
+        self._check = lambda query: self._recompile_check(program, compiled).answer(query)
 
-    def about_regions(self, region_queries: RegionQueries) -> None:
-        """It is a script: its regions answer."""
-        self._about = region_queries.answer
+    def use_regions(self, region_queries: RegionQueries) -> None:
+        """Answer for the regions of a script."""
+        self._check = region_queries.answer
 
     def answer_job(self) -> None:
-        """Answer what the job itself asks."""
-        for number, text in enumerate(self._job.would, 1):
+        """Answer the queries in the job itself."""
+        for number, text in enumerate(self._job.recompile_queries, 1):
             self.answer(RecompileQuery(number=number, inputs=tuple(parted(text))))
 
-    def answer(self, question: RecompileQuery) -> None:
-        """Emit the `RecompileAnswer`; what a torch lacks for it costs the answer only."""
+    def answer(self, query: RecompileQuery) -> None:
+        """Emit the `RecompileAnswer`; if torch lacks something, only the answer fails."""
         answers: list[RecompileAnswer] = []
-        about = self._about
-        if about is None:
-            answers.append(RecompileAnswer(number=question.number, inputs=question.inputs, problem=EARLY))
+        check = self._check
+        if check is None:
+            answers.append(RecompileAnswer(number=query.number, inputs=query.inputs, problem=NOT_COMPILED))
         else:
-            self._hooks.attempt(_FACT, _SYMBOL, lambda: answers.append(about(question)))
+            self._hooks.attempt(_FACT, _SYMBOL, lambda: answers.append(check(query)))
         self._hooks.emit(answers[0] if answers else RecompileAnswer(
-            number=question.number, inputs=question.inputs, region=question.region, problem=NOTHING))  # fmt: skip
+            number=query.number, inputs=query.inputs, region=query.region, problem=NO_ANSWER))  # fmt: skip
 
-    def _would(self, program: Program, graphs: tuple[str, ...]) -> RecompileCheck:
+    def _recompile_check(self, program: Program, graphs: tuple[str, ...]) -> RecompileCheck:
         from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
         return RecompileCheck(
             program.compiled,
             program.entry.calls,
-            self._project,
+            self._user_files,
             graphs,
             modes=partial(torch.set_grad_enabled, program.train),
             dynamic=self._job.config.dynamic,

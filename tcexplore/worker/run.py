@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from tcexplore.capture import compile_phases as phases
-from tcexplore.capture.compile_phases import ActivityTimer
+from tcexplore.capture import compile_phases
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.entry.entry import Entry
@@ -37,266 +36,270 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import artifact_files as artifacts
-from tcexplore.worker import process_setup as process
+from tcexplore.worker import artifact_files
 from tcexplore.worker import torch_settings as settings
 from tcexplore.worker.command_queue import CommandQueue
-from tcexplore.worker.dynamo_settings import DynamoSettings
-from tcexplore.worker.event_recorder import Heard
+from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
-from tcexplore.worker.failure import failed
+from tcexplore.worker.failure import to_failed
 from tcexplore.worker.link import Channel
 from tcexplore.worker.model_file import ModelFile
+from tcexplore.worker.process_setup import discard_output
 from tcexplore.worker.program import Program
 from tcexplore.worker.recompile_queries import RecompileQueries
-from tcexplore.worker.run_phase import Progress
-from tcexplore.worker.script_runner import follow
+from tcexplore.worker.script_runner import run_script
 from tcexplore.worker.target_codegen import TargetCodegen
 
+PROFILER = "torch.profiler:profile"
+
 AN_HOUR_S = 3600.0
-"""A wait for orders that never has to end: the process goes with the front end."""
+"""Seconds to wait for a command, again and again until the front end ends the process."""
 
 
-def run_job(job: Job, channel: Channel, threads: int, orders: CommandQueue) -> None:
-    """Do what the job asks for and say everything about it; raises nothing. `threads` is the machine's own number."""
-    one = Run(job, channel, threads, orders)
+def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) -> None:
+    """Run a job, whatever it raises, and send its events. `threads` is torch's default number on this machine."""
+    run = Run(job, channel, threads, commands)
     try:
-        one.do()
-    except BaseException as error:
-        channel.emit(failed(error, one.progress.phase, one.project, eager_done=one.eager_done))
+        run.execute()
+    except BaseException as error:  # the user's program and the compiler may raise anything
+        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.eager_done))
     else:
-        channel.emit(Finished())
+        channel.send(Finished())
 
 
 class Run:
-    """The state of one run. `eager_done` tells that the user's code is known to run without the compiler."""
+    """The steps of one run."""
 
-    def __init__(self, job: Job, channel: Channel, threads: int, orders: CommandQueue) -> None:
+    def __init__(self, job: Job, channel: Channel, threads: int, commands: CommandQueue) -> None:
         self.job = job
-        self._heard = Heard(channel.emit)
-        self._beside = TargetCodegen(job, self._heard.emit)
-        self.emit = self._beside.emit
-        self.project = UserFiles(job.file)
-        self.progress = Progress(self.emit)
+        self.user_files = UserFiles(job.file)
+        self._recorder = EventRecorder(channel.send)
+        self._emit = self._recorder.emit
+        self._codegen = TargetCodegen(job, self._recorder, channel.send)
+        self.progress = RunProgress(self._emit)
         self.eager_done = False
+        """Whether the calls ran without the compiler."""
         self._threads = threads
-        self._orders = orders
+        self._commands = commands
         self._loaded = frozenset(sys.modules)
-        self._hooks = Hooks(self.emit)
-        self._asking = RecompileQueries(self._hooks, self.project, job)
-        self._activity_timer = ActivityTimer()
+        self._hooks = Hooks(self._emit)
+        self._queries = RecompileQueries(self._hooks, self.user_files, job)
+        self._activity_timer = compile_phases.ActivityTimer()
 
-    def do(self) -> None:
-        """Import the file, find its entry, call it eagerly and compiled, time it."""
-        # A local module may change twice within the one second that a .pyc file can tell apart.
+    def execute(self) -> None:
+        """Import the file, find its entry, call it eagerly and compiled, and time it."""
+        # A .pyc file has a resolution of one second, within which a local module may change twice.
         sys.dont_write_bytecode = True
-        self._beside.get_ready()
-        settings.apply(self.job, self._threads, self.emit)
-        trace = self._trace = install_all(self._hooks, self.project)
-        phases.install(self._hooks, trace, self.progress.enter, time.time() - self.progress.now(), self._activity_timer)
-        self._beside.install(self._hooks, self.project)
+        self._codegen.prepare()
+        settings.apply(self.job, self._threads, self._emit)
+        trace = self._trace = install_all(self._hooks, self.user_files)
+        arrived = time.time() - self.progress.now()
+        compile_phases.install(self._hooks, trace, self.progress.enter, arrived, self._activity_timer)
+        self._codegen.install(self._hooks, self.user_files)
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
         self._frames = CompiledFrames(trace)
-        self._dynamo = DynamoSettings()
-        source = ModelFile(self.job)
+        self._dynamo_settings = settings.DynamoSettings()
+        model_file = ModelFile(self.job)
         self.progress.enter("importing")
-        if source.is_script:
-            self._script(source)
+        if model_file.is_script:
+            self._run_script(model_file)
         else:
-            self._module(source)
+            self._run_module(model_file)
 
-    def _script(self, source: ModelFile) -> None:
-        self.emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
-        asked = self.job.time_for is None or bool(self.job.would)
-        queries = RegionQueries(self.project) if asked else None
-        regions = Regions(self._hooks, self.project, self.progress.now, queries, self._answer)
+    def _run_script(self, model_file: ModelFile) -> None:
+        self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
+        queryable = self.job.time_for is None or bool(self.job.recompile_queries)
+        queries = RegionQueries(self.user_files) if queryable else None
+        regions = Regions(self._hooks, self.user_files, self.progress.now, queries, self._answer_queries)
         regions.install(self._trace)
         if queries is not None:
-            self._asking.about_regions(queries)
+            self._queries.use_regions(queries)
         try:
-            follow(source.as_script, self.job.config.follow, regions.emit_calls, self.emit)
+            run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
         finally:
-            self._say_modules()
-            self._say_sources()
-        self._beside.lower(self.progress.enter)
-        self._beside.finish(self.progress.enter)
-        self._asking.answer_job()
-        self.emit(
-            TimingSkipped(reason="the script calls what it compiled itself: there is no eager form to compare with")
-        )
-        self._obey(0)
+            self._emit_modules()
+            self._emit_sources()
+        self._codegen.lower(self.progress.enter)
+        self._codegen.finish(self.progress.enter)
+        self._queries.answer_job()
+        self._emit(TimingSkipped(reason="the script makes its own calls, and has no eager form to compare with"))
+        self._handle_commands(0)
         if self.job.time_for is None:
             self.progress.enter("answering")
             while True:
-                self._obey(AN_HOUR_S)
+                self._handle_commands(AN_HOUR_S)
 
-    def _answer(self) -> None:
-        """Answer what was asked while the script goes on."""
-        for question in self._orders.queries():
-            self._asking.answer(question)
-
-    def _module(self, source: ModelFile) -> None:
+    def _run_module(self, model_file: ModelFile) -> None:
         config = self.job.config
         try:
-            module = source.as_module()
-            entry = vary_calls(
-                resize_calls(find_entry(module, self.job, self.project), config.dim, config.sizes), config
-            )
+            module = model_file.run_as_module()
+            entry = find_entry(module, self.job, self.user_files)
+            entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
         finally:
-            self._say_modules()
-        self._say_entry(entry)
-        self._explore(entry, module)
+            self._emit_modules()
+        self._emit_entry(entry)
+        program, mutates = self._compile(entry, module)
+        if entry.unpadded:
+            self._hooks.attempt("results with padding", "torch:cat", self._emit_padding, program)
+        if self.job.passes > 1:
+            self._emit(TimingSkipped(reason="the calls were repeated instead"))
+        elif self.job.baseline is None:
+            self._time(program, mutates)
+        else:
+            self._compare_with_baseline(program, mutates)
 
-    def _explore(self, entry: Entry, module: ModuleType) -> None:
-        self.progress.phase = "arguments"
-        called = entry.target
-        self.project.adopt(type(called).forward if isinstance(called, torch.nn.Module) else called)
-        artifacts.load(self.job, self._hooks)
+    def _compile(self, entry: Entry, module: ModuleType) -> tuple[Program, bool]:
+        """Call the entry eagerly and compiled; return the program, and whether its calls change their inputs."""
+        self.progress.stage = "arguments"
+        target = entry.target
+        self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
+        artifact_files.load(self.job, self._hooks)
         program = Program(entry, self.job.config, module)
         self.progress.enter("eager")
-        mutates = self._calls(program, "eager", program.eager)
+        mutates = self._make_calls(program, "eager", program.eager)
         self.eager_done = True
         self.progress.enter("dynamo")
-        examination = Examination(program, self._hooks, self._heard)
+        examination = Examination(program, self._hooks, self._recorder)
         with self._activity_timer.watching(self._hooks):
             for _ in range(self.job.passes):
-                self._calls(program, "compiled", program.compiled)
-        examination.compiled()
-        artifacts.save(self.job, self._hooks)
-        self._hooks.attempt("names in the state dict", "torch.nn:Module.state_dict", self._say_state, program)
-        self._asking.about(program, self._frames.graphs)
-        self._say_modules()
-        self._say_sources()
-        process.discard_output()
-        self._asking.answer_job()
-        self._beside.lower(self.progress.enter)
+                self._make_calls(program, "compiled", program.compiled)
+        examination.note_compiled()
+        artifact_files.save(self.job, self._hooks)
+        self._hooks.attempt("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
+        self._queries.use_program(program, self._frames.graphs)
+        self._emit_modules()
+        self._emit_sources()
+        discard_output()
+        self._queries.answer_job()
+        self._codegen.lower(self.progress.enter)
         if self.job.examine:
             self.progress.enter("accuracy")
-            examination.report()
-        self._beside.finish(self.progress.enter)
-        if entry.unpadded:
-            self._hooks.attempt("results with padding", "torch:cat", self._say_padding, program)
-        if self.job.passes > 1:
-            self.emit(TimingSkipped(reason="the calls were made several times over instead"))
-        elif self.job.before is None:
-            self._measure(program, mutates)
-        else:
-            self._compare(program, mutates)
+            examination.emit_results()
+        self._codegen.finish(self.progress.enter)
+        return program, mutates
 
-    def _calls(self, program: Program, what: str, function: Callable[..., Any]) -> bool:
-        """Every call once, in order; returns whether one changed its inputs."""
+    def _make_calls(self, program: Program, variant: str, function: Callable[..., Any]) -> bool:
+        """Make every call once, in order; return whether one changed its inputs."""
         mutates = False
         for index, call in enumerate(program.entry.calls):
-            before, known = self._frames.count, len(self._frames.graphs)
+            compiles, known = self._frames.count, len(self._frames.graphs)
             self._activity_timer.seconds.clear()
-            started = time.perf_counter()
+            start = time.perf_counter()
             program.call(function, call)
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
-            seconds = time.perf_counter() - started
-            compiles, graphs = self._frames.count - before, tuple(self._frames.graphs[known:])
-            made = CallMade(index=index, variant=what, seconds=seconds, compiles=compiles, graphs=graphs)
-            spent = self._activity_timer.seconds
-            self.emit(
-                replace(made, graph_seconds=spent["running"], frame_seconds=spent["frames"]) if compiles else made
-            )
+            seconds = time.perf_counter() - start
+            compiles, graphs = self._frames.count - compiles, tuple(self._frames.graphs[known:])
+            event = CallMade(index=index, variant=variant, seconds=seconds, compiles=compiles, graphs=graphs)
+            if compiles:
+                spent = self._activity_timer.seconds
+                event = replace(event, graph_seconds=spent["running"], frame_seconds=spent["frames"])
+            self._emit(event)
             mutates = mutates or bool(program.mutated())
             program.restore()
         return mutates
 
-    def _measure(self, program: Program, mutates: bool) -> None:
+    def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.timing_run import measure
 
         workload = program.workload(mutates)
-        self._hooks.attempt("ops outside every graph", "torch.profiler:profile", self._say_outside, workload)
+        self._hooks.attempt("ops outside every graph", PROFILER, self._emit_eager_ops, workload)
         program.restore()
-        self._hooks.attempt(break_costs.FACT, "torch.profiler:profile  ", self._say_costs, program)
+        self._hooks.attempt(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
-        self._hooks.attempt("where a call's time goes", "torch.profiler:profile ", self._say_call, workload)
+        self._hooks.attempt("where a call's time goes", PROFILER, self._emit_call_profile, workload)
         program.restore()
-        self._hooks.attempt("clocks and driver of the device", "pynvml", self._say_device, workload)
+        self._hooks.attempt("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
         self.progress.enter("timing")
-        measure(workload, self.emit, self.job.time_for, self._obey)
+        measure(workload, self._emit, self.job.time_for, self._handle_commands)
 
-    def _compare(self, program: Program, mutates: bool) -> None:
-        """A changed file beside what it was, in the place of compiled beside eager."""
-        from tcexplore.worker.baseline import Before, compare_with_before
+    def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
+        """Compare a changed file with its baseline, instead of eager with compiled."""
+        from tcexplore.worker.baseline import Baseline, compare_with_baseline
 
         self.progress.enter("comparing")
         with self._hooks.silenced():
-            before = Before(self.job, self.project, self._loaded, self._dynamo)
-        compare_with_before(before, program, mutates, self._hooks, self.job.time_for)
+            baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
+        compare_with_baseline(baseline, program, mutates, self._hooks, self.job.time_for)
 
-    def _obey(self, seconds: float) -> bool:
-        """Wait for an order at most so long, and do what it and those behind it ask for; returns whether there was
-        one."""
-        order = first = self._orders.wait(seconds)
-        while order is not None:
-            if isinstance(order, RecompileQuery):
-                self._asking.answer(order)
+    # ---- commands
+
+    def _answer_queries(self) -> None:
+        """Answer recompile queries while the script goes on."""
+        for query in self._commands.queries():
+            self._queries.answer(query)
+
+    def _handle_commands(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a command, and handle all that have arrived; return whether there was one."""
+        command = first = self._commands.wait(seconds)
+        while command is not None:
+            if isinstance(command, RecompileQuery):
+                self._queries.answer(command)
             else:
-                resting = self.progress.phase
-                self._beside.switch(order.target, self.progress.enter)
-                self.progress.enter(resting)
-            order = self._orders.wait()
+                phase = self.progress.phase
+                self._codegen.retarget(command.target, self.progress.enter)
+                if phase is not None:
+                    self.progress.enter(phase)
+            command = self._commands.wait()
         return first is not None
 
-    def _say_state(self, program: Program) -> None:
+    # ---- facts
+
+    def _emit_state_keys(self, program: Program) -> None:
         keys = None if program.module is None else state_keys(program.module, program.compiled)
         if keys is not None:
-            self.emit(keys)
+            self._emit(keys)
 
-    def _say_padding(self, program: Program) -> None:
+    def _emit_padding(self, program: Program) -> None:
         from tcexplore.accuracy.padded_inputs import judge_padding
 
         with self._hooks.silenced():
-            judged = judge_padding(program.subject(), program.entry.unpadded, program.entry.calls)
-        self._hooks.emit(judged)
+            comparison = judge_padding(program.subject(), program.entry.unpadded, program.entry.calls)
+        self._hooks.emit(comparison)
 
-    def _say_outside(self, workload: Workload) -> None:
+    def _emit_eager_ops(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
 
-        self.emit(measure_eager_ops(workload.alone(workload.compiled)))
+        self._emit(measure_eager_ops(workload.alone(workload.compiled)))
 
-    def _say_costs(self, program: Program) -> None:
+    def _emit_break_costs(self, program: Program) -> None:
         if self.job.examine and break_costs.any_graph_broke():
-            self._hooks.emit(break_costs.measure_break_costs(program.unit, program.compiled, program.restore))
+            self._hooks.emit(break_costs.measure_break_costs(program.call_all, program.compiled, program.restore))
 
-    def _say_call(self, workload: Workload) -> None:
+    def _emit_call_profile(self, workload: Workload) -> None:
         from tcexplore.capture.inductor.call_profile import profile_call
 
         if self.job.examine:
-            heard, reset = self._heard, workload.reset or (lambda: None)
-            for event in profile_call(workload.alone(workload.compiled), reset, heard.kernels, heard.wrappers):
+            call, reset = workload.alone(workload.compiled), workload.reset or (lambda: None)
+            for event in profile_call(call, reset, self._recorder.kernels, self._recorder.wrappers):
                 self._hooks.emit(event)
 
-    def _say_device(self, workload: Workload) -> None:
+    def _emit_device_facts(self, workload: Workload) -> None:
         from tcexplore.timing.device_facts import device_facts, why_unknown
 
-        found = device_facts(workload.device)
-        if found is None:
+        facts = device_facts(workload.device)
+        if facts is None:
             return
-        self._hooks.emit(found)
-        if said := why_unknown(workload.device):
-            self._hooks.report_missing("clocks and driver of the device", "pynvml", said)
+        self._hooks.emit(facts)
+        if reason := why_unknown(workload.device):
+            self._hooks.report_missing("clocks and driver of the device", "pynvml", reason)
 
-    def _say_entry(self, entry: Entry) -> None:
-        calls = tuple(describe_call(call) for call in entry.calls)
-        self.emit(
+    def _emit_entry(self, entry: Entry) -> None:
+        self._emit(
             EntryFound(
                 name=entry.name,
                 kind=entry.kind,
                 rule=entry.rule,
-                calls=calls,
+                calls=tuple(describe_call(call) for call in entry.calls),
                 location=entry.location,
                 notes=entry.notes,
             )
         )
 
-    def _say_sources(self) -> None:
-        for file, text in self.project.sources():
-            self.emit(SourceRead(file=file, text=text))
+    def _emit_sources(self) -> None:
+        for file, text in self.user_files.sources():
+            self._emit(SourceRead(file=file, text=text))
 
-    def _say_modules(self) -> None:
-        self.emit(ModulesImported(files=self.project.imported(since=self._loaded)))
+    def _emit_modules(self) -> None:
+        self._emit(ModulesImported(files=self.user_files.imported(since=self._loaded)))

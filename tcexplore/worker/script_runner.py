@@ -1,4 +1,4 @@
-"""Running a user's script to its end, or for as long as it is to be followed."""
+"""Run a user's script to its end, or for a limited time."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from typing import Any
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import ScriptEnded
 
-AGAIN_S = 0.5
-"""Seconds after which a script that goes on is told once more to end."""
+REPEAT_S = 0.5
+"""Seconds until the alarm repeats, in case the script did not end."""
 
 
-class _FollowedLongEnough(BaseException):
-    """Ends the script; no `except Exception` of the user's holds it up."""
+class _TimeLimit(BaseException):
+    """Ends the script. No `except Exception` of the script catches it."""
 
 
-def follow(script: Callable[[], Any], limit: float, tell: Callable[[], None], emit: Emit) -> None:
-    """Run `script`, for `limit` seconds at the most where that is not 0; then `tell()` what is still to be told.
+def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit) -> None:
+    """Run `script`, for at most `limit` seconds unless that is 0; then emit its last calls and a `ScriptEnded`.
 
-    Raises what the script raises, but for an exit with status 0. Emits `ScriptEnded` in every case.
+    Raise what the script raises, except for an exit with status 0.
     """
-    started, ended = time.perf_counter(), False
+    start, limited = time.perf_counter(), False
     try:
         with _alarm(limit):
             script()
-    except SystemExit as exit_:
-        if exit_.code not in (None, 0):
+    except SystemExit as error:
+        if error.code not in (None, 0):
             raise
-    except _FollowedLongEnough:
-        ended = True
+    except _TimeLimit:
+        limited = True
     finally:
-        tell()
-        emit(ScriptEnded(seconds=time.perf_counter() - started, time_limit=limit if ended else None))
+        emit_calls()
+        emit(ScriptEnded(seconds=time.perf_counter() - start, time_limit=limit if limited else None))
 
 
 @contextmanager
 def _alarm(limit: float) -> Iterator[None]:
-    """Raise in the main thread after `limit` seconds, and again until that got through."""
+    """Raise `_TimeLimit` in the main thread after `limit` seconds, and again until it ends the script."""
     if not limit:
         yield
         return
 
     def ring(*_: object) -> None:
-        raise _FollowedLongEnough
+        raise _TimeLimit
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, limit, AGAIN_S)
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, limit, REPEAT_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous)

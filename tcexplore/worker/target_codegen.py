@@ -1,4 +1,4 @@
-"""What a run does beside the user's program: code for the target, and machine code of its kernels."""
+"""Code for the target, and machine code of kernels, generated in addition to the user's program."""
 
 from __future__ import annotations
 
@@ -11,155 +11,125 @@ import torch._inductor.config as inductor_config
 
 from tcexplore.capture.hooks import Emit, Hooks
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph, Event, Job, Kernel, TargetSkipped, Wrapper
+from tcexplore.events import Job, Phase, TargetSkipped
 from tcexplore.targets.device_table import TargetError, find_target
 from tcexplore.targets.target_names import NATIVE
-from tcexplore.targets.target_tag import tag_events
+from tcexplore.worker.event_recorder import EventRecorder
 
 if TYPE_CHECKING:
     from tcexplore.targets.assembler import Assembler
     from tcexplore.targets.device_table import Target
     from tcexplore.targets.graph_recorder import GraphRecorder
-    from tcexplore.worker.kernel_assembly import Assembly
+    from tcexplore.worker.kernel_assembly import KernelAssembly
+
+Enter = Callable[[Phase], None]
 
 
 class TargetCodegen:
-    """`emit` is for all that watches the run: it also hands every kernel on to be assembled.
+    """Generates code while neither the compile nor the timing of the user's code is measured.
 
-    Nothing of this is done while the user's code is compiled or timed: that is measured.
+    `recorder` has the run's own kernels; `send` gets events that must not be tagged with a target.
     """
 
-    def __init__(self, job: Job, emit: Emit) -> None:
-        self.emit = tag_events(self._pass_on)
+    def __init__(self, job: Job, recorder: EventRecorder, send: Emit) -> None:
         self._config = job.config
         self._runnable = job.runnable
-        self._switchable = job.switchable
-        self._emit = emit
-        self._companion: GraphRecorder | None = None
-        self._assembly: Assembly | None = None
+        self._retargetable = job.retargetable
+        self._recorder = recorder
+        self._send = send
+        self._graphs: GraphRecorder | None = None
+        self._assembly: KernelAssembly | None = None
         self._assembler: Assembler | None = None
         self._lowered: set[str] = set()
-        self._cpp: list[Kernel] = []
-        self._here: list[Kernel] = []
-        self._on_gpu: set[tuple[str, str]] = set()
-        self._wrappers: list[Wrapper] = []
 
-    def get_ready(self) -> None:
-        """Have an assembling process wait where a target is asked for; before anything is installed."""
+    def prepare(self) -> None:
+        """Start an assembling process if the job has a target. Must be called before hooks are installed."""
         if self._config.target != NATIVE:
-            self._assembler = _ready()
+            self._assembler = _start_assembler()
 
-    def install(self, hooks: Hooks, project: UserFiles) -> None:
-        """Keep the graphs that are compiled from here on. Raises `TargetError` for a target that there is not."""
+    def install(self, hooks: Hooks, user_files: UserFiles) -> None:
+        """Record the graphs that are compiled from now on. Raise `TargetError` for an unknown target."""
         if self._config.target != NATIVE:
             find_target(self._config.target)
-        elif not self._switchable:
+        elif not self._retargetable:
             return
         from tcexplore.targets import device_queries
         from tcexplore.targets.graph_recorder import GraphRecorder
 
-        self._companion = GraphRecorder(self.emit)
-        self._companion.install(hooks)
-        device_queries.install(hooks, project)
+        self._graphs = GraphRecorder(self._recorder.emit)
+        self._graphs.install(hooks)
+        device_queries.install(hooks, user_files)
 
-    def lower(self, enter: Callable[[str], None]) -> None:
-        """Generate the target's code of every graph, in the phase `lowering`; its kernels are assembled meanwhile."""
-        if self._companion is None:
+    def lower(self, enter: Enter) -> None:
+        """Generate the target's code for every graph, and start to assemble its kernels."""
+        if self._graphs is None:
             return
-        self._companion.close()
+        self._graphs.close()
         if self._config.target != NATIVE:
             enter("lowering")
-            self._lower(self._companion, self._config.target)
+            self._lower(self._graphs, self._config.target)
 
-    def switch(self, name: str, enter: Callable[[str], None]) -> None:
-        """Generate the code for another target and assemble it, in the phase `switching`, of the graphs that are there.
-
-        A target that was lowered before is not lowered again.
-        """
-        if self._companion is None or name in self._lowered | {NATIVE}:
+    def retarget(self, name: str, enter: Enter) -> None:
+        """Generate and assemble code for another target from the recorded graphs, at most once per target."""
+        if self._graphs is None or name in self._lowered | {NATIVE}:
             return
         enter("switching")
         try:
-            self._lower(self._companion, name)
+            self._lower(self._graphs, name)
         except TargetError as error:
-            self._emit(TargetSkipped(graph="", target=PurePath(name).stem, op="", reason=str(error)))
+            self._send(TargetSkipped(graph="", target=PurePath(name).stem, op="", reason=str(error)))
             return
         if self._assembly is not None:
             self._assembly.finish()
 
-    def _lower(self, companion: GraphRecorder, name: str) -> None:
+    def finish(self, enter: Enter) -> None:
+        """Wait until all kernels are assembled, since timing comes next."""
+        gpu_kernels = self._recorder.gpu_kernels()
+        cpp = [kernel for kernel in self._recorder.kernels if kernel.language == "cpp" and self._config.assembly]
+        if self._assembly is None and not cpp and not gpu_kernels:
+            return
+        enter("assembling")
+        if self._assembly is not None:
+            self._assembly.finish()
+        if self._assembler is not None and not self._retargetable:
+            self._assembler.close()
+        from tcexplore.worker.kernel_assembly import assemble_cpp, assemble_local
+
+        if gpu_kernels:
+            assemble_local(gpu_kernels, self._recorder.wrappers, self._send)
+        for kernel in cpp:
+            assemble_cpp(kernel, self._send)
+
+    def _lower(self, graphs: GraphRecorder, name: str) -> None:
         from tcexplore.targets.assembler import Assembler
-        from tcexplore.worker.kernel_assembly import Assembly
+        from tcexplore.worker.kernel_assembly import KernelAssembly
 
         target = find_target(name)
         self._lowered.add(name)
         if self._assembler is None:
             self._assembler = Assembler()
             self._assembler.start()
-        self._assembly = Assembly(self._assembler, target, self._emit)
-        # What the backend was told with the mode stands in no graph.
+        self._assembly = KernelAssembly(self._assembler, target, self._send)
+        self._recorder.handle_target_kernel = self._assembly.add
+        # The recorded graphs don't include the options that the mode gave to the backend.
         with inductor_config.patch(torch._inductor.list_mode_options(self._config.mode, self._config.dynamic)):
-            companion.lower(target)
+            graphs.lower(target)
             if self._runnable:
-                self._make_runnable(companion, target)
+                self._make_runnable(graphs, target)
 
-    def _make_runnable(self, companion: GraphRecorder, target: Target) -> None:
+    def _make_runnable(self, graphs: GraphRecorder, target: Target) -> None:
         from tcexplore.targets.graph_recorder import runnable_kernels
 
-        for captured in companion.graphs:
-            for made in runnable_kernels(captured, target):
-                self._emit(made)
-
-    def finish(self, enter: Callable[[str], None]) -> None:
-        """Wait for what is being assembled, in the phase `assembling`: what follows is timed."""
-        if self._assembly is None and not self._cpp and not self._here:
-            return
-        enter("assembling")
-        if self._assembly is not None:
-            self._assembly.finish()
-        if self._assembler is not None and not self._switchable:
-            self._assembler.close()
-        if self._here:
-            from tcexplore.worker.kernel_assembly import assemble_here
-
-            assemble_here(self._here, self._wrappers, self._emit)
-        if self._cpp:
-            from tcexplore.worker.kernel_assembly import assemble_cpp
-
-            for kernel in self._cpp:
-                assemble_cpp(kernel, self._emit)
-            self._cpp = []
-
-    def _pass_on(self, event: Event) -> None:
-        self._emit(event)
-        if isinstance(event, Wrapper) and event.target == NATIVE:
-            self._wrappers.append(event)
-        elif isinstance(event, Kernel) and event.target != NATIVE:
-            if self._assembly is not None:
-                self._assembly.take(event)
-        elif isinstance(event, Kernel):
-            if self._runs_on_gpu(event):
-                self._here.append(event)
-            if event.language == "cpp" and self._config.assembly:
-                self._cpp.append(event)
-        elif isinstance(event, AtenGraph) and event.target == NATIVE and _on_gpu(event):
-            self._on_gpu.add((event.graph, event.phase))
-
-    def _runs_on_gpu(self, kernel: Kernel) -> bool:
-        """Whether a kernel of the run itself is the GPU's: a library's is where its graph has a tensor there."""
-        known = (kernel.graph, kernel.phase) in self._on_gpu
-        return kernel.language == "triton" or (kernel.language == "extern" and known)
+        for graph in graphs.graphs:
+            for script in runnable_kernels(graph, target):
+                self._send(script)
 
 
-def _on_gpu(graph: AtenGraph) -> bool:
-    return any((node.device or "").startswith("cuda") for node in graph.nodes)
-
-
-def _ready() -> Assembler:
-    """An assembling process that is there when the first kernel is: a fork of this one, unless a GPU is in use here."""
+def _start_assembler() -> Assembler:
+    """Return an assembling process that is ready for the first kernel: a fork, unless this process uses a GPU."""
     from tcexplore.targets.assembler import Assembler
-    from tcexplore.worker.forked_assembler import forked
+    from tcexplore.worker.kernel_assembly import fork_assembler
 
-    assembler = Assembler() if torch.cuda.is_initialized() else Assembler(forked)
+    assembler = Assembler() if torch.cuda.is_initialized() else Assembler(fork_assembler)
     assembler.start()
     return assembler

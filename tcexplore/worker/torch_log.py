@@ -1,4 +1,4 @@
-"""torch's own log lines, so that a message of many lines can be read in a pane."""
+"""Format torch's log messages of several lines so that they are readable in a pane."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _Format = Callable[[Any, logging.LogRecord], str]
 
 
 def indent_continued_lines() -> None:
-    """Have torch's `TorchLogsFormatter` say time, process and place before the first line of a message alone.
+    """Have torch's `TorchLogsFormatter` print its prefix before the first line of a message only.
 
-    torch repeats them before each line. A torch without this formatter is left as it is.
+    torch repeats time, process and location before each line. Do nothing if torch has no such formatter.
     """
     try:
         formatter = importlib.import_module("torch._logging._internal").TorchLogsFormatter
@@ -34,7 +34,7 @@ def _indenting(original: _Format) -> _Format:
 
 
 def indented(text: str, message: str) -> str:
-    """`text` is `message` with the same prefix before each of its lines; keep the first and indent the others."""
+    """Return `text`, which is `message` with a prefix before each line, with the prefix before the first line only."""
     first, *others = text.split("\n")
     prefix = first.removesuffix(message.split("\n", 1)[0])
     if not others or not prefix.strip() or len(prefix) == len(first):

@@ -1,6 +1,6 @@
-"""`python -m tcexplore.worker.torch_probe`: what this Python's torch can do, as JSON on standard output.
+"""`python -m tcexplore.worker.torch_probe`: print what this Python's torch can do as JSON.
 
-Runs in a process of its own, because it imports torch, and because a broken installation may end it.
+The doctor runs it in a separate process, since it imports torch and a broken installation may crash it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 Fields = dict[str, Any]
 
 PROGRAM = "#include <Python.h>\n#include <omp.h>\n#include <vector>\nint threads() { return omp_get_max_threads(); }\n"
-"""Needs what Inductor's C++ kernels need: the standard library, OpenMP, Python's headers."""
+"""A program that needs what Inductor's C++ kernels need: the standard library, OpenMP and Python's headers."""
 
 
-def torch_found() -> Fields:
+def probe_torch() -> Fields:
     import torch
 
     return {
@@ -33,13 +33,13 @@ def torch_found() -> Fields:
     }
 
 
-def triton_found() -> Fields:
+def probe_triton() -> Fields:
     triton = importlib.import_module("triton")
     return {"version": str(triton.__version__), "path": os.path.dirname(str(triton.__file__))}
 
 
-def compiler_found() -> Fields:
-    """The compiler that Inductor would take, and whether it compiles what Inductor would ask of it."""
+def probe_compiler() -> Fields:
+    """Return the compiler that Inductor would use, and whether it compiles `PROGRAM`."""
     from torch._inductor.cpp_builder import get_cpp_compiler
 
     compiler = get_cpp_compiler()
@@ -61,7 +61,7 @@ def compiler_found() -> Fields:
     }
 
 
-def gpus_found() -> Fields:
+def probe_gpus() -> Fields:
     import torch
 
     if not torch.cuda.is_available():
@@ -78,7 +78,7 @@ def _gpu(index: int) -> Fields:
 
 
 def _driver() -> str | None:
-    """The newest CUDA version that the driver serves, `13.0`, from the driver itself; None where it will not say."""
+    """Return the newest CUDA version that the driver supports, such as `13.0`; None if it does not answer."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -89,7 +89,7 @@ def _driver() -> str | None:
     return f"{version.value // 1000}.{version.value % 1000 // 10}"
 
 
-def caches_found() -> list[Fields]:
+def probe_caches() -> list[Fields]:
     from torch._inductor.runtime.cache_dir_utils import cache_dir, triton_cache_dir
 
     inductor = cache_dir()
@@ -98,57 +98,71 @@ def caches_found() -> list[Fields]:
 
 
 def _distinct(inductor: str, triton: str) -> list[tuple[str, str]]:
-    """Inductor keeps Triton's files in a folder of its own cache, unless told otherwise."""
+    """Return the caches, as one if Triton's is inside Inductor's, which is the default."""
     inside = os.path.realpath(triton).startswith(os.path.realpath(inductor) + os.sep)
     return [("Inductor and Triton", inductor)] if inside else [("Inductor", inductor), ("Triton", triton)]
 
 
 def _size(folder: str) -> int:
-    """Bytes in all files below a folder."""
+    """Return the total size of the files below a folder."""
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:
             try:
                 total += os.lstat(os.path.join(path, name)).st_size
             except OSError:
-                continue  # a cache in use loses files meanwhile
+                continue  # removed in the meantime
     return total
 
 
-def choices_found() -> Fields:
-    """What `--mode` and `--backend` take with this torch."""
-    from tcexplore.worker.compile_choices import backends, modes
-
-    return {"modes": modes(), "backends": backends()}
+def probe_choices() -> Fields:
+    return {"modes": list_modes(), "backends": list_backends()}
 
 
-QUESTIONS: dict[str, Callable[[], Any]] = {
-    "torch": torch_found,
-    "triton": triton_found,
-    "compiler": compiler_found,
-    "gpu": gpus_found,
-    "caches": caches_found,
-    "choices": choices_found,
+def list_modes() -> list[str]:
+    """Return the modes of `torch.compile`."""
+    from torch._inductor import list_mode_options
+
+    return list(list_mode_options())
+
+
+def list_backends() -> list[str]:
+    """Return the installed backends of `torch.compile`, and the debugging backends that help to bisect a failure."""
+    import torch
+
+    debugging = set(torch.compiler.list_backends(exclude_tags=())) & {
+        "eager", "aot_eager", "aot_eager_decomp_partition",
+    }  # fmt: skip
+    return sorted({*torch.compiler.list_backends(), *debugging})
+
+
+PROBES: dict[str, Callable[[], Any]] = {
+    "torch": probe_torch,
+    "triton": probe_triton,
+    "compiler": probe_compiler,
+    "gpu": probe_gpus,
+    "caches": probe_caches,
+    "choices": probe_choices,
 }
 
 
-def answers() -> Fields:
-    """The answer to each question, or why there is none: `{"error": type, "message": text}`."""
-    found: Fields = {"python": sys.version.split()[0], "executable": sys.executable}
-    for name, question in QUESTIONS.items():
+def run_probes() -> Fields:
+    """Return the result of each probe, or else its failure as `{"error": type, "message": text}`."""
+    results: Fields = {"python": sys.version.split()[0], "executable": sys.executable}
+    for name, probe in PROBES.items():
         try:
-            found[name] = question()
-        except Exception as error:
-            found[name] = {"error": type(error).__name__, "message": str(error).partition("\n")[0]}
-    return found
+            results[name] = probe()
+        except Exception as error:  # a broken installation may raise anything
+            results[name] = {"error": type(error).__name__, "message": str(error).partition("\n")[0]}
+    return results
 
 
 def main() -> None:
-    """Print the answers, and keep what torch itself prints away from them."""
-    answer = os.fdopen(os.dup(1), "w")
+    """Print the results to standard output, and send everything that torch prints to standard error."""
+    output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    json.dump(answers(), answer)
-    answer.close()
+    json.dump(run_probes(), output)
+    output.close()
 
 
 if __name__ == "__main__":

@@ -1,37 +1,41 @@
-"""A run's settings of torch: seed, threads, and no cache that would hide the compile from view."""
+"""The settings of torch for a run: seed, threads, caches, and Dynamo's configuration."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import os
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing, Job
-from tcexplore.worker import torch_log
-from tcexplore.worker import torch_threads as threads_of_torch
+from tcexplore.worker.torch_log import indent_continued_lines
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
     ("torch._inductor.config", "fx_graph_cache", False, "kernels of a graph that was compiled before"),
     ("torch._functorch.config", "enable_autograd_cache", False, "graphs that AOTAutograd compiled before"),
     ("torch._inductor.config", "trace.provenance_tracking_level", 1, "which ops a kernel came from"),
 )
-"""Module, option, value, and the fact that is missing where torch has no such option."""
+"""Module, option, value, and the fact that is missing if torch has no such option."""
 
 CACHES = tuple((module, option, True, fact) for module, option, value, fact in OPTIONS if value is False)
-"""The same for a run that is to use torch's caches."""
+"""The same for a run that uses torch's caches."""
+
+_CPU_LIBRARY = Path("lib", "libtorch_cpu.so")
 
 
 def apply(job: Job, threads: int, emit: Emit) -> None:
-    """Set what `job` asks for; `threads` is the machine's own number of threads."""
+    """Apply the settings of a job; `threads` is torch's default number of threads on this machine."""
     config = job.config
-    threads_of_torch.use(config.threads, threads, emit)
+    set_threads(config.threads, threads, emit)
     seed(config.seed)
-    torch_log.indent_continued_lines()
+    indent_continued_lines()
     set_options(emit)
     if job.caches:
         for option in CACHES:
@@ -44,7 +48,7 @@ def apply(job: Job, threads: int, emit: Emit) -> None:
 
 
 def seed(value: int) -> None:
-    """Seed torch, Python, and numpy where it is loaded."""
+    """Seed torch, Python, and NumPy if it is loaded."""
     random.seed(value)
     torch.manual_seed(value)
     numpy = sys.modules.get("numpy")
@@ -53,7 +57,7 @@ def seed(value: int) -> None:
 
 
 def set_options(emit: Emit) -> None:
-    """Set `OPTIONS`; one that this torch lacks costs a `FactMissing`."""
+    """Set `OPTIONS`; emit a `FactMissing` for each one that torch lacks."""
     for option in OPTIONS:
         _set(*option, emit)
 
@@ -68,3 +72,41 @@ def _set(module: str, option: str, value: Any, fact: str, emit: Emit) -> None:
         setattr(config, name, value)
     except (ImportError, AttributeError) as error:
         emit(FactMissing(fact=fact, symbol=f"{module}:{option}", reason=f"this torch has no such option: {error}"))
+
+
+def set_threads(requested: int | None, default: int, emit: Emit) -> None:
+    """Let torch use `requested` threads, or else its `default`.
+
+    `torch.set_num_threads` also keeps MKL from using fewer threads where a call is too small to gain from them: `sin`
+    of 512 floats then takes twice as long, and thousands of times as long if a core is busy. The user's program is
+    only affected if it sets the number of threads itself, so without `requested` MKL may choose again.
+    """
+    torch.set_num_threads(requested or default)
+    fixed = os.environ.get("MKL_DYNAMIC", "").strip().lower() in ("false", "0", "no", "n")
+    if requested or fixed or not torch.backends.mkl.is_available():
+        return
+    try:
+        ctypes.CDLL(str(Path(torch.__file__).parent / _CPU_LIBRARY)).MKL_Set_Dynamic(1)
+    except (OSError, AttributeError) as error:
+        reason = f"small operations may use more threads than outside tcexplore: {error}"
+        emit(FactMissing(fact="MKL's own choice of threads", symbol="MKL_Set_Dynamic", reason=reason))
+
+
+class DynamoSettings:
+    """A copy of Dynamo's configuration, to restore it after the model file may have changed it.
+
+    Does nothing if torch cannot copy the configuration.
+    """
+
+    def __init__(self) -> None:
+        import torch._dynamo
+
+        self._config: Any = torch._dynamo.config
+        self._copy: Any = None
+        with contextlib.suppress(AttributeError):
+            self._copy = self._config.get_config_copy()
+
+    def restore(self) -> None:
+        """Restore the configuration."""
+        if self._copy is not None:
+            self._config.load_config(self._copy)

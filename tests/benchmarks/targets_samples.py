@@ -56,7 +56,7 @@ class Sample:
     async def _run(self, config: Config) -> None:
         self._runs += 1
         job = Job(run=self._runs, file=str(self.file), source=self.file.read_text(), config=config, examine=False,
-                  switchable=True)  # fmt: skip
+                  retargetable=True)  # fmt: skip
         self.snapshot = start_snapshot(job)
         self.supervisor.submit(job)
         await self._until(lambda s: s.status != "running" or s.phase == "timing")

@@ -64,8 +64,8 @@ class Runs:
                 argv=("one", "two"),
                 config=Config(**config),
                 time_for=time_for,
-                switchable=switchable,
-                would=would,
+                retargetable=switchable,
+                recompile_queries=would,
             )
         )
         return self._run

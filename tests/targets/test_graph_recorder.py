@@ -14,9 +14,9 @@ import torch._inductor.config as inductor_config
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph, Kernel, TargetLowered, Wrapper
+from tcexplore.events import AtenGraph, Event, Kernel, TargetLowered, Wrapper
 from tcexplore.targets.device_table import find_target
-from tcexplore.targets.target_tag import tag_events
+from tcexplore.targets.target_tag import tag
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's own, about itself
@@ -28,7 +28,11 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 def test_events_of_each_target_are_tagged():
     events: list[Any] = []
-    emit = tag_events(events.append)
+
+    def emit(event: Event) -> None:
+        if (tagged := tag(event)) is not None:
+            events.append(tagged)
+
     hooks = Hooks(emit)
     trace = StructuredTrace(hooks)
     for module in (lowering_graph, kernels, inductor_trace):

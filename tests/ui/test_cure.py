@@ -67,7 +67,7 @@ async def test_a_proven_cure_is_written_by_its_key_alone_and_taken_back(tmp_path
         assert "the break is gone: 1 graph break before, 0 now" in text
         assert "200 µs before, 100 µs now: 2.00×" in text
         job = staged.engine.queues[0].jobs[0]
-        assert (job.before, job.source) == (TEXT, TEXT.replace(".item()", ".detach()"))
+        assert (job.baseline, job.source) == (TEXT, TEXT.replace(".item()", ".detach()"))
         assert file.read_text() == TEXT
         await staged.pilot.press("w")
         assert file.read_text() == TEXT.replace(".item()", ".detach()")

@@ -68,7 +68,12 @@ def trial(job: Job, texts: Mapping[str, str], time_for: float) -> Job:
     """The job that runs these texts in the place of the files' own, and compares them with the job's own source."""
     overlay = tuple((file, text) for file, text in texts.items() if file != job.file)
     return replace(
-        job, source=texts.get(job.file, job.source), overlay=overlay, before=job.source, time_for=time_for, examine=True
+        job,
+        source=texts.get(job.file, job.source),
+        overlay=overlay,
+        baseline=job.source,
+        time_for=time_for,
+        examine=True,
     )
 
 

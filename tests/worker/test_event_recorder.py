@@ -1,11 +1,11 @@
-"""What of a run's own kernels is brought to the GPU in the machine."""
+"""The run's own kernels, as the steps after the compile find them."""
 
 from __future__ import annotations
 
 import pytest
 
-from tcexplore.events import AtenGraph, Config, Event, FxNode, Job, Kernel
-from tcexplore.worker.target_codegen import TargetCodegen
+from tcexplore.events import AtenGraph, Event, FxNode, Kernel
+from tcexplore.worker.event_recorder import EventRecorder
 
 pytestmark = pytest.mark.torch
 
@@ -19,14 +19,17 @@ def graph(name: str, device: str) -> AtenGraph:
     return AtenGraph(graph=name, stage="post_grad", phase="forward", nodes=(node,))
 
 
-def test_a_library_call_is_the_gpus_where_its_graph_has_a_tensor_there():
+def test_a_library_call_is_a_gpu_kernel_if_its_graph_has_a_tensor_there() -> None:
     events: list[Event] = []
-    beside = TargetCodegen(Job(run=1, file="model.py", source="", config=Config()), events.append)
+    recorder = EventRecorder(events.append)
+    lowered: list[Kernel] = []
+    recorder.handle_target_kernel = lowered.append
     sent = (
         graph("0/0", "cuda:0"), kernel("0/0", "extern"), kernel("0/0", "triton"), kernel("0/0", "cpp"),
         graph("1/0", "cpu"), kernel("1/0", "extern"), kernel("1/0", "cpp"), kernel("2/0", "triton", target="l4"),
     )  # fmt: skip
     for event in sent:
-        beside.emit(event)
-    assert events == list(sent), "everything is passed on"
-    assert [one.name for one in beside._here] == ["extern 0/0", "triton 0/0"]
+        recorder.emit(event)
+    assert events == list(sent), "every event is sent"
+    assert [kernel.name for kernel in recorder.gpu_kernels()] == ["extern 0/0", "triton 0/0"]
+    assert [kernel.name for kernel in lowered] == ["triton 2/0"]

@@ -1,4 +1,4 @@
-"""The assembling process that a run forks: it answers, has nothing of the run's open, and ends."""
+"""The assembling process that a run forks answers requests, has no other file open, and ends."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import pytest
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
-def listing(requests: Iterable[str], answers: IO[str]) -> None:
-    """Answers each request with the descriptors that are open."""
+def count_descriptors(requests: Iterable[str], answers: IO[str]) -> None:
+    """Answer each request with the number of open descriptors."""
     for line in requests:
         answers.write(f"{line.strip()} {len(os.listdir('/proc/self/fd'))}\n")
         answers.flush()
 
 
-def test_a_forked_process_answers_and_holds_nothing_else_open(monkeypatch: pytest.MonkeyPatch):
+def test_a_forked_assembler_answers_and_has_no_other_file_open(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.targets import assembler_process
-    from tcexplore.worker.forked_assembler import forked
+    from tcexplore.worker.kernel_assembly import fork_assembler
 
-    monkeypatch.setattr(assembler_process, "serve", listing)
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile():
-        first, second = forked(said), forked(said)
+    monkeypatch.setattr(assembler_process, "serve", count_descriptors)
+    with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryFile():
+        first, second = fork_assembler(log), fork_assembler(log)
         first.stdin.write("one\n")
         first.stdin.flush()
-        # Standard streams, its two pipes, and the listing's own.
+        # Standard streams, its two pipes, and the directory that it lists.
         assert first.stdout.readline() == "one 6\n"
         assert first.poll() is None
         first.stdin.close()

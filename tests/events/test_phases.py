@@ -1,0 +1,55 @@
+"""Phases, stages and blames are closed sets that every part agrees on."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+from tcexplore.documents.empty_states import PHASES as PHASE_NAMES
+
+import tcexplore
+from tcexplore.events import HEADER, PHASES, Failed, PhaseStarted, ProtocolError, decode, encode
+
+WORKER = Path(tcexplore.__file__).parent / "worker"
+COMPILE_PHASES = Path(tcexplore.__file__).parent / "capture" / "compile_phases.py"
+
+
+def entered_phases() -> set[str]:
+    """Return the phases that the worker's code enters."""
+    calls = [
+        node for file in WORKER.glob("*.py") for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "enter"
+    ]  # fmt: skip
+    return {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
+
+
+def compile_phases() -> set[str]:
+    """Return the phases that torch's spans open."""
+    tables = [node.value for node in ast.parse(COMPILE_PHASES.read_text()).body if isinstance(node, ast.AnnAssign)]
+    return {value.value for table in tables if isinstance(table, ast.Dict) for value in table.values}
+
+
+def test_every_phase_that_the_worker_emits_is_a_phase() -> None:
+    phases = entered_phases() | compile_phases()
+    assert {"importing", "answering", "switching", "inductor"} <= phases
+    assert phases == set(PHASES)
+
+
+def test_every_phase_has_a_name_on_the_screen() -> None:
+    assert set(PHASES) <= set(PHASE_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (PhaseStarted(phase="eager", at=0.0), "phase"),
+        (Failed(stage="worker", blame="user", type="E", message=""), "stage"),
+        (Failed(stage="worker", blame="user", type="E", message=""), "blame"),
+    ],
+)
+def test_an_unknown_value_is_no_event(event: PhaseStarted | Failed, field: str) -> None:
+    data = json.loads(encode(event)[HEADER.size :])
+    with pytest.raises(ProtocolError):
+        decode(json.dumps({**data, field: "unknown"}).encode())

@@ -1,255 +1,72 @@
-"""The one vocabulary between worker, session and views: frozen records, with no torch and no textual."""
+"""Frozen records between worker, session and documents; imports neither torch nor Textual.
+
+An event is a subclass of `Event` in a `*_events` module. Nothing else lists it: the wire format finds it by its name.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from tcexplore.events.base import PROTOCOL, Event, Location
-from tcexplore.events.clean_text import clean
-from tcexplore.events.job import Config, Job, Standby
+from tcexplore.events.base import PROTOCOL as PROTOCOL
+from tcexplore.events.base import Event as Event
+from tcexplore.events.base import Location as Location
+from tcexplore.events.clean_text import clean as clean
+from tcexplore.events.codec import HEADER as HEADER
+from tcexplore.events.codec import LARGEST as LARGEST
+from tcexplore.events.codec import ProtocolError as ProtocolError
+from tcexplore.events.codec import decode as _decode
+from tcexplore.events.codec import encode as encode
+from tcexplore.events.job import Config as Config
+from tcexplore.events.job import Job as Job
+from tcexplore.events.job import Standby as Standby
 
 if TYPE_CHECKING:
-    from tcexplore.events.artifact_events import ArtifactsLoaded, ArtifactsSaved, StateKeys
-    from tcexplore.events.codec import HEADER, LARGEST, ProtocolError, encode
-    from tcexplore.events.device_events import (
-        Autotuned,
-        CudaGraphRecorded,
-        CudaGraphSkipped,
-        DeviceFacts,
-        KernelTimed,
-        TuningChoice,
-    )
-    from tcexplore.events.dynamo_events import (
-        RECOMPILE_KINDS,
-        EagerOps,
-        FrameEntered,
-        FrameSkipped,
-        FxNode,
-        GraphBreak,
-        GraphCaptured,
-        Guard,
-        GuardsInstalled,
-        Recompiled,
-    )
-    from tcexplore.events.fix_events import (
-        BreakCost,
-        BreakCosts,
-        ChangeChecked,
-        ChangeTimed,
-        PaddingChecked,
-        PaddingVerdict,
-    )
-    from tcexplore.events.inductor_events import (
-        AtenGraph,
-        CacheLookup,
-        FusionDecision,
-        Kernel,
-        KernelCall,
-        KernelLine,
-        Partitioned,
-        SavedTensor,
-        ScheduleMade,
-        SchedulerNode,
-        Wrapper,
-    )
-    from tcexplore.events.pass_events import Hunk, PassRun
-    from tcexplore.events.recompile_events import (
-        ANSWER_VERDICTS,
-        EntryAnswer,
-        FrameAnswer,
-        GraphSymbols,
-        RecompileAnswer,
-        Specialization,
-        Symbol,
-        SymbolCondition,
-        SymbolSource,
-        ZeroOneSpecialization,
-    )
-    from tcexplore.events.region_events import (
-        BackwardCaptured,
-        RegionCalls,
-        RegionCompiled,
-        RegionCreated,
-        RegionGraph,
-        ScriptEnded,
-    )
-    from tcexplore.events.result_events import (
-        ACCURACY_VERDICTS,
-        Accuracy,
-        AccuracyVerdict,
-        CallPart,
-        CallProfiled,
-        Deviation,
-        GraphScript,
-        KernelCompiled,
-        Memory,
-    )
-    from tcexplore.events.run_events import (
-        PHASES,
-        Blame,
-        EntryFound,
-        FactMissing,
-        Failed,
-        Finished,
-        ModulesImported,
-        Output,
-        Phase,
-        PhaseStarted,
-        PhaseTimed,
-        RunStage,
-        SourceRead,
-    )
-    from tcexplore.events.target_events import (
-        DeviceQueried,
-        KernelAssembled,
-        KernelNotAssembled,
-        KernelResources,
-        KernelScript,
-        KernelStage,
-        LoopVectorized,
-        RooflinePoint,
-        TargetLowered,
-        TargetSkipped,
-        Vectors,
-    )
-    from tcexplore.events.timing_events import CallMade, PairsMeasured, TimingEstimate, TimingSkipped, TimingVerdict
-    from tcexplore.events.vocabulary import VOCABULARY, decode, decode_job
+    from tcexplore.events.artifact_events import *
+    from tcexplore.events.device_events import *
+    from tcexplore.events.dynamo_events import *
+    from tcexplore.events.fix_events import *
+    from tcexplore.events.inductor_events import *
+    from tcexplore.events.pass_events import *
+    from tcexplore.events.recompile_events import *
+    from tcexplore.events.region_events import *
+    from tcexplore.events.result_events import *
+    from tcexplore.events.run_events import *
+    from tcexplore.events.target_events import *
+    from tcexplore.events.timing_events import *
 else:
-    # Making a record's class takes 0.5 ms, and there are some fifty: the first frame does not wait for those that only
-    # a run needs.
-    _LATER = (
-        "run_events",
-        "timing_events",
-        "fix_events",
-        "dynamo_events",
-        "inductor_events",
-        "pass_events",
-        "recompile_events",
-        "result_events",
-        "region_events",
-        "artifact_events",
-        "target_events",
-        "device_events",
-        "codec",
-        "vocabulary",
-    )
 
     def __getattr__(name: str) -> Any:
-        """A name of one of the later modules; all are imported with the first name that is asked for."""
+        """Import the event modules for the first name that only they define.
+
+        Creating their 60 classes takes 30 ms, and the first frame of the app needs none of them.
+        """
         if not name.startswith("_"):
-            for module in (import_module(f"{__name__}.{later}") for later in _LATER):
-                globals().update({known: vars(module)[known] for known in __all__ if known in vars(module)})
+            event_types()
             if name in globals():
                 return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = [
-    "ACCURACY_VERDICTS",
-    "ANSWER_VERDICTS",
-    "HEADER",
-    "LARGEST",
-    "PHASES",
-    "PROTOCOL",
-    "RECOMPILE_KINDS",
-    "VOCABULARY",
-    "Accuracy",
-    "AccuracyVerdict",
-    "ArtifactsLoaded",
-    "ArtifactsSaved",
-    "AtenGraph",
-    "Autotuned",
-    "BackwardCaptured",
-    "Blame",
-    "BreakCost",
-    "BreakCosts",
-    "CacheLookup",
-    "CallMade",
-    "CallPart",
-    "CallProfiled",
-    "ChangeChecked",
-    "ChangeTimed",
-    "Config",
-    "CudaGraphRecorded",
-    "CudaGraphSkipped",
-    "Deviation",
-    "DeviceFacts",
-    "DeviceQueried",
-    "EagerOps",
-    "EntryAnswer",
-    "EntryFound",
-    "Event",
-    "FactMissing",
-    "Failed",
-    "Finished",
-    "FrameAnswer",
-    "FrameEntered",
-    "FrameSkipped",
-    "FusionDecision",
-    "FxNode",
-    "GraphBreak",
-    "GraphCaptured",
-    "GraphScript",
-    "GraphSymbols",
-    "Guard",
-    "GuardsInstalled",
-    "Hunk",
-    "Job",
-    "Kernel",
-    "KernelAssembled",
-    "KernelCall",
-    "KernelCompiled",
-    "KernelLine",
-    "KernelNotAssembled",
-    "KernelResources",
-    "KernelScript",
-    "KernelStage",
-    "KernelTimed",
-    "Location",
-    "LoopVectorized",
-    "Memory",
-    "ModulesImported",
-    "Output",
-    "PaddingChecked",
-    "PaddingVerdict",
-    "PairsMeasured",
-    "Partitioned",
-    "PassRun",
-    "Phase",
-    "PhaseStarted",
-    "PhaseTimed",
-    "ProtocolError",
-    "RecompileAnswer",
-    "Recompiled",
-    "RegionCalls",
-    "RegionCompiled",
-    "RegionCreated",
-    "RegionGraph",
-    "RooflinePoint",
-    "RunStage",
-    "SavedTensor",
-    "ScheduleMade",
-    "SchedulerNode",
-    "ScriptEnded",
-    "SourceRead",
-    "Specialization",
-    "Standby",
-    "StateKeys",
-    "Symbol",
-    "SymbolCondition",
-    "SymbolSource",
-    "TargetLowered",
-    "TargetSkipped",
-    "TimingEstimate",
-    "TimingSkipped",
-    "TimingVerdict",
-    "TuningChoice",
-    "Vectors",
-    "Wrapper",
-    "ZeroOneSpecialization",
-    "clean",
-    "decode",
-    "decode_job",
-    "encode",
-]  # fmt: skip
+@cache
+def event_types() -> dict[str, type[Event]]:
+    """Import every event module into this package and return the event classes by name."""
+    for found in iter_modules(__path__):
+        if found.name.endswith("_events"):
+            module = import_module(f"{__name__}.{found.name}")
+            globals().update({name: value for name, value in vars(module).items() if not name.startswith("_")})
+    return Event.types
+
+
+def decode(body: bytes) -> Event:
+    """Return the event in a frame's body, with its text cleaned. Raise `ProtocolError` for anything else."""
+    event: Event = _decode(body, dict(event_types()))
+    return event
+
+
+def decode_job(body: bytes) -> Job:
+    """Return the job in a frame's body, with its text unchanged. Raise `ProtocolError` for anything else."""
+    job: Job = _decode(body, {"Job": Job}, text=str)
+    return job

@@ -1,8 +1,9 @@
-"""What every event is: a frozen record that says which run and which rank it belongs to."""
+"""Base class of events: a frozen record of one run and one rank."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 PROTOCOL = 1
 """Version of the wire format; a worker and a front end of different versions refuse each other."""
@@ -10,20 +11,28 @@ PROTOCOL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that a run made known.
+    """Something that a run reports."""
 
-    `run` is the generation that the front end gave to the run (0 before any run);
-    `rank` is the process rank inside a distributed run, 0 when there is one process.
-    """
+    types: ClassVar[dict[str, type[Event]]] = {}
+    """Every event class by its name."""
 
     run: int = 0
+    """Number that the front end gave to the run; 0 before any run."""
     rank: int = 0
+    """Rank of the process in a distributed run; 0 for a single process."""
+
+    def __init_subclass__(cls) -> None:
+        # `dataclass(slots=True)` makes a second class of the same name, which replaces the first.
+        Event.types[cls.__name__] = cls
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of a file: absolute path, 1-based line, and the function's name where known."""
+    """A line of a file."""
 
     file: str
+    """Absolute path."""
     line: int
+    """Counted from 1."""
     function: str = ""
+    """Empty if unknown."""

@@ -1,15 +1,15 @@
-"""The code of a run for one device: what Inductor generates for it, and how far it was brought to the machine."""
+"""The code of a run for one target: what Inductor generates, and its machine code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.session.event_fields import event_fields
 
 NATIVE = "native"
-"""The device in the machine."""
+"""The device of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,31 +31,11 @@ class Code:
     roofline: tuple[ev.RooflinePoint, ...] = ()
     vectorized: tuple[ev.LoopVectorized, ...] = ()
 
-    def add(self, event: Any) -> Code:
+    def add(self, event: ev.Event) -> Code:
         """Return the code with one more event of its target."""
-        field = CODE_EVENTS[type(event).__name__]
-        added: dict[str, Any] = {field: (*getattr(self, field), event)}
-        return replace(self, **added)
-
-
-CODE_EVENTS = {
-    "AtenGraph": "aten_graphs",
-    "Partitioned": "partitions",
-    "PassRun": "passes",
-    "Kernel": "kernels",
-    "Wrapper": "wrappers",
-    "FusionDecision": "fusion",
-    "ScheduleMade": "schedules",
-    "TargetLowered": "lowered",
-    "TargetSkipped": "not_lowered",
-    "KernelAssembled": "assembled",
-    "KernelNotAssembled": "not_assembled",
-    "RooflinePoint": "roofline",
-    "LoopVectorized": "vectorized",
-}
-"""Field of each event that belongs to one target, by class name."""
+        return event_fields(Code)[type(event)].add(self, event)
 
 
 def target_of(config: ev.Config) -> str:
-    """The name that a run's target has in its events: of a file, what it is called without its ending."""
+    """Return the name of a run's target: the stem of a TOML file, else the name of the device table."""
     return PurePath(config.target).stem if config.target.endswith(".toml") else config.target

@@ -8,14 +8,27 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
-from tcexplore.session.code import CODE_EVENTS, NATIVE, Code, target_of
+from tcexplore.session.code import NATIVE, Code, target_of
+from tcexplore.session.event_fields import event_fields
+
+RunStatus = Literal["running", "ok", "failed", "superseded"]
+"""`superseded`: the next run ended it before it was complete."""
+
+AFTER_COMPILE = ("accuracy", "assembling", "timing", "switching", "comparing", "answering")
+"""Phases in which nothing is compiled any more."""
+
+OUTPUT_LIMIT = 2_000_000
+"""Characters of output kept per run; the oldest are dropped first."""
+
+_OUTPUT_CHUNK = 65_536
+"""Characters up to which output of one stream is joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One run. `status` is `running`, `ok`, `failed` or `superseded` (ended by the next run before it was complete).
+    """One run. Tuples hold events in the order of their arrival.
 
-    Tuples hold events in the order of their arrival.
+    A field of type `tuple[X, ...]` collects the events of type X, one of type `X | None` keeps the last.
     """
 
     run: int
@@ -23,7 +36,7 @@ class Snapshot:
     source: str
     """The file's text at the save that started this run."""
     config: ev.Config
-    status: str = "running"
+    status: RunStatus = "running"
     phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
     entry: ev.EntryFound | None = None
@@ -84,23 +97,13 @@ class Snapshot:
 
     @property
     def compiled(self) -> bool:
-        """Whether anything was compiled at all."""
+        """Whether anything was compiled."""
         return bool(self.graphs)
 
     @property
     def complete(self) -> bool:
         """Whether everything but further timing is known: the compile is over and nothing failed."""
-        return self.status == "ok" or (self.status == "running" and self.phase in SETTLED)
-
-    def apply(self, event: ev.Event) -> Snapshot:
-        """This snapshot with one more event in it; an event of another run leaves it as it is."""
-        step = _steps().get(type(event))
-        return self if step is None or event.run != self.run else step(self, event)
-
-    def has_code(self, target: str) -> bool:
-        """Whether the code for a target was generated, or could not be."""
-        code = self.code_for(target)
-        return target == NATIVE or bool(code.kernels or code.lowered or code.not_lowered)
+        return self.status == "ok" or (self.status == "running" and self.phase in AFTER_COMPILE)
 
     @property
     def code(self) -> Code:
@@ -112,6 +115,22 @@ class Snapshot:
         """Code for every target but the one in view."""
         return tuple(code for code in self.codes if code.target != self.target)
 
+    def apply(self, event: ev.Event) -> Snapshot:
+        """Return the snapshot with one more event; ignore an event of another run."""
+        if event.run != self.run:
+            return self
+        kind = type(event)
+        if step := _special_steps().get(kind):
+            return step(self, event)
+        if field := event_fields(Snapshot).get(kind):
+            return field.add(self, event)
+        return _add_code(self, event) if kind in event_fields(Code) else self
+
+    def has_code(self, target: str) -> bool:
+        """Return whether the code for a target was generated, or failed to be."""
+        code = self.code_for(target)
+        return target == NATIVE or bool(code.kernels or code.lowered or code.not_lowered)
+
     def code_for(self, target: str) -> Code:
         """Return the code for a target, empty if there is none."""
         return next((code for code in self.codes if code.target == target), Code(target=target))
@@ -122,63 +141,37 @@ class Snapshot:
 
 
 def start_snapshot(job: ev.Job) -> Snapshot:
-    """A run of which nothing is known yet but its job; the code for its own target is in view."""
+    """Return the snapshot of a run that begins, with its own target in view."""
     return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
 
 
 def end_snapshot(snapshot: Snapshot) -> Snapshot:
-    """A run that the next one ended, if it was not over: nothing more will be known of it."""
+    """Return the snapshot of a run that the next run ends."""
     if snapshot.status != "running":
         return snapshot
     return replace(snapshot, status="ok" if snapshot.complete else "superseded", phase="")
 
 
-SETTLED = ("accuracy", "assembling", "timing", "switching", "comparing", "answering")
-"""Phases in which nothing is compiled any more."""
-
-Step = Callable[[Snapshot, Any], Snapshot]
-
-OUTPUT_KEPT = 2_000_000
-"""Characters of output kept per run; the oldest go first."""
-
-
-def _append(field: str) -> Step:
-    def step(snapshot: Snapshot, event: ev.Event) -> Snapshot:
-        grown: dict[str, Any] = {field: (*getattr(snapshot, field), event)}
-        return replace(snapshot, **grown)
-
-    return step
-
-
-def _set(field: str) -> Step:
-    def step(snapshot: Snapshot, event: ev.Event) -> Snapshot:
-        changed: dict[str, Any] = {field: event}
-        return replace(snapshot, **changed)
-
-    return step
-
-
-def _code(snapshot: Snapshot, event: Any) -> Snapshot:
-    """Add an event to the code of its target."""
+def _add_code(snapshot: Snapshot, event: Any) -> Snapshot:
     grown = snapshot.code_for(event.target).add(event)
     if all(code.target != event.target for code in snapshot.codes):
         return replace(snapshot, codes=(*snapshot.codes, grown))
     return replace(snapshot, codes=tuple(grown if code.target == event.target else code for code in snapshot.codes))
 
 
-def _output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
+def _add_output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
     output = snapshot.output
-    if output and output[-1].stream == event.stream and len(output[-1].text) < 65_536:
+    if output and output[-1].stream == event.stream and len(output[-1].text) < _OUTPUT_CHUNK:
         output, event = output[:-1], replace(event, text=output[-1].text + event.text)
     output = (*output, event)
-    dropped, size = snapshot.output_dropped, sum(len(o.text) for o in output)
-    while size > OUTPUT_KEPT and len(output) > 1:
+    dropped, size = snapshot.output_dropped, sum(len(chunk.text) for chunk in output)
+    while size > OUTPUT_LIMIT and len(output) > 1:
         dropped, size, output = dropped + len(output[0].text), size - len(output[0].text), output[1:]
     return replace(snapshot, output=output, output_dropped=dropped)
 
 
-def _break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
-    """A break that nested frames report again adds to its count instead of standing there twice."""
+def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
+    """Count a break that nested frames report again instead of listing it twice."""
 
     def same(other: ev.GraphBreak) -> bool:
         return (other.location, other.kind) == (event.location, event.kind) and other.location is not None
@@ -189,85 +182,31 @@ def _break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
-def _seen(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot:
-    """What is newly known of a region's calls takes the place of what was."""
+def _replace_region_calls(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot:
     known = snapshot.region_calls
-    if all(seen.region != event.region for seen in known):
+    if all(calls.region != event.region for calls in known):
         return replace(snapshot, region_calls=(*known, event))
-    return replace(snapshot, region_calls=tuple(event if seen.region == event.region else seen for seen in known))
+    return replace(snapshot, region_calls=tuple(event if calls.region == event.region else calls for calls in known))
 
 
-def _failed(snapshot: Snapshot, event: ev.Failed) -> Snapshot:
-    return replace(snapshot, failure=event, status="failed", phase="")
-
-
-def _finished(snapshot: Snapshot, _: ev.Finished) -> Snapshot:
-    return replace(snapshot, status="failed" if snapshot.failure else "ok", phase="")
-
-
-def _entered(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
-    """A frame is entered in a call of which nothing is heard before it is over."""
+def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
+    """Number the call that enters the frame: its own event arrives only when the call is over."""
     if snapshot.entry is None or snapshot.entry.kind != "script":
         event = replace(event, call=1 + sum(call.variant == "compiled" for call in snapshot.calls))
     return replace(snapshot, frames=(*snapshot.frames, event))
 
 
-def _of_dynamo() -> dict[type, Step]:
-    return {
-        ev.GraphCaptured: _append("graphs"),
-        ev.GraphBreak: _break,
-        ev.FrameSkipped: _append("skipped_frames"),
-        ev.EagerOps: _set("eager_ops"),
-        ev.GuardsInstalled: _append("guards"),
-        ev.Recompiled: _append("recompiles"),
-        ev.FrameEntered: _entered,
-        ev.GraphSymbols: _append("symbols"),
-        ev.RecompileAnswer: _append("recompile_answers"),
-    }
-
-
 @cache
-def _steps() -> dict[type, Step]:
+def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
+    """Return the steps of events that a field neither collects nor keeps as they are."""
     return {
         ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
-        ev.EntryFound: _set("entry"),
-        **_of_dynamo(),
-        **{getattr(ev, name): _code for name in CODE_EVENTS},
-        ev.DeviceQueried: _append("device_queries"),
-        ev.CacheLookup: _append("cache_lookups"),
-        ev.PhaseTimed: _append("phase_times"),
-        ev.CallMade: _append("calls"),
-        ev.PairsMeasured: _append("pairs"),
-        ev.TimingEstimate: _set("timing"),
+        ev.GraphBreak: _add_break,
+        ev.FrameEntered: _add_frame,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
-        ev.Accuracy: _set("accuracy"),
-        ev.Memory: _set("memory"),
-        ev.CallProfiled: _set("call_profile"),
-        ev.BreakCosts: _set("break_costs"),
-        ev.ChangeChecked: _set("change_check"),
-        ev.PaddingChecked: _set("padding_check"),
-        ev.ChangeTimed: _set("change_timing"),
-        ev.DeviceFacts: _set("device"),
-        ev.KernelTimed: _append("kernel_times"),
-        ev.Autotuned: _append("autotuned"),
-        ev.CudaGraphRecorded: _append("cuda_graphs"),
-        ev.CudaGraphSkipped: _append("cuda_graphs_skipped"),
-        ev.KernelCompiled: _append("kernel_compiles"),
-        ev.GraphScript: _append("graph_scripts"),
-        ev.KernelScript: _append("kernel_scripts"),
-        ev.Output: _output,
-        ev.SourceRead: _append("sources"),
+        ev.Output: _add_output,
         ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
-        ev.RegionCreated: _append("regions"),
-        ev.RegionGraph: _append("region_graphs"),
-        ev.BackwardCaptured: _append("backward_captures"),
-        ev.RegionCompiled: _append("region_compiles"),
-        ev.RegionCalls: _seen,
-        ev.ScriptEnded: _set("script_end"),
-        ev.StateKeys: _set("state_keys"),
-        ev.ArtifactsSaved: _set("artifacts_saved"),
-        ev.ArtifactsLoaded: _set("artifacts_loaded"),
-        ev.Failed: _failed,
-        ev.Finished: _finished,
-        ev.FactMissing: _append("missing_facts"),
+        ev.RegionCalls: _replace_region_calls,
+        ev.Failed: lambda s, e: replace(s, failure=e, status="failed", phase=""),
+        ev.Finished: lambda s, _: replace(s, status="failed" if s.failure else "ok", phase=""),
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 from tcexplore.capture.inductor.profiler_tree import ProfilerEvent
 from tcexplore.events import Event, Kernel, KernelCall
-from tcexplore.events.vocabulary import decode
+from tcexplore.events import decode
 
 
 @cache

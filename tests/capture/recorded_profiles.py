@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tcexplore.capture.inductor.profiler_tree import ProfilerEvent
-from tcexplore.events import Event, Kernel, KernelCall
-from tcexplore.events import decode
+from tcexplore.events import Event, Kernel, KernelCall, decode
 
 
 @cache

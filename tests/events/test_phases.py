@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tcexplore.documents.empty_states import PHASES as PHASE_NAMES
 
 import tcexplore
+from tcexplore.documents.empty_states import PHASES as PHASE_NAMES
 from tcexplore.events import HEADER, PHASES, Failed, PhaseStarted, ProtocolError, decode, encode
 
 WORKER = Path(tcexplore.__file__).parent / "worker"

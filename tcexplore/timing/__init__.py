@@ -1,1 +1,1 @@
-"""Honest timing: pure statistics (no torch), and the measuring loop that the worker runs."""
+"""Timing of eager against compiled: statistics without torch, and the measuring loop of the worker."""

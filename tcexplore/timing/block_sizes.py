@@ -1,53 +1,55 @@
-"""How long the blocks of the two sides are: as nearly equal as whole units allow. Pure."""
+"""Sizes of the timed blocks of both sides: as nearly equal in time as whole units allow."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-MOST_TIMES = 3
-"""A block is lengthened to this many times the one that is aimed at, where that makes both sides more alike."""
+MAX_STRETCH = 3
+"""A block may be this many times the target length if that makes both sides more equal."""
 
-ALIKE = 0.02
-"""Blocks whose lengths differ by less are alike: what disturbs one disturbs the other as much."""
+TOLERANCE = 0.02
+"""Blocks whose lengths differ by less count as equal: disturbances affect both alike."""
 
-WARMED_NS = 5_000_000
-"""A unit longer than this is timed without one before it: what it starts with is soon made up for."""
+WARM_UP_NS = 5_000_000
+"""Units longer than this need no untimed unit before them: a cold start matters little."""
 
 SLOW_NS = 100_000_000
-"""A block this long meets so many disturbances that they even out; another unit would only cost patience."""
+"""In a block this long disturbances even out; another unit would only take time."""
 
 
-class Size(NamedTuple):
-    """One side's block: `units` that are timed, after `warm` units that are not."""
+class BlockSize(NamedTuple):
+    """The size of one side's block."""
 
     units: int
+    """Timed units."""
     warm: int
+    """Untimed units before them."""
 
 
-def sizes(eager_ns: float, compiled_ns: float, aim_ns: float) -> tuple[Size, Size]:
-    """The blocks of two sides whose units take so long, each about `aim_ns`, or one unit where that is longer.
+def block_sizes(eager_ns: float, compiled_ns: float, target_ns: float) -> tuple[BlockSize, BlockSize]:
+    """Return block sizes for units of these durations; a block takes about `target_ns`, or one unit if that is longer.
 
-    Whatever adds to a block (a cold start, a lost time slice) adds the same share to both sides only if their blocks
-    last as long as each other, and if as much was run before them: both are warmed for as long as the longer unit.
+    A disturbance (a cold start, a lost time slice) adds the same share to both sides only if their blocks and their
+    warm-ups take equally long: both sides warm up for the duration of the longer unit.
     """
     eager_ns, compiled_ns = max(eager_ns, 1.0), max(compiled_ns, 1.0)
     longer, shorter = max(eager_ns, compiled_ns), min(eager_ns, compiled_ns)
-    block_ns = longer * _units_of_longer(longer, shorter, aim_ns)
-    warmed_ns = longer if longer <= WARMED_NS else 0.0
+    block_ns = longer * _units_of_longer(longer, shorter, target_ns)
+    warm_up_ns = longer if longer <= WARM_UP_NS else 0.0
     eager, compiled = (
-        Size(_nearest(block_ns, unit_ns), round(warmed_ns / unit_ns)) for unit_ns in (eager_ns, compiled_ns)
+        BlockSize(_nearest(block_ns, unit_ns), round(warm_up_ns / unit_ns)) for unit_ns in (eager_ns, compiled_ns)
     )
     return eager, compiled
 
 
-def _units_of_longer(longer: float, shorter: float, aim_ns: float) -> int:
-    """The fewest that whole units of the shorter side come close to, else those that they come closest to."""
-    fewest = max(1, round(aim_ns / longer))
-    choice = range(fewest, max(fewest, int(MOST_TIMES * aim_ns / longer)) + 1)
+def _units_of_longer(longer: float, shorter: float, target_ns: float) -> int:
+    """Return the smallest count that whole units of the shorter side match within `TOLERANCE`, else the best match."""
+    smallest = max(1, round(target_ns / longer))
+    candidates = range(smallest, max(smallest, int(MAX_STRETCH * target_ns / longer)) + 1)
     return next(
-        (units for units in choice if _mismatch(units * longer, shorter) <= ALIKE),
-        min(choice, key=lambda units: _mismatch(units * longer, shorter)),
+        (units for units in candidates if _mismatch(units * longer, shorter) <= TOLERANCE),
+        min(candidates, key=lambda units: _mismatch(units * longer, shorter)),
     )
 
 
@@ -56,6 +58,6 @@ def _mismatch(block_ns: float, unit_ns: float) -> float:
 
 
 def _nearest(block_ns: float, unit_ns: float) -> int:
-    """How many units come closest to a block; as many as fit in where it is a slow one."""
+    """Return the number of units closest to a block; for a slow block, the number that fits into it."""
     fit = math.floor if block_ns > SLOW_NS else round
     return max(1, fit(block_ns / unit_ns))

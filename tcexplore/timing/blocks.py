@@ -1,71 +1,102 @@
-"""One block: a unit of work repeated until the clock can be trusted, timed as one."""
+"""Timed blocks: units of work repeated long enough for the resolution of the clock."""
 
 from __future__ import annotations
 
 import gc
+import itertools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-
-from tcexplore.timing.clock import Clock
+from typing import Protocol
 
 CPU_BLOCK_NS = 2_000_000
 GPU_BLOCK_NS = 10_000_000
-"""Aimed at: well above what a block must last (1 ms on a CPU, 5 ms on a GPU), so that a lucky sizing stays above it.
+"""Target lengths, well above the minimum for a block (1 ms on a CPU, 5 ms on a GPU).
 
-Longer ones would even out more jitter, but on a shared processor nearly all of them would lose a time slice."""
+Longer blocks would even out more jitter, but on a shared processor nearly all of them would lose a time slice.
+"""
 
 RESOLUTIONS = 2_000
+"""Minimum length of a block in clock resolutions."""
 
 FRESH_SLICE_S = 0.0001
-"""Slept before each block, so that it starts with a whole time slice.
+"""Sleep before each block, so that it starts with a whole time slice.
 
-Blocks of 2 ms beside seven busy processes on two cores: 57 % were interrupted without this, 12 % with it.
+With seven busy processes on two cores, 57 % of 2 ms blocks were interrupted without this sleep and 12 % with it.
 """
+
+
+class Clock(Protocol):
+    """The clock that timing reads and sleeps by; tests provide their own."""
+
+    @property
+    def resolution_ns(self) -> int:
+        """The smallest difference between two readings."""
+        ...
+
+    def now_ns(self) -> int: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The monotonic clock of this process; its measured resolution includes the cost of a reading."""
+
+    def __init__(self) -> None:
+        readings = [time.perf_counter_ns() for _ in range(200)]
+        steps = [b - a for a, b in itertools.pairwise(readings) if b > a]
+        self.resolution_ns = min(steps, default=1_000_000)
+
+    def now_ns(self) -> int:
+        return time.perf_counter_ns()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTimer:
-    """Times units of work. `synchronize` waits for the device; `reset`, where set, runs untimed before each unit.
-
-    A block runs inside `around()`.
-    """
+    """Times blocks of units of work."""
 
     clock: Clock
     synchronize: Callable[[], None]
+    """Waits for the device."""
     reset: Callable[[], None] | None
-    shortest_ns: int
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Runs untimed before each unit."""
+    min_block_ns: int
+    context: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Entered once per block."""
 
-    def units(self, unit_ns: float) -> int:
-        """How many units of `unit_ns` come closest to the block that is aimed at; two thirds of it at least."""
-        return max(1, round(self.aim_ns / max(unit_ns, 1)))
+    def units_per_block(self, unit_ns: float) -> int:
+        """Return the number of units closest to the target length; they take at least two thirds of it."""
+        return max(1, round(self.target_ns / max(unit_ns, 1)))
 
     @property
-    def aim_ns(self) -> float:
-        """How long a block is to last."""
-        return max(self.shortest_ns, RESOLUTIONS * self.clock.resolution_ns)
+    def target_ns(self) -> float:
+        """The target length of a block."""
+        return max(self.min_block_ns, RESOLUTIONS * self.clock.resolution_ns)
 
-    def time(self, run: Callable[[], object], units: int, warm: int = 0) -> float:
-        """Nanoseconds per unit of one block, after `warm` units that are not timed.
+    def time_block(self, run: Callable[[], object], units: int, warm: int = 0) -> float:
+        """Time one block after `warm` untimed units and return the nanoseconds per unit.
 
-        Without `reset` the device is synchronized once, at the block's end. With it each unit is timed on its own,
-        synchronized and added up, so that nothing of the reset is counted.
+        Without `reset`, synchronize the device once at the end of the block. With it, time and synchronize each unit
+        separately and add up the times, so that the resets do not count.
         """
-        with _no_collection(), self.around():
-            self._warm(run, warm)
+        with _gc_disabled(), self.context():
+            self._warm_up(run, warm)
             self.clock.sleep(FRESH_SLICE_S)
-            total = self._separately(run, units) if self.reset else self._together(run, units)
+            total = self._time_separately(run, units) if self.reset else self._time_together(run, units)
         return max(total, 1) / units
 
-    def _warm(self, run: Callable[[], object], units: int) -> None:
-        """Units that are not timed, so that a block does not pay for what ran before it."""
+    def _warm_up(self, run: Callable[[], object], units: int) -> None:
+        """Run untimed units, so that the block does not depend on earlier work."""
         for _ in range(units):
             if self.reset:
                 self.reset()
             run()
 
-    def _together(self, run: Callable[[], object], units: int) -> int:
+    def _time_together(self, run: Callable[[], object], units: int) -> int:
         self.synchronize()
         start = self.clock.now_ns()
         for _ in range(units):
@@ -73,7 +104,7 @@ class BlockTimer:
         self.synchronize()
         return self.clock.now_ns() - start
 
-    def _separately(self, run: Callable[[], object], units: int) -> int:
+    def _time_separately(self, run: Callable[[], object], units: int) -> int:
         total = 0
         for _ in range(units):
             if self.reset:
@@ -87,12 +118,12 @@ class BlockTimer:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Garbage collection falls between blocks, where it was on at all."""
-    was_on = gc.isenabled()
+def _gc_disabled() -> Iterator[None]:
+    """Disable garbage collection during a block."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()

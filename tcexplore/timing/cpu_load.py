@@ -1,4 +1,4 @@
-"""Who else uses the processor, and at what clock: from what the operating system tells, without privileges."""
+"""Processor use by other processes, and the frequency governor; needs no privileges."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ WINDOW_S = 60.0
 SHORTEST_WINDOW_S = 0.2
 
 
-class Neighbors:
-    """How many cores all other processes kept busy, on average over the last minute at most."""
+class OtherProcesses:
+    """The number of cores that other processes use, averaged over at most the last minute."""
 
     def __init__(self, stat: Path = STAT) -> None:
         self._stat = stat
         self._since, self._busy, self._own = self._readings()
 
     def busy_cores(self) -> float | None:
-        """Cores kept busy by others; the load average less one where `/proc/stat` is missing; None if unknown."""
+        """Return the cores in use by others, by `/proc/stat` or else the load average; None if unknown."""
         now, busy, own = self._readings()
         seconds = now - self._since
         if busy is None or self._busy is None:
@@ -37,21 +37,21 @@ class Neighbors:
         return time.monotonic(), _busy_seconds(self._stat), time.process_time()
 
 
-def governor(path: Path = GOVERNOR) -> str:
-    """The first core's frequency governor, empty where the system does not tell."""
+def frequency_governor(path: Path = GOVERNOR) -> str:
+    """Return the first core's frequency governor, or an empty string if unknown."""
     try:
         return path.read_text().strip()
     except OSError:
         return ""
 
 
-def cores() -> int:
-    """Cores of the machine, those of others included: what `Neighbors` counts against."""
+def core_count() -> int:
+    """Return the number of cores of the machine, regardless of this process's affinity."""
     return os.cpu_count() or 1
 
 
 def _busy_seconds(stat: Path) -> float | None:
-    """Seconds of processor time that all processes used since boot, summed over the cores."""
+    """Return the processor seconds of all processes since boot, summed over the cores."""
     try:
         label, user, nice, system, _idle, _wait, irq, softirq, *_ = stat.read_text().split("\n", 1)[0].split()
         ticks = sum(map(int, (user, nice, system, irq, softirq)))

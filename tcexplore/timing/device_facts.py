@@ -1,4 +1,4 @@
-"""The GPU as its driver describes it now: through NVML where torch finds it, the rest from torch itself."""
+"""Current facts about the GPU, from NVML if torch finds it, else from torch."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import torch
 
 from tcexplore.events import DeviceFacts
 
-REASONS = (
-    ("nvmlClocksThrottleReasonApplicationsClocksSetting", "the clocks that applications are given"),
+THROTTLE_REASONS = (
+    ("nvmlClocksThrottleReasonApplicationsClocksSetting", "the application clock setting"),
     ("nvmlClocksThrottleReasonSwPowerCap", "the power limit"),
-    ("nvmlClocksThrottleReasonHwSlowdown", "the hardware's slowdown"),
-    ("nvmlClocksThrottleReasonSyncBoost", "the clocks of other GPUs"),
+    ("nvmlClocksThrottleReasonHwSlowdown", "hardware slowdown"),
+    ("nvmlClocksThrottleReasonSyncBoost", "clock synchronization with other GPUs"),
     ("nvmlClocksThrottleReasonSwThermalSlowdown", "heat"),
-    ("nvmlClocksThrottleReasonHwThermalSlowdown", "heat, by the hardware"),
+    ("nvmlClocksThrottleReasonHwThermalSlowdown", "heat (hardware limit)"),
     ("nvmlClocksThrottleReasonHwPowerBrakeSlowdown", "the power brake"),
 )
-"""NVML's names of the bits, and what they say; an idle GPU is not slowed down."""
+"""NVML's bit names and their descriptions. The bit of an idle GPU is not listed."""
 
 
-class NoDriverFactsError(RuntimeError):
-    """The driver cannot be asked; the message says why."""
+class NvmlError(RuntimeError):
+    """NVML is not available; the message gives the reason."""
 
 
 def device_facts(device: torch.device) -> DeviceFacts | None:
-    """What is known of `device` now; None for a device that is no CUDA GPU. Raises nothing."""
+    """Return facts about `device`, or None if it is not a CUDA GPU. Raises nothing."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
     real = torch.cuda.get_device_properties(device)
     try:
         driver = dict(_driver(*_nvml(device)))
-    except NoDriverFactsError:
+    except NvmlError:
         driver = {}
     return DeviceFacts(
         name=real.name,
@@ -46,54 +46,54 @@ def device_facts(device: torch.device) -> DeviceFacts | None:
     )
 
 
-def why_unknown(device: torch.device) -> str:
-    """Why the driver does not tell clocks and power; empty where it does."""
+def nvml_error(device: torch.device) -> str:
+    """Return the reason why clocks and power are unknown, or an empty string if they are known."""
     try:
         _nvml(device)
-    except NoDriverFactsError as error:
+    except NvmlError as error:
         return str(error)
     return ""
 
 
 def _nvml(device: torch.device) -> tuple[Any, Any]:
-    """NVML and the device's handle in it, found as torch finds them. Raises `NoDriverFactsError`."""
+    """Return NVML and its handle of the device, found the same way as torch does. Raises `NvmlError`."""
     handler = getattr(torch.cuda, "_get_pynvml_handler", None)
     if handler is None:
-        raise NoDriverFactsError("this torch does not ask NVML")
+        raise NvmlError("this torch does not use NVML")
     try:
         handle = handler(device)
         import pynvml  # type: ignore[import-not-found,unused-ignore]
-    except Exception as error:
-        said = str(error).partition("\n")[0]
-        raise NoDriverFactsError(f"NVML cannot be asked ({said}); nvidia-ml-py brings it") from error
+    except Exception as error:  # torch and NVML raise various types if library or driver are missing
+        reason = str(error).partition("\n")[0]
+        raise NvmlError(f"NVML is not available ({reason}); install nvidia-ml-py") from error
     return pynvml, handle
 
 
 def _driver(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
-    """Each fact that the driver gives; one that this GPU has not is left out."""
+    """Yield each fact that the driver provides for this GPU."""
     sm, memory = getattr(nvml, "NVML_CLOCK_SM", 1), getattr(nvml, "NVML_CLOCK_MEM", 2)
-    asked: tuple[tuple[str, Callable[[], Any]], ...] = (
+    queries: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("driver", lambda: _text(nvml.nvmlSystemGetDriverVersion())),
         ("sm_clock", lambda: nvml.nvmlDeviceGetClockInfo(handle, sm)),
         ("sm_clock_max", lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, sm)),
         ("memory_clock", lambda: nvml.nvmlDeviceGetClockInfo(handle, memory)),
         ("memory_clock_max", lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, memory)),
-        ("slowed_by", lambda: slowed_by(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
+        ("slowed_by", lambda: throttle_reasons(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
         ("temperature", lambda: nvml.nvmlDeviceGetTemperature(handle, 0)),
         ("power", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1e3),
         ("power_limit", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1e3),
         ("memory_used", lambda: _used(nvml.nvmlDeviceGetComputeRunningProcesses(handle))),
     )
-    for name, ask in asked:
+    for name, query in queries:
         try:
-            yield name, ask()
-        except Exception:
+            yield name, query()
+        except Exception:  # NVML raises for facts that this GPU or driver does not have
             continue
 
 
-def slowed_by(nvml: Any, reasons: int) -> tuple[str, ...]:
-    """The driver's reasons for a clock below the highest, in words."""
-    return tuple(said for name, said in REASONS if reasons & int(getattr(nvml, name, 0)))
+def throttle_reasons(nvml: Any, bits: int) -> tuple[str, ...]:
+    """Describe the driver's reasons for a reduced clock."""
+    return tuple(text for name, text in THROTTLE_REASONS if bits & int(getattr(nvml, name, 0)))
 
 
 def _text(value: str | bytes) -> str:
@@ -101,5 +101,5 @@ def _text(value: str | bytes) -> str:
 
 
 def _used(processes: list[Any]) -> int | None:
-    """Bytes that the driver counts for this process; in a container it may know it by another number."""
-    return next((one.usedGpuMemory for one in processes if one.pid == os.getpid()), None)
+    """Return the bytes that the driver counts for this process; None if it has another id, as in a container."""
+    return next((process.usedGpuMemory for process in processes if process.pid == os.getpid()), None)

@@ -1,4 +1,4 @@
-"""Waiting for the device, its name, and the time it works itself, launches and Python left out."""
+"""Synchronization with the device, and its own working time without launches and Python."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import torch
 
-DeviceTimer = Callable[[Callable[[], object]], float]
-
 CYCLES_PER_NS = 2
 HEAD_START = 1.5
+"""The device spins for this many times the duration of the timed units while the host queues them."""
+
 COLD_START_NS = 500_000
-"""What the first launches after a wait take longer than those in full swing."""
+"""Extra duration of the first launches after a wait."""
 
 LONGEST_HEAD_START_NS = 500_000_000
 
-AT_ONCE_NS = 1_000_000
-MOST_AT_ONCE = 8
-"""So long, and so many units at most, are timed as one: a start and an end cost some microseconds themselves."""
+BATCH_NS = 1_000_000
+MAX_BATCH = 8
+"""Short units are timed in batches up to this duration and count: recording events costs some microseconds."""
 
 
-def synchronizer(device: torch.device) -> Callable[[], None]:
-    """A function that waits until everything queued on `device` is done; it does nothing on a CPU."""
+def make_synchronizer(device: torch.device) -> Callable[[], None]:
+    """Return a function that waits for all work queued on `device`; on a CPU it does nothing."""
     if device.type in ("cpu", "meta"):
         return lambda: None
     module: Any = torch.get_device_module(device)
@@ -30,20 +30,20 @@ def synchronizer(device: torch.device) -> Callable[[], None]:
     return synchronize
 
 
-def name(device: torch.device) -> str:
-    """`cpu`, or the device's type and what it is: `cuda: NVIDIA H200`."""
+def device_name(device: torch.device) -> str:
+    """Return the device's type, with the model of a CUDA device: `cpu`, `cuda: NVIDIA H200`."""
     kind = str(device.type)
     if kind != "cuda":
         return kind
     return f"cuda: {torch.cuda.get_device_name(device)}"
 
 
-def device_timer(device: torch.device, reset: Callable[[], None] | None) -> Callable[..., float] | None:
-    """`time(run, wall_ns)` gives the nanoseconds that the device itself works for one `run`; None without CUDA events.
+def make_device_timer(device: torch.device, reset: Callable[[], None] | None) -> Callable[..., float] | None:
+    """Return `time(run, wall_ns)`, which measures the nanoseconds that the device works for one `run`; None for a CPU.
 
-    The device is kept spinning while the host queues the whole unit, or a few short ones, so that the gaps between
-    launches do not count: `wall_ns`, the time one unit takes, says for how long. Work that makes the host wait
-    (`.item()`), or queues more than the driver's queue holds, keeps some of its gaps.
+    The device spins while the host queues a unit, or several short ones, so that gaps between launches do not count;
+    `wall_ns`, the wall time of one unit, determines how long. Gaps remain if the host waits for the device (`.item()`)
+    or if the driver's queue overflows.
     """
     if device.type != "cuda":
         return None
@@ -52,13 +52,13 @@ def device_timer(device: torch.device, reset: Callable[[], None] | None) -> Call
     def time(run: Callable[[], object], wall_ns: float) -> float:
         with torch.cuda.device(device):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            units = 1 if reset else min(max(1, int(AT_ONCE_NS / wall_ns)), MOST_AT_ONCE)
+            units = 1 if reset else min(max(1, int(BATCH_NS / wall_ns)), MAX_BATCH)
             if reset:
                 reset()
             torch.cuda.synchronize()
             if spin:
-                ahead = min(units * wall_ns * HEAD_START + COLD_START_NS, LONGEST_HEAD_START_NS)
-                spin(int(ahead * CYCLES_PER_NS))
+                spin_ns = min(units * wall_ns * HEAD_START + COLD_START_NS, LONGEST_HEAD_START_NS)
+                spin(int(spin_ns * CYCLES_PER_NS))
             start.record()
             for _ in range(units):
                 run()

@@ -1,4 +1,4 @@
-"""From samples to the estimate that the user sees. Pure: the same samples give the same estimate."""
+"""The estimate that the user sees, computed from samples; the same samples give the same estimate."""
 
 from __future__ import annotations
 
@@ -6,45 +6,52 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tcexplore.events import TimingEstimate
-from tcexplore.timing.conditions import Conditions
-from tcexplore.timing.sample_statistics import halves, independent, mad, median, outliers, percentile
-from tcexplore.timing.samples import Samples
-from tcexplore.timing.timing_notes import notes
+from tcexplore.timing.sample_statistics import (
+    count_outliers,
+    effective_sample_size,
+    half_medians,
+    mad,
+    median,
+    percentile,
+)
+from tcexplore.timing.samples import Conditions, Samples
+from tcexplore.timing.timing_notes import timing_notes
 from tcexplore.timing.timing_verdict import (
-    FEWEST_CONTROLS,
-    FEWEST_PAIRS,
-    FEWEST_SLOW_PAIRS,
+    MIN_CONTROL_PAIRS,
+    MIN_PAIRS,
+    MIN_SLOW_PAIRS,
+    decide_verdict,
+    estimate_speedup,
     log_ratios,
     noise_floor,
-    speedup,
-    verdict,
 )
 
-FEWEST_FOR_HALVES = 20
+MIN_FOR_HALVES = 20
 
 
-def enough(samples: Samples, *, slow: bool) -> bool:
-    """Whether there are pairs and control pairs enough for a verdict."""
-    fewest = FEWEST_SLOW_PAIRS if slow else FEWEST_PAIRS
-    return len(samples.measured) >= fewest and len(samples.control) >= FEWEST_CONTROLS
+def has_enough_pairs(samples: Samples, *, slow: bool) -> bool:
+    """Check whether there are enough pairs and control pairs for a verdict."""
+    minimum = MIN_SLOW_PAIRS if slow else MIN_PAIRS
+    return len(samples.measured) >= minimum and len(samples.control) >= MIN_CONTROL_PAIRS
 
 
-def estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
-    """The estimate drawn from at least one measured pair. Raises `ValueError` when there is none."""
+def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
+    """Return the estimate from at least one measured pair. Raises `ValueError` without pairs."""
     eager, compiled = list(samples.measured.first), list(samples.measured.second)
-    ratio = speedup(eager, compiled)
-    floor = noise_floor(samples.control.first, samples.control.second, independent(log_ratios(eager, compiled)))
-    drawn = TimingEstimate(
+    speedup = estimate_speedup(eager, compiled)
+    effective_pairs = effective_sample_size(log_ratios(eager, compiled))
+    floor = noise_floor(samples.control.first, samples.control.second, effective_pairs)
+    estimate = TimingEstimate(
         eager_us=median(eager),
         eager_spread_us=mad(eager),
         compiled_us=median(compiled),
         compiled_spread_us=mad(compiled),
-        speedup=ratio.value,
-        low=ratio.interval.low,
-        high=ratio.interval.high,
+        speedup=speedup.value,
+        low=speedup.interval.low,
+        high=speedup.interval.high,
         noise_floor=floor,
         pairs=len(eager),
-        verdict=verdict(ratio, floor, enough=enough(samples, slow=conditions.slow)),
+        verdict=decide_verdict(speedup, floor, enough=has_enough_pairs(samples, slow=conditions.slow)),
         threads=conditions.threads,
         device=conditions.device,
         calls=conditions.calls,
@@ -58,15 +65,15 @@ def estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
         eager_p90_us=percentile(eager, 0.9),
         compiled_p10_us=percentile(compiled, 0.1),
         compiled_p90_us=percentile(compiled, 0.9),
-        eager_outliers=outliers(eager).total,
-        compiled_outliers=outliers(compiled).total,
+        eager_outliers=count_outliers(eager).total,
+        compiled_outliers=count_outliers(compiled).total,
         eager_halves_us=_halves(eager),
         compiled_halves_us=_halves(compiled),
         device_eager_us=conditions.device_eager_us,
         device_compiled_us=conditions.device_compiled_us,
     )
-    return replace(drawn, notes=notes(drawn, conditions))
+    return replace(estimate, notes=timing_notes(estimate, conditions))
 
 
 def _halves(values: Sequence[float]) -> tuple[float, ...]:
-    return halves(values) if len(values) >= FEWEST_FOR_HALVES else ()
+    return half_medians(values) if len(values) >= MIN_FOR_HALVES else ()

@@ -1,4 +1,4 @@
-"""The figures drawn from samples: medians, spread, outliers, drift, an interval of the median. No torch, no clock."""
+"""Statistics of samples: medians, spread, outliers, drift, and a confidence interval of the median."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import NamedTuple
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.97
-"""What is drawn as a 95 % interval: a real machine is never as regular as any model of it. Of 180 measured runs whose
-true ratio was known, the interval drawn for 95 % held it in 96 %, the one drawn for 97 %, a tenth wider, in 98 %."""
+"""The nominal confidence of the interval that is reported as 95 %, since real machines are less regular than any model.
+
+Of 180 measured runs with a known true ratio, the nominal 95 % interval contained it in 96 %; the 97 % interval, a tenth
+wider, in 98 %.
+"""
 
 SEED = 0
 
-FEWEST_FOR_CORRELATION = 10
-"""Below this an autocorrelation is chance."""
+MIN_FOR_CORRELATION = 10
+"""With fewer samples an autocorrelation is chance."""
 
-FEWEST_INDEPENDENT = 6
-"""The range of so many holds the median in 97 % of cases: however much samples depend on each other, the interval
-cannot be wider than all of them."""
+MIN_EFFECTIVE = 6
+"""Lower bound of the effective sample size: the range of six samples contains the median in 97 % of cases."""
 
-LONGEST_LAG = 4
-"""Autocorrelations are looked at up to this part of the samples."""
+LAG_DIVISOR = 4
+"""Autocorrelations are computed up to a lag of the sample count divided by this."""
 
 
 class Interval(NamedTuple):
@@ -39,10 +41,12 @@ class Interval(NamedTuple):
 
 
 class Outliers(NamedTuple):
-    """How many samples lie beyond Tukey's fences: `mild` beyond 1.5, `severe` beyond 3 interquartile ranges."""
+    """The number of samples beyond Tukey's fences."""
 
     mild: int
+    """Beyond 1.5 interquartile ranges."""
     severe: int
+    """Beyond 3 interquartile ranges."""
 
     @property
     def total(self) -> int:
@@ -50,7 +54,7 @@ class Outliers(NamedTuple):
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the samples lie, interpolated. Raises `ValueError` when empty."""
+    """Return the value below which `share` (0 to 1) of the samples lie, interpolated. Raises `ValueError` if empty."""
     if not values:
         raise ValueError("no samples")
     ordered = sorted(values)
@@ -61,24 +65,24 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle of the samples. Raises `ValueError` when empty."""
+    """Return the median of the samples. Raises `ValueError` if empty."""
     return percentile(values, 0.5)
 
 
 def mad(values: Sequence[float]) -> float:
-    """The median absolute deviation from the median, not scaled. Raises `ValueError` when empty."""
+    """Return the unscaled median absolute deviation. Raises `ValueError` if empty."""
     middle = median(values)
     return median([abs(value - middle) for value in values])
 
 
-def halves(values: Sequence[float]) -> tuple[float, float]:
-    """The medians of the first and of the second half, in the order of measurement. Needs two samples or more."""
+def half_medians(values: Sequence[float]) -> tuple[float, float]:
+    """Return the medians of the first and second half of at least two samples in the order of measurement."""
     middle = len(values) // 2
     return median(values[:middle]), median(values[middle:])
 
 
-def outliers(values: Sequence[float]) -> Outliers:
-    """Samples beyond Tukey's fences. They are counted, never dropped; fewer than four samples have none."""
+def count_outliers(values: Sequence[float]) -> Outliers:
+    """Count the samples beyond Tukey's fences; fewer than four samples have none."""
     if len(values) < 4:
         return Outliers(0, 0)
     low, high = percentile(values, 0.25), percentile(values, 0.75)
@@ -92,86 +96,84 @@ def outliers(values: Sequence[float]) -> Outliers:
 
 
 def median_interval(values: Sequence[float]) -> Interval:
-    """The 95 % interval of the median: by bootstrap, and no narrower than the order statistics allow.
+    """Return the 95 % interval of the median: the union of the bootstrap and the order-statistics interval.
 
-    The bootstrap alone is too narrow for few samples (15 of them: it holds the true median in 88 % of cases); the
-    order statistics hold it as often as `CONFIDENCE` says whatever the distribution. Both count only as many samples
-    as are worth it in `independent`. Six and fewer: their range. Raises `ValueError` when empty.
+    The bootstrap alone is too narrow for few samples: with 15 it contains the true median in 88 % of cases. Order
+    statistics contain it with `CONFIDENCE` for any distribution. Both use the `effective_sample_size`. The interval of
+    up to six samples is their range. Raises `ValueError` if empty.
     """
     bootstrap, exact = bootstrap_median(values), _order_interval(values)
     return Interval(min(bootstrap.low, exact.low), max(bootstrap.high, exact.high))
 
 
 def bootstrap_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The percentile bootstrap interval of the median, from `RESAMPLES` seeded resamples: same samples, same interval.
+    """Return the percentile bootstrap interval of the median from `RESAMPLES` seeded resamples.
 
-    A resample draws as many samples as are `independent`, with replacement. Its middle order statistics are drawn
-    directly (see `_resampled_middles`), so the cost does not grow with the number of samples. Raises `ValueError` when
-    empty.
+    A resample draws `effective_sample_size` samples with replacement. Its middle order statistics are drawn directly
+    (see `_resampled_middles`), so the cost does not grow with the number of samples. Raises `ValueError` if empty.
     """
     if not values:
         raise ValueError("no samples")
     ordered, last = sorted(values), len(values) - 1
     medians = [
         (ordered[min(int(low * len(ordered)), last)] + ordered[min(int(high * len(ordered)), last)]) / 2
-        for low, high in _resampled_middles(independent(values))
+        for low, high in _resampled_middles(effective_sample_size(values))
     ]
     tail = (1 - confidence) / 2
     return Interval(percentile(medians, tail), percentile(medians, 1 - tail))
 
 
-def independent(values: Sequence[float]) -> int:
-    """How many independent samples tell as much about the median as these do, in the order of measurement.
+def effective_sample_size(values: Sequence[float]) -> int:
+    """Return how many independent samples would determine the median as well as these, given in order of measurement.
 
-    Samples that follow each other on the same side of the median more often than chance has it tell less than their
-    number: it is divided by 1 + 2 × the sum of the autocorrelations of the side, up to the first that is not positive
-    (the variance of a mean of a stationary series). Seen from their own median, samples look less alike than they are:
-    an autocorrelation r is taken for r + (1 - r) × what the sum without that came to, over their number. Never more
-    than there are.
+    Successive samples on the same side of the median more often than by chance carry less information: their number is
+    divided by 1 + 2 × the sum of the autocorrelations of the side, up to the first that is not positive (the variance
+    of the mean of a stationary series). Autocorrelations about the samples' own median are biased downward, so each r
+    is replaced by r + (1 - r) × the uncorrected inflation / count. The result never exceeds the number of samples.
     """
     count = len(values)
     middle = median(values)
     sides = [(value > middle) - (value < middle) for value in values]
     power = sum(side * side for side in sides)
-    if count < FEWEST_FOR_CORRELATION or not power:
+    if count < MIN_FOR_CORRELATION or not power:
         return count
-    lags = range(1, count // LONGEST_LAG + 1)
-    seen = [sum(map(operator.mul, sides, sides[lag:])) / power for lag in lags]
-    hidden = _inflation(seen) / count
-    return max(FEWEST_INDEPENDENT, round(count / _inflation([r + (1 - r) * hidden for r in seen])))
+    lags = range(1, count // LAG_DIVISOR + 1)
+    correlations = [sum(map(operator.mul, sides, sides[lag:])) / power for lag in lags]
+    bias = _inflation(correlations) / count
+    return max(MIN_EFFECTIVE, round(count / _inflation([r + (1 - r) * bias for r in correlations])))
 
 
 def _inflation(correlations: Sequence[float]) -> float:
-    """How many times as large the variance of the mean is as it were without them."""
+    """Return the factor by which autocorrelations increase the variance of the mean."""
     positive = takewhile(lambda correlation: correlation > 0, correlations)
     return 1 + 2 * sum(positive)
 
 
 def _order_interval(values: Sequence[float]) -> Interval:
     ordered = sorted(values)
-    count = independent(values)
+    count = effective_sample_size(values)
     rank = _lowest_rank(count) * len(ordered) // count
     return Interval(ordered[rank], ordered[-1 - rank])
 
 
 @lru_cache(maxsize=1024)
 def _lowest_rank(count: int) -> int:
-    """The highest rank (from 0) that the true median lies below in at most half of what `CONFIDENCE` leaves over."""
+    """Return the highest rank (from 0) that exceeds the true median with probability at most (1 - `CONFIDENCE`) / 2."""
     one_in = round(2 / (1 - CONFIDENCE))
-    all_outcomes, outcomes, of_this_rank, rank = 2**count, 0, 1, 0
-    while (outcomes + of_this_rank) * one_in <= all_outcomes:
-        outcomes += of_this_rank
-        of_this_rank = of_this_rank * (count - rank) // (rank + 1)
+    all_outcomes, outcomes, rank_outcomes, rank = 2**count, 0, 1, 0
+    while (outcomes + rank_outcomes) * one_in <= all_outcomes:
+        outcomes += rank_outcomes
+        rank_outcomes = rank_outcomes * (count - rank) // (rank + 1)
         rank += 1
     return max(0, rank - 1)
 
 
 @lru_cache(maxsize=64)
 def _resampled_middles(count: int) -> tuple[tuple[float, float], ...]:
-    """For each resample of `count` samples, the two that its median is the mean of, as shares (0 to 1) of their order.
+    """Return, for each resample of `count` samples, the ranks (0 to 1) of the two samples whose mean is its median.
 
-    The k-th smallest of `count` uniform draws follows Beta(k, count - k + 1), and the one below it is the largest of
-    k - 1 uniform draws under it. Scaled to ranks, that is what drawing `count` samples and sorting them would give.
+    The k-th smallest of `count` uniform draws follows Beta(k, count - k + 1), and the next smaller one is the largest
+    of k - 1 uniform draws below it. Scaled to ranks, this is equivalent to drawing and sorting `count` samples.
     """
     rng = random.Random(SEED)
     upper = count // 2 + 1

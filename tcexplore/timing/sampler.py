@@ -1,97 +1,179 @@
-"""Takes the pairs: both sides settled and sized, then turn by turn, a pair that compiled something thrown away."""
+"""Sampling of pairs: both sides reach a steady state, blocks are sized, pairs are measured in random order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from typing import NamedTuple
 
-from tcexplore.timing.block_sizes import sizes
+from tcexplore.timing.block_sizes import block_sizes
 from tcexplore.timing.blocks import BlockTimer
-from tcexplore.timing.pair_order import turns
+from tcexplore.timing.sample_statistics import median
 from tcexplore.timing.samples import Samples
-from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, settle
+from tcexplore.timing.steady_state import LONG_BLOCK_NS, NeverSteadyError, SteadyState, reach_steady_state
+from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS
 from tcexplore.timing.workload import Workload
 
-MISSIZED = 1.5
-"""Blocks are sized anew where a unit turns out to be so many times as fast: on a busy machine the warm-up may see none
-that was not interrupted, and blocks of unequal length are interrupted unequally often."""
+RESIZE_FACTOR = 1.5
+"""Blocks are resized if a unit turns out to be this many times as fast as in the warm-up.
 
-MOST_DISCARDED = 20
-"""Pairs thrown away in a row before giving up."""
+On a busy machine every warm-up block may be interrupted, and blocks of unequal length are interrupted unequally often.
+"""
+
+MAX_DISCARDED = 20
+"""Maximum number of pairs discarded in a row."""
+
+DEVICE_BATCH = 3
+"""Samples of the device's time per estimate."""
+
+SLOW_UNIT_NS = 100_000_000
+"""For units this long, one sample of the device's time per estimate."""
+
+DEVICE_SAMPLES = 30
+
+
+class PlannedPair(NamedTuple):
+    """The kind and order of a pair."""
+
+    control: bool
+    """Compares eager with eager."""
+    swapped: bool
+    """Runs the second side first."""
+
+
+def planned_pairs(seed: int = 0) -> Iterator[PlannedPair]:
+    """Yield an endless random but balanced sequence of pairs; the same seed yields the same sequence.
+
+    The first eleven have as many control and measured pairs as a first verdict needs. Of the next twenty, one in four
+    is a control, then one in ten. Of every four pairs of a kind, two are swapped.
+    """
+    rng = random.Random(seed)
+    swaps = {control: _balanced_swaps(rng) for control in (True, False)}
+    for controls, measured in chain([(MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS), (5, 15)], repeat((1, 9))):
+        batch = [True] * controls + [False] * measured
+        rng.shuffle(batch)
+        for control in batch:
+            yield PlannedPair(control, next(swaps[control]))
+
+
+def _balanced_swaps(rng: random.Random) -> Iterator[bool]:
+    orders = [True, True, False, False]
+    while True:
+        rng.shuffle(orders)
+        yield from orders
 
 
 class Sampler:
     """Measures pairs of blocks of one workload into `samples`, in microseconds per call.
 
-    The blocks of both sides last as long as each other, and begin alike, so that a disturbance hits either as often;
-    they are sized anew where one comes out much shorter than what they were sized by.
+    The blocks of both sides take equally long, so that a disturbance hits either side equally often. They are resized
+    if a unit turns out to be much faster than measured before.
     """
 
-    def __init__(self, workload: Workload, timer: BlockTimer, compiles: Callable[[], int], seed: int = 0) -> None:
+    def __init__(self, workload: Workload, timer: BlockTimer, compile_count: Callable[[], int], seed: int = 0) -> None:
         self.samples = Samples()
         self._workload = workload
         self._timer = timer
-        self._compiles = compiles
-        self._turns = turns(seed)
+        self._compile_count = compile_count
+        self._plan = planned_pairs(seed)
         self._discarded_in_a_row = 0
-        self.settle()
+        self.reach_steady_state()
 
-    def settle(self) -> None:
-        """Pass both sides through the gate and size their blocks. Raises `NeverSteadyError`."""
-        self.eager: SteadyState = settle(self._timer, self._workload.eager, self._compiles)
-        self.compiled: SteadyState = settle(self._timer, self._workload.compiled, self._compiles)
-        self._size()
+    def reach_steady_state(self) -> None:
+        """Warm up both sides and size their blocks. Raises `NeverSteadyError`."""
+        self.eager: SteadyState = reach_steady_state(self._timer, self._workload.eager, self._compile_count)
+        self.compiled: SteadyState = reach_steady_state(self._timer, self._workload.compiled, self._compile_count)
+        self._size_blocks()
 
-    def _size(self) -> None:
-        self._sized = self.eager.unit_ns, self.compiled.unit_ns
-        self.eager_block, self.compiled_block = sizes(*self._sized, self._timer.aim_ns)
+    def _size_blocks(self) -> None:
+        self._sized_for = self.eager.unit_ns, self.compiled.unit_ns
+        self.eager_block, self.compiled_block = block_sizes(*self._sized_for, self._timer.target_ns)
 
-    def warm(self) -> None:
-        """One untimed block of each side, after a rest; long ones do without."""
+    def warm_up(self) -> None:
+        """Run one untimed block of each side after a rest; skip it for long blocks."""
         if self.eager.unit_ns * self.eager_block.units > LONG_BLOCK_NS:
             return
-        self._timer.time(self._workload.eager, *self.eager_block)
-        self._timer.time(self._workload.compiled, *self.compiled_block)
+        self._timer.time_block(self._workload.eager, *self.eager_block)
+        self._timer.time_block(self._workload.compiled, *self.compiled_block)
 
-    def pair(self) -> None:
-        """Measure the next pair; one that compiled something is discarded and the gate passed again.
+    def measure_pair(self) -> None:
+        """Measure the next pair. If it compiled something, discard it and reach a steady state again.
 
-        Raises `NeverSteadyError` when that goes on and on.
+        Raises `NeverSteadyError` after `MAX_DISCARDED` discarded pairs in a row.
         """
-        turn = next(self._turns)
-        compiled = self._compiles()
-        if turn.swapped:
-            second = self._second(turn.control)
-            first = self._eager()
+        pair = next(self._plan)
+        count = self._compile_count()
+        if pair.swapped:
+            second = self._time_second(pair.control)
+            first = self._time_eager()
         else:
-            first = self._eager()
-            second = self._second(turn.control)
-        if self._compiles() != compiled:
+            first = self._time_eager()
+            second = self._time_second(pair.control)
+        if self._compile_count() != count:
             self._discard()
             return
         self._discarded_in_a_row = 0
-        pairs = self.samples.control if turn.control else self.samples.measured
+        pairs = self.samples.control if pair.control else self.samples.measured
         pairs.add(first, second)
-        if self._sized[0] > MISSIZED * self.eager.unit_ns or self._sized[1] > MISSIZED * self.compiled.unit_ns:
-            self._size()
+        eager_ns, compiled_ns = self._sized_for
+        if eager_ns > RESIZE_FACTOR * self.eager.unit_ns or compiled_ns > RESIZE_FACTOR * self.compiled.unit_ns:
+            self._size_blocks()
 
-    def _eager(self) -> float:
-        took = self._timer.time(self._workload.eager, *self.eager_block)
-        self.eager = self.eager._replace(unit_ns=min(took, self.eager.unit_ns))
-        return self._per_call(took)
+    def _time_eager(self) -> float:
+        unit_ns = self._timer.time_block(self._workload.eager, *self.eager_block)
+        self.eager = self.eager._replace(unit_ns=min(unit_ns, self.eager.unit_ns))
+        return self._us_per_call(unit_ns)
 
-    def _second(self, control: bool) -> float:
+    def _time_second(self, control: bool) -> float:
         if control:
-            return self._eager()
-        took = self._timer.time(self._workload.compiled, *self.compiled_block)
-        self.compiled = self.compiled._replace(unit_ns=min(took, self.compiled.unit_ns))
-        return self._per_call(took)
+            return self._time_eager()
+        unit_ns = self._timer.time_block(self._workload.compiled, *self.compiled_block)
+        self.compiled = self.compiled._replace(unit_ns=min(unit_ns, self.compiled.unit_ns))
+        return self._us_per_call(unit_ns)
 
-    def _per_call(self, unit_ns: float) -> float:
+    def _us_per_call(self, unit_ns: float) -> float:
         return unit_ns / 1e3 / self._workload.calls
 
     def _discard(self) -> None:
         self.samples.discarded += 1
         self._discarded_in_a_row += 1
-        if self._discarded_in_a_row >= MOST_DISCARDED:
-            raise NeverSteadyError(f"{MOST_DISCARDED} timed pairs in a row compiled again: there is no steady state")
-        self.settle()
+        if self._discarded_in_a_row >= MAX_DISCARDED:
+            raise NeverSteadyError(f"{MAX_DISCARDED} timed pairs in a row recompiled: there is no steady state")
+        self.reach_steady_state()
+
+
+class DeviceTimeSampler:
+    """Samples the device's own working time in microseconds per call, a few samples per estimate.
+
+    `device_time` is that of `TimedMachine`.
+    """
+
+    def __init__(self, device_time: Callable[[Callable[[], object], float], float] | None, workload: Workload) -> None:
+        self._device_time = device_time
+        self._workload = workload
+        self._eager: list[float] = []
+        self._compiled: list[float] = []
+
+    @property
+    def eager_us(self) -> float | None:
+        return median(self._eager) if self._eager else None
+
+    @property
+    def compiled_us(self) -> float | None:
+        return median(self._compiled) if self._compiled else None
+
+    def sample(self, sampler: Sampler) -> None:
+        """Take a few more samples of each side, up to `DEVICE_SAMPLES`."""
+        if self._device_time is None or len(self._eager) >= DEVICE_SAMPLES:
+            return
+        for _ in range(1 if sampler.eager.unit_ns > SLOW_UNIT_NS else DEVICE_BATCH):
+            self._eager.append(self._us_per_call(self._device_time, self._workload.eager, sampler.eager.unit_ns))
+            self._compiled.append(
+                self._us_per_call(self._device_time, self._workload.compiled, sampler.compiled.unit_ns)
+            )
+
+    def _us_per_call(
+        self, time: Callable[[Callable[[], object], float], float], run: Callable[[], object], wall_ns: float
+    ) -> float:
+        return time(self._workload.in_context(run), wall_ns) / 1e3 / self._workload.calls

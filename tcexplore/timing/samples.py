@@ -1,4 +1,4 @@
-"""The pairs measured so far: bounded, in order, with what has not been sent yet."""
+"""The pairs measured so far and the conditions of their measurement."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from dataclasses import dataclass, field
 
 from tcexplore.events import PairsMeasured
 
-KEPT_PAIRS = 2_000
-KEPT_CONTROLS = 500
+MAX_PAIRS = 2_000
+MAX_CONTROL_PAIRS = 500
 
 
 @dataclass(slots=True)
 class Pairs:
-    """Blocks in microseconds per call, `first[i]` beside `second[i]`; beyond `kept` the oldest go."""
+    """Pairs of blocks in microseconds per call; beyond `limit`, the oldest are dropped."""
 
-    kept: int
+    limit: int
     control: bool
+    """Whether these pairs compare eager with eager."""
     first: deque[float] = field(init=False)
     second: deque[float] = field(init=False)
     taken: int = 0
+    """All pairs so far, dropped ones included."""
     _unsent: list[tuple[float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.first = deque(maxlen=self.kept)
-        self.second = deque(maxlen=self.kept)
+        self.first = deque(maxlen=self.limit)
+        self.second = deque(maxlen=self.limit)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -35,8 +37,8 @@ class Pairs:
         self.taken += 1
         self._unsent.append((first, second))
 
-    def unsent(self) -> PairsMeasured | None:
-        """The pairs since the last time this was asked, None when there are none."""
+    def take_unsent(self) -> PairsMeasured | None:
+        """Return the pairs since the last call, or None if there are none."""
         if not self._unsent:
             return None
         eager, compiled = zip(*self._unsent, strict=True)
@@ -46,16 +48,42 @@ class Pairs:
 
 @dataclass(slots=True)
 class Samples:
-    """Eager beside compiled in `measured`, eager beside eager in `control`; `discarded` pairs were compiled into."""
+    """The measured pairs (eager, compiled) and the control pairs (eager, eager)."""
 
-    measured: Pairs = field(default_factory=lambda: Pairs(KEPT_PAIRS, control=False))
-    control: Pairs = field(default_factory=lambda: Pairs(KEPT_CONTROLS, control=True))
+    measured: Pairs = field(default_factory=lambda: Pairs(MAX_PAIRS, control=False))
+    control: Pairs = field(default_factory=lambda: Pairs(MAX_CONTROL_PAIRS, control=True))
     discarded: int = 0
+    """Pairs dropped because something was compiled meanwhile."""
 
     @property
     def full(self) -> bool:
-        return len(self.measured) == KEPT_PAIRS
+        return len(self.measured) == MAX_PAIRS
 
-    def unsent(self) -> list[PairsMeasured]:
-        """What was measured since the last time this was asked."""
-        return [chunk for pairs in (self.control, self.measured) if (chunk := pairs.unsent())]
+    def take_unsent(self) -> list[PairsMeasured]:
+        """Return the pairs since the last call."""
+        return [chunk for pairs in (self.control, self.measured) if (chunk := pairs.take_unsent())]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The conditions of a measurement."""
+
+    threads: int
+    device: str
+    train: bool
+    calls: int
+    block: int
+    block_compiled: int
+    cores: int = 1
+    busy_cores: float | None = None
+    governor: str = ""
+    resets: bool = False
+    """Whether inputs or gradients are reset before each unit."""
+    warm_up_spread: float = 0.0
+    """By how much the last rounds of the warm-up differed (0.03 is 3 %)."""
+    slow: bool = False
+    """Set once the time for a first answer is over: then fewer pairs are enough."""
+    device_eager_us: float | None = None
+    device_compiled_us: float | None = None
+    reserved_core: int | None = None
+    """The core reserved for the terminal app; None without a spare core."""

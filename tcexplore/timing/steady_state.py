@@ -1,4 +1,4 @@
-"""The steady-state gate: nothing is timed before compiling, recording and warming up are over."""
+"""The wait for a steady state: timing starts after compilation, CUDA graph recording and warm-up."""
 
 from __future__ import annotations
 
@@ -8,79 +8,81 @@ from typing import NamedTuple
 from tcexplore.timing.blocks import BlockTimer
 from tcexplore.timing.sample_statistics import median
 
-QUIET_CALLS = 3
-"""Units in a row that compile nothing; a CUDA graph is recorded by then too."""
+CACHED_CALLS = 3
+"""Units in a row that compile nothing; by then a CUDA graph is recorded as well."""
 
-MOST_CALLS = 40
-"""Beyond torch's recompile limit several times over: what still compiles then will not stop."""
+MAX_CALLS = 40
+"""Several times torch's recompile limit: code that still compiles then will not stop."""
 
-MOST_RESTARTS = 5
-"""Times that the warm-up begins again because of a late compile."""
+MAX_RESTARTS = 5
+"""Maximum number of restarts of the warm-up because of a late compilation."""
 
-FLAT_ROUNDS = 3
-FLAT_WITHIN = 0.03
-FLAT_SECONDS = 0.3
-ROUND_BLOCKS = 5
+ROUNDS = 3
+MAX_SPREAD = 0.03
+MAX_WARM_UP_S = 0.3
+BLOCKS_PER_ROUND = 5
 LONG_BLOCK_NS = 20_000_000
-"""A block this long is a round of its own."""
+"""A block this long is one round."""
 
 
 class NeverSteadyError(Exception):
-    """Every call compiles again: there is no steady state to time."""
+    """Calls keep compiling: there is no steady state to time."""
 
 
 class SteadyState(NamedTuple):
-    """What the gate found: nanoseconds per unit in the shortest block, which the fewest interruptions have lengthened,
-    and by how much the last rounds still differed (0.03 is 3 %)."""
+    """The result of the warm-up."""
 
     unit_ns: float
+    """Nanoseconds per unit in the shortest block, which has the fewest interruptions."""
     spread: float
+    """By how much the last rounds differed (0.03 is 3 %)."""
 
     @property
-    def flat(self) -> bool:
-        return self.spread <= FLAT_WITHIN
+    def stable(self) -> bool:
+        return self.spread <= MAX_SPREAD
 
 
-def settle(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], int]) -> SteadyState:
-    """Call `run` until it compiles no more and its times have flattened, or `FLAT_SECONDS` are spent on the latter.
+def reach_steady_state(timer: BlockTimer, run: Callable[[], object], compile_count: Callable[[], int]) -> SteadyState:
+    """Call `run` until it stops compiling and its times are stable, or `MAX_WARM_UP_S` have passed.
 
-    Raises `NeverSteadyError` when it compiles without end.
+    Raises `NeverSteadyError` if it never stops compiling.
     """
-    shortest = _until_quiet(timer, run, compiles)
-    compiled, restarts = compiles(), 0
-    deadline = timer.clock.now_ns() + int(FLAT_SECONDS * 1e9)
+    shortest = _run_until_cached(timer, run, compile_count)
+    count, restarts = compile_count(), 0
+    deadline = timer.clock.now_ns() + int(MAX_WARM_UP_S * 1e9)
     rounds: list[float] = []
-    while len(rounds) < FLAT_ROUNDS or (_spread(rounds) > FLAT_WITHIN and timer.clock.now_ns() < deadline):
-        # Anew each time: what was seen first may have been interrupted, and be far too long.
-        units = timer.units(shortest)
-        number = 1 if units * shortest > LONG_BLOCK_NS else ROUND_BLOCKS
-        blocks = [timer.time(run, units) for _ in range(number)]
-        if compiles() == compiled:
+    while len(rounds) < ROUNDS or (_spread(rounds) > MAX_SPREAD and timer.clock.now_ns() < deadline):
+        # Computed in each round: the first times may include interruptions and be far too long.
+        units = timer.units_per_block(shortest)
+        block_count = 1 if units * shortest > LONG_BLOCK_NS else BLOCKS_PER_ROUND
+        blocks = [timer.time_block(run, units) for _ in range(block_count)]
+        if compile_count() == count:
             shortest = min(shortest, *blocks)
             rounds.append(median(blocks))
             continue
-        if restarts == MOST_RESTARTS:
-            raise NeverSteadyError(f"compiled again {MOST_RESTARTS} times while warming up: there is no steady state")
-        shortest = _until_quiet(timer, run, compiles)
-        compiled, restarts = compiles(), restarts + 1
+        if restarts == MAX_RESTARTS:
+            raise NeverSteadyError(f"recompiled {MAX_RESTARTS} times during the warm-up: there is no steady state")
+        shortest = _run_until_cached(timer, run, compile_count)
+        count, restarts = compile_count(), restarts + 1
         rounds.clear()
     return SteadyState(shortest, _spread(rounds))
 
 
-def _until_quiet(timer: BlockTimer, run: Callable[[], object], compiles: Callable[[], int]) -> float:
-    quiet: list[float] = []
-    for _ in range(MOST_CALLS):
-        before = compiles()
-        took = timer.time(run, 1)
-        if compiles() != before:
-            quiet.clear()
+def _run_until_cached(timer: BlockTimer, run: Callable[[], object], compile_count: Callable[[], int]) -> float:
+    """Call `run` until it compiles nothing `CACHED_CALLS` times in a row; return the shortest time of these."""
+    times: list[float] = []
+    for _ in range(MAX_CALLS):
+        count = compile_count()
+        unit_ns = timer.time_block(run, 1)
+        if compile_count() != count:
+            times.clear()
             continue
-        quiet.append(took)
-        if len(quiet) == QUIET_CALLS:
-            return min(quiet)
-    raise NeverSteadyError(f"{MOST_CALLS} calls, and they still compile: there is no steady state to time")
+        times.append(unit_ns)
+        if len(times) == CACHED_CALLS:
+            return min(times)
+    raise NeverSteadyError(f"still compiling after {MAX_CALLS} calls: there is no steady state to time")
 
 
 def _spread(rounds: list[float]) -> float:
-    last = rounds[-FLAT_ROUNDS:]
+    last = rounds[-ROUNDS:]
     return max(last) / min(last) - 1

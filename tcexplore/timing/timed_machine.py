@@ -1,63 +1,113 @@
-"""The machine that a workload is timed on: clock, device, threads, neighbors. Tests simulate one."""
+"""The machine on which a workload is timed: clock, device, threads, other processes. Tests simulate one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.timing import cpu_load as load
-from tcexplore.timing import device_sync as devices
-from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer
-from tcexplore.timing.clock import Clock, SystemClock
-from tcexplore.timing.compile_counter import compile_counter
-from tcexplore.timing.core_affinity import keep_off_one
+from tcexplore.events import FactMissing
+from tcexplore.timing.blocks import CPU_BLOCK_NS, GPU_BLOCK_NS, BlockTimer, Clock, SystemClock
+from tcexplore.timing.cpu_load import OtherProcesses, core_count, frequency_governor
+from tcexplore.timing.device_sync import device_name, make_device_timer, make_synchronizer
 from tcexplore.timing.workload import Workload
+
+COUNTERS = "torch._dynamo.utils:counters"
+FAMILIES = ("frames", "stats", "aot_autograd")
+"""Counters that change when something compiles and stay the same when a call hits the caches."""
+
+MIN_CORES = 4
+"""Minimum number of cores to reserve one for the terminal app."""
+
+THREADS = Path("/proc/self/task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedMachine:
-    """What timing needs to know and to call.
-
-    `compiles` grows when something is compiled; `busy_cores` is how many of `cores` other processes keep busy (None:
-    unknown); `device_time` gives the device's own nanoseconds for one unit, and is None where there are no events.
-    """
+    """The clock, devices and counters that timing uses."""
 
     clock: Clock
     timer: BlockTimer
-    compiles: Callable[[], int]
+    compile_count: Callable[[], int]
+    """Returns a number that grows when something is compiled."""
     device: str
     threads: int
     cores: int
     busy_cores: Callable[[], float | None]
+    """Returns how many of `cores` other processes use; None if unknown."""
     governor: str = ""
     device_time: Callable[[Callable[[], object], float], float] | None = None
-    core_apart: int | None = None
-    """The core that this process keeps off, for the terminal app."""
+    """Returns the nanoseconds that the device works for one unit; None without device events."""
+    reserved_core: int | None = None
+    """The core that this process leaves to the terminal app."""
     seed: int = 0
-    """Of the order of the pairs."""
+    """The seed of the order of pairs."""
 
 
 def this_machine(workload: Workload, emit: Emit) -> TimedMachine:
-    """The machine that this process runs on, as `workload` uses it."""
+    """Return the machine of this process, configured for `workload`."""
     clock = SystemClock()
     return TimedMachine(
         clock=clock,
         timer=BlockTimer(
             clock=clock,
-            synchronize=devices.synchronizer(workload.device),
+            synchronize=make_synchronizer(workload.device),
             reset=workload.reset,
-            shortest_ns=CPU_BLOCK_NS if workload.device.type == "cpu" else GPU_BLOCK_NS,
-            around=workload.around,
+            min_block_ns=CPU_BLOCK_NS if workload.device.type == "cpu" else GPU_BLOCK_NS,
+            context=workload.context,
         ),
-        compiles=compile_counter(emit),
-        device=devices.name(workload.device),
+        compile_count=compile_counter(emit),
+        device=device_name(workload.device),
         threads=torch.get_num_threads(),
-        core_apart=keep_off_one(torch.get_num_threads()),
-        cores=load.cores(),
-        busy_cores=load.Neighbors().busy_cores,
-        governor=load.governor(),
-        device_time=devices.device_timer(workload.device, workload.reset),
+        reserved_core=reserve_core(torch.get_num_threads()),
+        cores=core_count(),
+        busy_cores=OtherProcesses().busy_cores,
+        governor=frequency_governor(),
+        device_time=make_device_timer(workload.device, workload.reset),
     )
+
+
+def compile_counter(emit: Emit) -> Callable[[], int]:
+    """Return a function that counts compilations of Dynamo and AOTAutograd by torch's own counters.
+
+    If this torch has no counters, emit a `FactMissing` and return a function that returns 0.
+    """
+    try:
+        from torch._dynamo.utils import counters
+    except ImportError as error:
+        emit(FactMissing(fact="recompiles while timing", symbol=COUNTERS, reason=f"this torch has none: {error}"))
+        return lambda: 0
+    families: Mapping[str, Mapping[str, int]] = counters
+    return lambda: sum(sum(families[name].values()) for name in FAMILIES if name in families)
+
+
+def reserve_core(threads: int) -> int | None:
+    """Keep all threads of this process off one core and return that core.
+
+    Return None and do nothing with fewer than `MIN_CORES` cores, if torch's `threads` need all of them, or if the
+    system has no affinities.
+    """
+    try:
+        cores = os.sched_getaffinity(0)
+    except (AttributeError, OSError):
+        return None
+    if len(cores) < MIN_CORES or threads >= len(cores):
+        return None
+    reserved = max(cores)
+    for thread in _thread_ids():
+        with suppress(OSError):  # the thread may have ended
+            os.sched_setaffinity(thread, cores - {reserved})
+    return reserved
+
+
+def _thread_ids() -> list[int]:
+    """Return the ids of all threads: each has its own affinity."""
+    try:
+        return [int(thread.name) for thread in THREADS.iterdir()]
+    except OSError:
+        return [0]

@@ -1,4 +1,4 @@
-"""The timing of one run, from the first warm call to the last refinement."""
+"""The timing of one run, from the warm-up to the last refinement."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import TimingSkipped
-from tcexplore.timing.conditions import Conditions
-from tcexplore.timing.device_share import DeviceShare
-from tcexplore.timing.estimate import enough, estimate
-from tcexplore.timing.pace import BURST_PAIRS, BURST_S, at_full_speed, report_after, rest_after
-from tcexplore.timing.sampler import Sampler
+from tcexplore.events import TimingSkipped, TimingVerdict
+from tcexplore.timing.estimate import has_enough_pairs, make_estimate
+from tcexplore.timing.pace import BURST_PAIRS, BURST_S, at_full_speed, report_interval, rest_duration
+from tcexplore.timing.sampler import DeviceTimeSampler, Sampler
+from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import NeverSteadyError
 from tcexplore.timing.timed_machine import TimedMachine, this_machine
 from tcexplore.timing.workload import Workload
@@ -20,38 +19,36 @@ FIRST_REPORT_S = 0.2
 """Seconds of pairs before the first estimate."""
 
 DOUBLINGS = 2
-"""Times that the time is doubled where it leaves the verdict undecided; more looks would find differences by chance."""
+"""How often the time may be doubled if the verdict is undecided; more looks would find differences by chance."""
 
-HELD_NS = 100_000_000
-"""A pause that takes so much longer than asked for was held by something else."""
+INTERRUPTION_NS = 100_000_000
+"""A pause longer than requested by this much does not count as measurement time."""
 
 PATIENCE_S = 10.0
-"""After this many seconds a verdict may rest on few pairs."""
+"""After this many seconds few pairs are enough for a verdict."""
 
 
 Pause = Callable[[float], bool]
-"""Rests for so many seconds, none between two pairs; may do something else meanwhile, and returns whether it did."""
+"""Pauses for the given seconds, 0 between pairs; may do other work meanwhile, and returns whether it did."""
 
 
-def measure(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:
-    """Time `workload` and emit what is found as it is found.
+def measure_timing(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:
+    """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
-    Emits `PairsMeasured` and `TimingEstimate`, or one `TimingSkipped`. `time_for` is in seconds from now: None goes
-    on refining until the process is ended, 0 skips. It is exceeded where a first verdict takes longer: that needs 15
-    pairs and 5 of eager against eager, or 6 and 5 where calls are slow; and doubled, twice at most, where the verdict
-    would be undecided. What the user's code raises passes through.
-    `pause` is called between pairs.
+    `time_for` is in seconds: None refines until the process ends, 0 skips. Measuring takes longer if a first verdict
+    does (15 pairs and 5 control pairs, or 6 and 5 for slow calls), and doubles the time up to twice if the verdict is
+    undecided. Exceptions of the user's code propagate. `pause` is called between pairs.
     """
     if time_for == 0:
-        emit(TimingSkipped(reason="timing was switched off for this run"))
+        emit(TimingSkipped(reason="timing is switched off for this run"))
         return
-    measure_on(this_machine(workload, emit), workload, emit, time_for, pause)
+    measure_timing_on(this_machine(workload, emit), workload, emit, time_for, pause)
 
 
-def measure_on(
+def measure_timing_on(
     machine: TimedMachine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None
 ) -> None:
-    """`measure` on a machine of the caller's choice."""
+    """Do the same as `measure_timing` on the given machine."""
     try:
         _Measurement(machine, workload, emit, time_for, pause).run()
     except NeverSteadyError as error:
@@ -59,7 +56,7 @@ def measure_on(
 
 
 class _Measurement:
-    """Pairs, estimates and rests in turn, until the time is over."""
+    """The loop of pairs, estimates and rests until the time is over."""
 
     def __init__(
         self, machine: TimedMachine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None
@@ -70,55 +67,56 @@ class _Measurement:
         self._emit = emit
         self._time_for = time_for
         self._started = machine.clock.now_ns()
-        self._sampler = Sampler(workload, machine.timer, machine.compiles, machine.seed)
-        self._device = DeviceShare(machine, workload)
-        self._worked = 0.0
-        self._verdict = ""
+        self._sampler = Sampler(workload, machine.timer, machine.compile_count, machine.seed)
+        self._device_times = DeviceTimeSampler(machine.device_time, workload)
+        self._burst_s = 0.0
+        self._verdict: TimingVerdict | None = None
 
     def run(self) -> None:
-        self._answer()
+        self._measure_at_full_speed()
         for _ in range(DOUBLINGS):
             if self._over() and self._verdict == "undecided":
                 self._time_for = 2 * self._elapsed()
-                self._answer()
+                self._measure_at_full_speed()
         while not self._over():
             self._refine()
 
-    def _answer(self) -> None:
-        """Pair after pair at full speed, an estimate whenever one is due."""
+    def _measure_at_full_speed(self) -> None:
+        """Measure pair after pair, and report an estimate whenever one is due."""
         due = self._elapsed() + FIRST_REPORT_S
         full_speed = True
         while full_speed and not self._over():
             if self._rest(0.0):
-                self._sampler.warm()
-            self._sampler.pair()
+                self._sampler.warm_up()
+            self._sampler.measure_pair()
             if self._elapsed() >= due:
                 self._report()
-                due = self._elapsed() + report_after(self._elapsed())
-            full_speed = at_full_speed(self._elapsed(), answered=self._enough(), full=self._sampler.samples.full)
+                due = self._elapsed() + report_interval(self._elapsed())
+            full_speed = at_full_speed(
+                self._elapsed(), answered=self._has_enough_pairs(), full=self._sampler.samples.full
+            )
         self._report()
 
     def _refine(self) -> None:
-        """A rest, a burst of pairs, an estimate."""
-        self._rest(min(rest_after(self._worked, self._elapsed()), self._left()))
+        """Rest, measure a burst of pairs, report an estimate."""
+        self._rest(min(rest_duration(self._burst_s, self._elapsed()), self._left()))
         began = self._elapsed()
-        self._sampler.warm()
+        self._sampler.warm_up()
         for _ in range(BURST_PAIRS):
-            self._sampler.pair()
+            self._sampler.measure_pair()
             if self._elapsed() - began >= BURST_S or self._over():
                 break
         self._report()
-        self._worked = self._elapsed() - began
+        self._burst_s = self._elapsed() - began
 
     def _rest(self, seconds: float) -> bool:
-        """Pause; what that takes longer than asked for, held by others, is no time of this measurement. Returns whether
-        something else may have run meanwhile."""
+        """Pause, and return whether other work may have run meanwhile; its time does not count as measurement time."""
         began = self._machine.clock.now_ns()
-        acted = self._pause(seconds)
-        longer_ns = self._machine.clock.now_ns() - began - round(seconds * 1e9)
-        if longer_ns < HELD_NS:
-            return acted
-        self._started += longer_ns
+        worked = self._pause(seconds)
+        excess_ns = self._machine.clock.now_ns() - began - round(seconds * 1e9)
+        if excess_ns < INTERRUPTION_NS:
+            return worked
+        self._started += excess_ns
         return True
 
     def _sleep(self, seconds: float) -> bool:
@@ -128,15 +126,15 @@ class _Measurement:
 
     def _report(self) -> None:
         samples = self._sampler.samples
-        new = samples.unsent()
-        for chunk in new:
+        chunks = samples.take_unsent()
+        for chunk in chunks:
             self._emit(chunk)
-        # With time few pairs become enough, also while none is added.
-        if samples.measured.taken and (new or self._verdict == "measuring"):
-            self._device.sample(self._sampler)
-            drawn = estimate(samples, self._conditions())
-            self._verdict = drawn.verdict
-            self._emit(drawn)
+        # After PATIENCE_S the same pairs may be enough for a verdict.
+        if samples.measured.taken and (chunks or self._verdict == "measuring"):
+            self._device_times.sample(self._sampler)
+            estimate = make_estimate(samples, self._conditions())
+            self._verdict = estimate.verdict
+            self._emit(estimate)
 
     def _conditions(self) -> Conditions:
         machine, sampler, workload = self._machine, self._sampler, self._workload
@@ -150,12 +148,12 @@ class _Measurement:
             cores=machine.cores,
             busy_cores=machine.busy_cores(),
             governor=machine.governor,
-            restored=workload.reset is not None,
-            unsettled=max(sampler.eager.spread, sampler.compiled.spread),
+            resets=workload.reset is not None,
+            warm_up_spread=max(sampler.eager.spread, sampler.compiled.spread),
             slow=self._slow(),
-            device_eager_us=self._device.eager_us,
-            device_compiled_us=self._device.compiled_us,
-            core_apart=machine.core_apart,
+            device_eager_us=self._device_times.eager_us,
+            device_compiled_us=self._device_times.compiled_us,
+            reserved_core=machine.reserved_core,
         )
 
     def _elapsed(self) -> float:
@@ -167,8 +165,8 @@ class _Measurement:
     def _slow(self) -> bool:
         return self._elapsed() >= PATIENCE_S
 
-    def _enough(self) -> bool:
-        return enough(self._sampler.samples, slow=self._slow())
+    def _has_enough_pairs(self) -> bool:
+        return has_enough_pairs(self._sampler.samples, slow=self._slow())
 
     def _over(self) -> bool:
-        return self._left() == 0 and self._enough()
+        return self._left() == 0 and self._has_enough_pairs()

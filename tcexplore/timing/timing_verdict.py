@@ -1,4 +1,4 @@
-"""Faster, slower, no difference or undecided: the rule that turns pairs into a verdict. Pure."""
+"""The rule that turns measured pairs into a verdict."""
 
 from __future__ import annotations
 
@@ -9,73 +9,73 @@ from typing import NamedTuple
 from tcexplore.events import TimingVerdict
 from tcexplore.timing.sample_statistics import Interval, mad, median, median_interval
 
-SMALLEST_DIFFERENCE = 0.01
-"""A difference below this is never called one, however narrow the interval."""
+MIN_DIFFERENCE = 0.01
+"""A smaller difference never counts, however narrow the interval."""
 
-WIDEST_EQUAL = 0.1
-"""Where the interval or the noise leaves room for more than this, nothing is known, not even that there is none."""
+MAX_UNCERTAINTY = 0.1
+"""If interval or noise allow a larger difference than this, the verdict is undecided."""
 
 FLOOR_ERRORS = 3
-"""The noise floor in standard errors of the median that the eager-eager control predicts.
+"""The noise floor in standard errors of the median, as predicted by the eager-eager control.
 
-A floor of three median absolute deviations of the control, which more pairs do not lower, was tried on the simulated
-machines of the tests: of 800 runs of the same function it called none different, this one calls one; of 800 true
-differences of 5 % it missed 81 %, this one misses 4 %.
+The alternative, three median absolute deviations of the control, does not shrink with more pairs. On the simulated
+machines of the tests it reported none of 800 runs of the same function as different (this rule: one), but missed 81 %
+of 800 true differences of 5 % (this rule: 4 %).
 """
 
-ERROR_OF_MADS = 1.858
-"""Standard error of the median of n samples, in median absolute deviations / √n: √(π/2) × 1.4826."""
+MEDIAN_ERROR_FACTOR = 1.858
+"""Standard error of the median of n samples in median absolute deviations / √n: √(π/2) × 1.4826."""
 
-FEWEST_CONTROLS = 5
-FEWEST_PAIRS = 15
-FEWEST_SLOW_PAIRS = 6
-"""Below this no 95 % interval of a median exists (the range of five samples covers 93.75 %); for slow calls."""
+MIN_CONTROL_PAIRS = 5
+MIN_PAIRS = 15
+MIN_SLOW_PAIRS = 6
+"""Minimum for slow calls: the range of five samples contains the median in only 93.75 % of cases."""
 
 
-class Ratio(NamedTuple):
-    """The speed-up eager/compiled and its interval."""
+class Speedup(NamedTuple):
+    """The speedup eager/compiled and its interval."""
 
     value: float
     interval: Interval
 
 
-def speedup(eager: Sequence[float], compiled: Sequence[float]) -> Ratio:
-    """The median of the per-pair ratios and its 95 % interval, both taken on logarithms.
+def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speedup:
+    """Return the median of the per-pair ratios and its 95 % interval, both computed on logarithms.
 
-    Blocks at the same index are one pair. Raises `ValueError` when there is none.
+    Blocks at the same index are one pair. Raises `ValueError` without pairs.
     """
     logs = log_ratios(eager, compiled)
     low, high = median_interval(logs)
-    return Ratio(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)))
+    return Speedup(math.exp(median(logs)), Interval(math.exp(low), math.exp(high)))
 
 
 def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> float:
-    """The deviation from 1 that the median ratio of `pairs` pairs shows by chance where both sides are eager.
+    """Return the deviation from 1 that the median ratio of `pairs` eager-eager pairs shows by chance (0.02 is 2 %).
 
-    Three standard errors, of a median of pairs that scatter as the control's log ratios do. 0.02 is 2 %; 0 when there
-    are no control pairs yet.
+    That is three standard errors of the median, from the scatter of the control's log ratios; 0 without control pairs.
     """
     if not first:
         return 0.0
-    error = ERROR_OF_MADS * mad(log_ratios(first, second)) / math.sqrt(pairs)
+    error = MEDIAN_ERROR_FACTOR * mad(log_ratios(first, second)) / math.sqrt(pairs)
     return math.expm1(FLOOR_ERRORS * error)
 
 
-def verdict(ratio: Ratio, floor: float, *, enough: bool) -> TimingVerdict:
-    """`faster`, `slower`, `no difference` or `undecided`; `measuring` while there are not `enough` pairs.
+def decide_verdict(speedup: Speedup, floor: float, *, enough: bool) -> TimingVerdict:
+    """Return the verdict; it is `measuring` until there are `enough` pairs.
 
-    A difference is called one only if the interval excludes 1 and the ratio lies beyond both the noise floor and 1 %;
-    it is called none only if the interval and the noise floor leave no room for one above 10 %.
+    `faster` and `slower` require that the interval excludes 1 and that the ratio exceeds both the noise floor and 1 %;
+    `no difference` requires that interval and noise floor rule out a difference above 10 %.
     """
     if not enough:
         return "measuring"
-    beyond = max(ratio.value, 1 / ratio.value) - 1 > max(SMALLEST_DIFFERENCE, floor)
-    if not (beyond and ratio.interval.excludes(1.0)):
-        room = max(floor, ratio.interval.high - 1, 1 / ratio.interval.low - 1)
-        return "undecided" if room > WIDEST_EQUAL else "no difference"
-    return "faster" if ratio.value > 1 else "slower"
+    low, high = speedup.interval
+    significant = max(speedup.value, 1 / speedup.value) - 1 > max(MIN_DIFFERENCE, floor)
+    if not (significant and speedup.interval.excludes(1.0)):
+        uncertainty = max(floor, high - 1, 1 / low - 1)
+        return "undecided" if uncertainty > MAX_UNCERTAINTY else "no difference"
+    return "faster" if speedup.value > 1 else "slower"
 
 
 def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """ln(first/second), pair by pair."""
+    """Return ln(first/second) of each pair."""
     return [math.log(a / b) for a, b in zip(first, second, strict=True)]

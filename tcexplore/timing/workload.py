@@ -1,4 +1,4 @@
-"""What is timed: the same calls of the user's program, once eager and once compiled."""
+"""The workload of a measurement: the same calls of the user's program, eager and compiled."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Two ways to run one timed unit: all calls that the user's inputs ask for, in turn.
+    """Two ways to run one timed unit: all calls with the user's inputs, in order.
 
-    `eager` and `compiled` take their inputs from where the worker bound them, and include the backward pass when
-    `train` is set. They must be run inside `around()`, which sets the grad mode: the timer enters it once per block,
-    so that setting it does not count as part of a call. Neither synchronizes the device: the timer does, too.
-    `reset` undoes what one unit leaves behind (gradients back to None, mutated inputs restored). It runs before each
-    unit, outside the timed region, so a block is one unit long where it is set; None lets a block repeat the unit.
-    `calls` counts the calls of one unit: times are divided by it and reported per call.
+    Neither way synchronizes the device; the timer does.
     """
 
     eager: Callable[[], object]
     compiled: Callable[[], object]
     calls: int
+    """Calls in one unit; reported times are per call."""
     train: bool
+    """Whether a unit includes the backward pass."""
     device: torch.device
     reset: Callable[[], None] | None = None
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Undoes the side effects of a unit: clears gradients, restores mutated inputs. Runs untimed before each unit."""
+    context: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Sets the grad mode. The timer enters it once per block, so that it does not count as part of a call."""
 
-    def alone(self, run: Callable[[], object]) -> Callable[[], None]:
-        """One of the two ways, to be run by itself."""
+    def in_context(self, run: Callable[[], object]) -> Callable[[], None]:
+        """Return a function that runs one of the two ways inside `context`."""
 
-        def inside() -> None:
-            with self.around():
+        def run_in_context() -> None:
+            with self.context():
                 run()
 
-        return inside
+        return run_in_context

@@ -45,7 +45,7 @@ class Baseline:
 
     def time(self, changed: Program, mutates: bool, emit: Callable[[Event], None], time_for: float | None) -> None:
         """Time both programs compiled, in pairs, and emit a `ChangeTimed` for every new estimate."""
-        from tcexplore.timing.timing_run import measure
+        from tcexplore.timing.timing_run import measure_timing
 
         for call in self.program.entry.calls:
             self.program.call(self.program.compiled, call)
@@ -56,7 +56,7 @@ class Baseline:
             if isinstance(event, TimingEstimate):
                 emit(_to_change_timed(event))
 
-        measure(replace(after, eager=before.compiled, reset=_reset_both(before, after)), emit_timed, time_for)
+        measure_timing(replace(after, eager=before.compiled, reset=_reset_both(before, after)), emit_timed, time_for)
 
 
 def compare_with_baseline(

@@ -67,7 +67,7 @@ class Program:
         return Workload(
             eager=self._timed(self.eager),
             compiled=self._timed(self.compiled),
-            around=nullcontext if self.train else torch.no_grad,
+            context=nullcontext if self.train else torch.no_grad,
             reset=self.restore if mutates or self.train else None,
             calls=len(self.entry.calls),
             train=self.train,

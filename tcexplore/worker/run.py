@@ -201,7 +201,7 @@ class Run:
         return mutates
 
     def _time(self, program: Program, mutates: bool) -> None:
-        from tcexplore.timing.timing_run import measure
+        from tcexplore.timing.timing_run import measure_timing
 
         workload = program.workload(mutates)
         self._hooks.attempt("ops outside every graph", PROFILER, self._emit_eager_ops, workload)
@@ -261,7 +261,7 @@ class Run:
     def _emit_eager_ops(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
 
-        self._emit(measure_eager_ops(workload.alone(workload.compiled)))
+        self._emit(measure_eager_ops(workload.in_context(workload.compiled)))
 
     def _emit_break_costs(self, program: Program) -> None:
         if self.job.examine and break_costs.any_graph_broke():
@@ -271,18 +271,18 @@ class Run:
         from tcexplore.capture.inductor.call_profile import profile_call
 
         if self.job.examine:
-            call, reset = workload.alone(workload.compiled), workload.reset or (lambda: None)
+            call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
             for event in profile_call(call, reset, self._recorder.kernels, self._recorder.wrappers):
                 self._hooks.emit(event)
 
     def _emit_device_facts(self, workload: Workload) -> None:
-        from tcexplore.timing.device_facts import device_facts, why_unknown
+        from tcexplore.timing.device_facts import device_facts, nvml_error
 
         facts = device_facts(workload.device)
         if facts is None:
             return
         self._hooks.emit(facts)
-        if reason := why_unknown(workload.device):
+        if reason := nvml_error(workload.device):
             self._hooks.report_missing("clocks and driver of the device", "pynvml", reason)
 
     def _emit_entry(self, entry: Entry) -> None:

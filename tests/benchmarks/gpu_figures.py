@@ -115,7 +115,7 @@ def launches(seconds: float) -> Iterator[dict[str, Any]]:
 
 def bound(report: dict[str, Any]) -> bool:
     """Return whether the run is marked as launch-bound."""
-    return any(note.startswith("launch-bound") for note in report["timing"]["notes"])
+    return any(note.startswith("Launch-bound") for note in report["timing"]["notes"])
 
 
 def facts(timing: dict[str, Any]) -> dict[str, Any]:

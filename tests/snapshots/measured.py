@@ -69,7 +69,7 @@ def _events() -> tuple[ev.Event, ...]:
             eager_us=200.0, eager_spread_us=2.0, compiled_us=100.0, compiled_spread_us=1.0, speedup=2.0, low=1.9,
             high=2.1, noise_floor=0.01, pairs=30, verdict="faster", threads=16, device="cuda: NVIDIA H200",
             device_eager_us=40.0, device_compiled_us=22.0,
-            notes=("launch-bound: the device works 22.0 of the 100.0 µs of a compiled call",),
+            notes=("Launch-bound: the device works for 22.0 of the 100.0 µs of a compiled call",),
         ),
         ev.Finished(),
     )  # fmt: skip

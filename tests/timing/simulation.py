@@ -1,4 +1,4 @@
-"""A machine that only exists on paper: its clock moves when work is done on it, with the noise of real ones."""
+"""A simulated machine whose clock advances with simulated work, with the noise of real machines."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import torch
 from tcexplore.events import Event, PairsMeasured, TimingEstimate, TimingSkipped
 from tcexplore.timing.blocks import BlockTimer
 from tcexplore.timing.timed_machine import TimedMachine
-from tcexplore.timing.timing_run import measure_on
+from tcexplore.timing.timing_run import measure_timing_on
 from tcexplore.timing.workload import Workload
 
 Noise = Callable[["SimulatedClock", float], float]
-"""Nanoseconds that work of so many nanoseconds takes on this clock, now."""
+"""Returns how many nanoseconds a piece of work takes on this clock now."""
 
 
 @dataclass
 class SimulatedClock:
-    """Moves by what is done on it; `slept` adds up the rests."""
+    """A clock that advances with work and sleep; `slept` is the total sleep."""
 
     noise: Noise
     rng: random.Random
@@ -45,7 +45,7 @@ def quiet(_: SimulatedClock, nanoseconds: float) -> float:
 
 
 def heavy_tails(clock: SimulatedClock, nanoseconds: float) -> float:
-    """2 % of jitter, and one millisecond in fifty interrupted for a time without an upper bound."""
+    """Add 2 % of jitter, and interrupt one millisecond in fifty for an unbounded time."""
     interrupted = sum(
         clock.rng.paretovariate(1.3) * 0.2 * slice_ns
         for slice_ns in slices(nanoseconds)
@@ -55,7 +55,7 @@ def heavy_tails(clock: SimulatedClock, nanoseconds: float) -> float:
 
 
 def slices(nanoseconds: float) -> list[float]:
-    """The work in slices of a millisecond at most: what interrupts it comes by the time, not by the call."""
+    """Split the work into slices of at most a millisecond: interruptions depend on time, not on calls."""
     count = math.ceil(nanoseconds / 1e6)
     return [nanoseconds / count] * count
 
@@ -65,29 +65,30 @@ def chance(clock: SimulatedClock, per_millisecond: float, slice_ns: float) -> bo
 
 
 def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
-    """A processor that loses a fifth of its speed in the first second and then swings by 5 %, with jitter."""
+    """Slow down by a fifth in the first second, then oscillate by 5 %, with jitter."""
     seconds = clock.now / 1e9
     slower = 1 + 0.25 * min(seconds, 1.0) + 0.05 * math.sin(seconds * 9)
     return heavy_tails(clock, nanoseconds * slower)
 
 
 @dataclass
-class Wandering:
-    """A speed that wanders by 6 % and remembers for 40 ms where it was, so that neighboring pairs are alike."""
+class WanderingSpeed:
+    """A speed that wanders by 6 % with a correlation time of 40 ms, so that neighboring pairs are correlated."""
 
-    at: float = 0.0
-    known: float = 0.0
+    log_speed: float = 0.0
+    updated: float = 0.0
 
     def __call__(self, clock: SimulatedClock, nanoseconds: float) -> float:
-        kept = math.exp(-(clock.now - self.known) / 40e6)
-        self.at = kept * self.at + math.sqrt(1 - kept * kept) * clock.rng.gauss(0, 0.06)
-        self.known = clock.now
-        return heavy_tails(clock, nanoseconds * math.exp(self.at))
+        correlation = math.exp(-(clock.now - self.updated) / 40e6)
+        innovation = math.sqrt(1 - correlation * correlation) * clock.rng.gauss(0, 0.06)
+        self.log_speed = correlation * self.log_speed + innovation
+        self.updated = clock.now
+        return heavy_tails(clock, nanoseconds * math.exp(self.log_speed))
 
 
 @dataclass
-class BusyNeighbour:
-    """Another process that comes and goes: while it runs, caches are worse and slices of 1 to 4 ms are lost to it."""
+class BusyNeighbor:
+    """Another process that comes and goes; while it runs, caches are worse and it takes slices of 1 to 4 ms."""
 
     until: float = 0.0
     running: bool = False
@@ -104,7 +105,7 @@ class BusyNeighbour:
 
 @dataclass
 class Recorder:
-    """Keeps what was emitted."""
+    """Records emitted events."""
 
     events: list[Event] = field(default_factory=list)
 
@@ -135,12 +136,12 @@ def simulated_clock(noise: Noise = quiet, seed: int = 0) -> SimulatedClock:
 def simulated_machine(
     clock: SimulatedClock, *, reset: Callable[[], None] | None = None, **changed: object
 ) -> TimedMachine:
-    """One core of its own, one thread, nobody else there, nothing ever compiled; `changed` sets fields otherwise."""
-    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, shortest_ns=2_000_000)
+    """Return a machine with one thread, no other processes and no compilations; `changed` overrides fields."""
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, min_block_ns=2_000_000)
     fields: dict[str, object] = {
         "clock": clock,
         "timer": timer,
-        "compiles": lambda: 0,
+        "compile_count": lambda: 0,
         "device": "cpu",
         "threads": 1,
         "cores": 2,
@@ -157,8 +158,8 @@ def workload(eager: Callable[[], object], compiled: Callable[[], object], **chan
 def simulate(
     ratio: float, noise: Noise = quiet, *, seed: int = 0, seconds: float = 0.4, unit_ns: float = 2.2e6
 ) -> Recorder:
-    """One whole measurement of an eager side that takes `ratio` times as long as the compiled one."""
+    """Run a whole measurement of an eager side that takes `ratio` times as long as the compiled one."""
     clock, recorder = simulated_clock(noise, seed), Recorder()
-    timed = workload(lambda: clock.work(unit_ns * ratio), lambda: clock.work(unit_ns))
-    measure_on(simulated_machine(clock), timed, recorder, seconds)
+    work = workload(lambda: clock.work(unit_ns * ratio), lambda: clock.work(unit_ns))
+    measure_timing_on(simulated_machine(clock), work, recorder, seconds)
     return recorder

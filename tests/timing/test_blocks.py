@@ -10,14 +10,14 @@ from tests.timing.simulation import simulated_clock
 
 def test_a_block_lasts_long_enough_for_the_clock():
     clock = simulated_clock()
-    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=1_000_000)
-    assert timer.units(250) == 4_000
-    assert timer.units(5e9) == 1
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, min_block_ns=1_000_000)
+    assert timer.units_per_block(250) == 4_000
+    assert timer.units_per_block(5e9) == 1
     clock.resolution_ns = 10_000
-    assert timer.units(250) == 80_000, "a coarse clock asks for longer blocks"
+    assert timer.units_per_block(250) == 80_000, "a coarse clock needs longer blocks"
 
 
-def test_the_device_is_waited_for_within_the_time_taken():
+def test_the_time_includes_the_wait_for_the_device():
     clock = simulated_clock()
     queued: list[float] = []
 
@@ -25,11 +25,11 @@ def test_the_device_is_waited_for_within_the_time_taken():
         clock.work(sum(queued))
         queued.clear()
 
-    timer = BlockTimer(clock=clock, synchronize=synchronize, reset=None, shortest_ns=1_000_000)
-    assert timer.time(lambda: queued.append(500.0), 10) == 500
+    timer = BlockTimer(clock=clock, synchronize=synchronize, reset=None, min_block_ns=1_000_000)
+    assert timer.time_block(lambda: queued.append(500.0), 10) == 500
 
 
-def test_what_a_reset_takes_is_not_counted():
+def test_resets_are_not_timed():
     clock = simulated_clock()
     order: list[str] = []
 
@@ -41,28 +41,28 @@ def test_what_a_reset_takes_is_not_counted():
         order.append("run")
         clock.work(300)
 
-    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, shortest_ns=1_000_000)
-    assert timer.time(run, 3, warm=1) == 300
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=reset, min_block_ns=1_000_000)
+    assert timer.time_block(run, 3, warm=1) == 300
     assert order == ["reset", "run"] * 4, "a warm unit, then three timed ones, each after a reset"
 
 
 def test_a_block_of_one_unit_runs_it_once():
     clock, runs = simulated_clock(), []
-    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=1_000_000)
-    timer.time(lambda: runs.append(clock.work(1e7)), 1)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, min_block_ns=1_000_000)
+    timer.time_block(lambda: runs.append(clock.work(1e7)), 1)
     assert len(runs) == 1
 
 
-def test_no_garbage_collection_inside_a_block():
-    timer = BlockTimer(clock=simulated_clock(), synchronize=lambda: None, reset=None, shortest_ns=1)
-    seen: list[bool] = []
-    timer.time(lambda: seen.append(gc.isenabled()), 2)
-    assert not any(seen)
+def test_garbage_collection_is_disabled_inside_a_block():
+    timer = BlockTimer(clock=simulated_clock(), synchronize=lambda: None, reset=None, min_block_ns=1)
+    enabled: list[bool] = []
+    timer.time_block(lambda: enabled.append(gc.isenabled()), 2)
+    assert not any(enabled)
     assert gc.isenabled()
 
 
-def test_collection_is_back_on_after_the_persons_code_raised():
-    timer = BlockTimer(clock=simulated_clock(), synchronize=lambda: None, reset=None, shortest_ns=1)
+def test_garbage_collection_is_enabled_again_after_an_exception():
+    timer = BlockTimer(clock=simulated_clock(), synchronize=lambda: None, reset=None, min_block_ns=1)
     with pytest.raises(ZeroDivisionError):
-        timer.time(lambda: 1 / 0, 1)
+        timer.time_block(lambda: 1 / 0, 1)
     assert gc.isenabled()

@@ -1,4 +1,4 @@
-"""What a driver tells of its GPU, with a driver made up."""
+"""Facts about a GPU from a fake driver."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tcexplore.timing import device_facts as room
-from tcexplore.timing.device_facts import device_facts, slowed_by, why_unknown
+from tcexplore.timing.device_facts import THROTTLE_REASONS, device_facts, nvml_error, throttle_reasons
 
 CUDA = torch.device("cuda")
 POWER_CAP, HEAT = 4, 32
@@ -49,34 +48,34 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("gpu")
-def test_what_the_driver_does_not_tell_is_left_out(monkeypatch: pytest.MonkeyPatch):
+def test_facts_that_the_driver_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pynvml", Driver())
     monkeypatch.setattr(torch.cuda, "_get_pynvml_handler", lambda _: "handle", raising=False)
-    found = device_facts(CUDA)
-    assert found is not None
-    assert (found.name, found.capability, found.driver) == ("NVIDIA X", "9.0", "580.1")
-    assert (found.sm_clock, found.sm_clock_max, found.memory_clock) == (1200, 1980, 3201)
-    assert found.slowed_by == ("the power limit", "heat")
-    assert (found.power, found.temperature) == (None, None)
-    assert (found.memory_used, found.memory_reserved, found.memory_free) == (9, 5, 10)
-    assert why_unknown(CUDA) == ""
+    facts = device_facts(CUDA)
+    assert facts is not None
+    assert (facts.name, facts.capability, facts.driver) == ("NVIDIA X", "9.0", "580.1")
+    assert (facts.sm_clock, facts.sm_clock_max, facts.memory_clock) == (1200, 1980, 3201)
+    assert facts.slowed_by == ("the power limit", "heat")
+    assert (facts.power, facts.temperature) == (None, None)
+    assert (facts.memory_used, facts.memory_reserved, facts.memory_free) == (9, 5, 10)
+    assert nvml_error(CUDA) == ""
 
 
 @pytest.mark.usefixtures("gpu")
-def test_without_nvml_torch_alone_is_asked_and_the_reason_said(monkeypatch: pytest.MonkeyPatch):
+def test_without_nvml_facts_come_from_torch_and_the_reason_is_given(monkeypatch: pytest.MonkeyPatch):
     def absent(_: object) -> object:
         raise ModuleNotFoundError("No module named 'pynvml'")
 
     monkeypatch.setattr(torch.cuda, "_get_pynvml_handler", absent, raising=False)
-    found = device_facts(CUDA)
-    assert found is not None
-    assert (found.driver, found.sm_clock, found.memory_total) == ("", None, 20)
-    assert "No module named 'pynvml'" in why_unknown(CUDA)
+    facts = device_facts(CUDA)
+    assert facts is not None
+    assert (facts.driver, facts.sm_clock, facts.memory_total) == ("", None, 20)
+    assert "No module named 'pynvml'" in nvml_error(CUDA)
     monkeypatch.delattr(torch.cuda, "_get_pynvml_handler")
-    assert why_unknown(CUDA) == "this torch does not ask NVML"
+    assert nvml_error(CUDA) == "this torch does not use NVML"
 
 
-def test_a_cpu_has_none_of_it_and_an_idle_gpu_is_not_slowed_down():
+def test_a_cpu_has_no_facts_and_an_idle_gpu_is_not_throttled():
     assert device_facts(torch.device("cpu")) is None
-    assert slowed_by(Driver(), 1) == ()
-    assert len({said for _, said in room.REASONS}) == len(room.REASONS)
+    assert throttle_reasons(Driver(), 1) == ()
+    assert len({text for _, text in THROTTLE_REASONS}) == len(THROTTLE_REASONS)

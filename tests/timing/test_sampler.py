@@ -1,33 +1,59 @@
 from __future__ import annotations
 
+from itertools import islice
+
 from tcexplore.timing.blocks import BlockTimer
-from tcexplore.timing.sampler import Sampler
+from tcexplore.timing.sampler import Sampler, planned_pairs
 from tests.timing.simulation import SimulatedClock, simulated_clock, workload
 
 
-def sampler(clock: SimulatedClock, quick_from: float, late: float) -> Sampler:
-    """Eager takes 0.1 ms and compiled 0.1 ms from `quick_from` on the clock, 20 ms before."""
+def make_sampler(clock: SimulatedClock, quick_from: float, late: float) -> Sampler:
+    """Return a sampler whose sides take 0.1 ms; before `quick_from`, compiled takes `late` nanoseconds."""
 
     def compiled() -> None:
         clock.work(late if clock.now < quick_from else 1e5)
 
-    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, shortest_ns=2_000_000)
+    timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, min_block_ns=2_000_000)
     return Sampler(workload(lambda: clock.work(1e5), compiled), timer, lambda: 0)
 
 
-def test_blocks_are_sized_anew_where_the_warm_up_saw_nothing_but_interruptions():
+def test_blocks_are_resized_if_every_warm_up_block_was_interrupted():
     clock = simulated_clock()
-    made = sampler(clock, quick_from=1.5e9, late=2e7)
-    assert made.compiled_block.units == 1
+    sampler = make_sampler(clock, quick_from=1.5e9, late=2e7)
+    assert sampler.compiled_block.units == 1
     while clock.now < 1.6e9:
-        made.pair()
-    assert (made.eager_block, made.compiled_block) == ((20, 1), (20, 1))
+        sampler.measure_pair()
+    assert (sampler.eager_block, sampler.compiled_block) == ((20, 1), (20, 1))
 
 
-def test_blocks_stay_as_they_are_where_times_only_jitter():
+def test_jitter_does_not_resize_blocks():
     clock = simulated_clock()
-    made = sampler(clock, quick_from=1.5e9, late=1.2e5)
-    before = made.eager_block, made.compiled_block
+    sampler = make_sampler(clock, quick_from=1.5e9, late=1.2e5)
+    before = sampler.eager_block, sampler.compiled_block
     while clock.now < 1.6e9:
-        made.pair()
-    assert (made.eager_block, made.compiled_block) == before
+        sampler.measure_pair()
+    assert (sampler.eager_block, sampler.compiled_block) == before
+
+
+def test_both_orders_are_balanced_at_any_length():
+    for control in (True, False):
+        orders = [pair.swapped for pair in islice(planned_pairs(), 2_000) if pair.control is control]
+        for count in range(4, len(orders), 4):
+            assert sum(orders[:count]) == count / 2
+
+
+def test_the_order_is_random_but_seeded():
+    first = list(islice(planned_pairs(1), 200))
+    assert first != list(islice(planned_pairs(2), 200))
+    assert first == list(islice(planned_pairs(1), 200))
+
+
+def test_the_first_pairs_are_enough_for_a_verdict():
+    first = list(islice(planned_pairs(), 11))
+    assert sum(pair.control for pair in first) == 5
+
+
+def test_one_pair_in_four_then_in_ten_is_a_control():
+    assert sum(pair.control for pair in islice(planned_pairs(), 11, 31)) == 5
+    later = list(islice(planned_pairs(), 31, 1_031))
+    assert sum(pair.control for pair in later) == 100

@@ -27,7 +27,7 @@ def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
     """Whether a compiled call waits for launches more than for the device; None where there is no device."""
     if estimate.device_compiled_us is None:
         return None
-    return any(note.startswith("launch-bound") for note in estimate.notes)
+    return any(note.startswith("Launch-bound") for note in estimate.notes)
 
 
 def describe_device_share(estimate: ev.TimingEstimate) -> str:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.events import TimingEstimate
-from tcexplore.timing.conditions import Conditions
-from tcexplore.timing.timing_notes import notes
+from tcexplore.timing.samples import Conditions
+from tcexplore.timing.timing_notes import timing_notes
 
 ESTIMATE = TimingEstimate(
     eager_us=412.0,
@@ -31,33 +31,33 @@ CONDITIONS = Conditions(
 )
 
 
-def test_a_clean_measurement_has_nothing_to_say():
-    assert notes(ESTIMATE, CONDITIONS) == ()
+def test_a_clean_measurement_has_no_notes():
+    assert timing_notes(ESTIMATE, CONDITIONS) == ()
 
 
 @pytest.mark.parametrize(
-    ("estimate", "conditions", "said"),
+    ("estimate", "conditions", "text"),
     [
         ({"pairs": 7, "pairs_taken": 7}, {}, "7 pairs only"),
         ({"noise_floor": 0.25}, {}, "up to 25%"),
-        ({}, {"busy_cores": 3.2}, "other processes kept 3.2 of 4 cores busy, while this one runs 2 threads"),
-        ({}, {"busy_cores": 3.2}, "than on a quiet machine; --threads 1 waits for fewer of them"),
+        ({}, {"busy_cores": 3.2}, "Other processes use 3.2 of 4 cores; timings are inflated"),
+        ({}, {"busy_cores": 3.2}, "inflated. --threads 1 is steadier"),
         ({"eager_halves_us": (412.0, 431.0)}, {}, "eager 412 µs → 431 µs"),
         ({"eager_outliers": 6}, {}, "15% of eager blocks"),
         ({"pairs_discarded": 2}, {}, "2 pairs discarded"),
-        ({}, {"unsettled": 0.12}, "12% apart"),
-        ({}, {"restored": True}, "mutated inputs are restored"),
-        ({"train": True}, {"restored": True}, "gradients are cleared"),
+        ({}, {"warm_up_spread": 0.12}, "last rounds differed by 12%"),
+        ({}, {"resets": True}, "Mutated inputs are restored"),
+        ({"train": True}, {"resets": True}, "Gradients are cleared"),
         ({}, {"governor": "powersave"}, "governor powersave"),
         ({"pairs": 2_000, "pairs_taken": 14_300}, {}, "newest 2,000 of 14,300"),
         ({"device": "cuda: NVIDIA H200"}, {}, "L2 cache is warm"),
-        ({"device_compiled_us": 100.0}, {}, "launch-bound"),
+        ({"device_compiled_us": 100.0}, {}, "Launch-bound"),
     ],
 )
-def test_each_trouble_is_named_alone(estimate: dict[str, object], conditions: dict[str, object], said: str):
-    found = notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions))
-    assert len(found) == 1
-    assert said in found[0]
+def test_each_problem_has_one_note(estimate: dict[str, object], conditions: dict[str, object], text: str):
+    notes = timing_notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions))
+    assert len(notes) == 1
+    assert text in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -72,5 +72,5 @@ def test_each_trouble_is_named_alone(estimate: dict[str, object], conditions: di
         ({}, {"governor": "performance"}),
     ],
 )
-def test_nothing_is_said_without_cause(estimate: dict[str, object], conditions: dict[str, object]):
-    assert notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions)) == ()
+def test_no_note_without_a_problem(estimate: dict[str, object], conditions: dict[str, object]):
+    assert timing_notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions)) == ()

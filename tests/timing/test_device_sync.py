@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tcexplore.timing import device_sync as devices
-from tcexplore.timing.timing_run import measure
+from tcexplore.timing.device_sync import device_name, make_device_timer, make_synchronizer
+from tcexplore.timing.timing_run import measure_timing
 from tests.timing.simulation import Recorder, workload
 
 CPU = torch.device("cpu")
 
 
-def test_a_cpu_has_a_name_and_no_time_of_its_own():
-    assert devices.name(CPU) == "cpu"
-    assert devices.device_timer(CPU, None) is None
+def test_a_cpu_has_a_name_but_no_device_timer():
+    assert device_name(CPU) == "cpu"
+    assert make_device_timer(CPU, None) is None
 
 
 @pytest.mark.torch
@@ -29,21 +29,21 @@ def test_many_small_launches_are_launch_bound_and_one_long_kernel_is_not():
         torch.mm(large, large)
 
     recorder = Recorder()
-    measure(workload(product, launches, device=cuda), recorder, 1.0)
+    measure_timing(workload(product, launches, device=cuda), recorder, 1.0)
     last = recorder.last
     assert last.device_eager_us == pytest.approx(last.eager_us, rel=0.3)
     assert last.device_compiled_us is not None
     assert last.device_compiled_us < 0.7 * last.compiled_us
-    assert last.notes[0].startswith("launch-bound")
+    assert last.notes[0].startswith("Launch-bound")
     assert last.device.startswith("cuda: ")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_synchronizing_waits_for_the_work():
+def test_the_synchronizer_waits_for_queued_work():
     cuda = torch.device("cuda")
     large = torch.ones(8192, 8192, device=cuda)
     done = torch.cuda.Event()
     torch.mm(large, large)
     done.record()
-    devices.synchronizer(cuda)()
+    make_synchronizer(cuda)()
     assert done.query()

@@ -7,7 +7,7 @@ import statistics as stdlib
 import pytest
 
 from tcexplore.timing.sample_statistics import Interval, median
-from tcexplore.timing.timing_verdict import Ratio, noise_floor, speedup, verdict
+from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_speedup, noise_floor
 
 
 @pytest.mark.parametrize(
@@ -35,28 +35,28 @@ from tcexplore.timing.timing_verdict import Ratio, noise_floor, speedup, verdict
         "equal",
     ],
 )
-def test_a_difference_must_pass_interval_floor_and_one_percent(
+def test_a_difference_must_exceed_interval_floor_and_one_percent(
     value: float, low: float, high: float, floor: float, expected: str
 ):
-    assert verdict(Ratio(value, Interval(low, high)), floor, enough=True) == expected
+    assert decide_verdict(Speedup(value, Interval(low, high)), floor, enough=True) == expected
 
 
 def test_too_few_pairs_have_no_verdict():
-    assert verdict(Ratio(3.0, Interval(2.9, 3.1)), 0.0, enough=False) == "measuring"
+    assert decide_verdict(Speedup(3.0, Interval(2.9, 3.1)), 0.0, enough=False) == "measuring"
 
 
-def test_the_floor_is_as_far_down_as_up():
-    ratio = Ratio(1 / 1.05, Interval(0.951, 0.954))
-    assert verdict(ratio, 0.06, enough=True) == "no difference"
-    assert verdict(ratio, 0.04, enough=True) == "slower"
+def test_the_floor_is_symmetric():
+    ratio = Speedup(1 / 1.05, Interval(0.951, 0.954))
+    assert decide_verdict(ratio, 0.06, enough=True) == "no difference"
+    assert decide_verdict(ratio, 0.04, enough=True) == "slower"
 
 
-def test_speedup_is_taken_pair_by_pair():
+def test_speedup_is_computed_per_pair():
     eager, compiled = [2.0, 20.0, 200.0], [1.0, 10.0, 100.0]
-    assert speedup(eager, compiled) == Ratio(pytest.approx(2), Interval(pytest.approx(2), pytest.approx(2)))
+    assert estimate_speedup(eager, compiled) == Speedup(pytest.approx(2), Interval(pytest.approx(2), pytest.approx(2)))
 
 
-def test_noise_floor_is_what_the_median_of_as_many_control_pairs_shows_by_chance():
+def test_the_noise_floor_matches_the_chance_deviation_of_the_median():
     rng = random.Random(4)
     first = [math.exp(rng.gauss(0, 0.05)) for _ in range(400)]
     second = [1.0] * len(first)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tcexplore.timing import cpu_load
+from tcexplore.timing.cpu_load import OtherProcesses, frequency_governor
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Return wall and process time, to be set by the test."""
+    times = {"wall": 0.0, "own": 0.0}
+    monkeypatch.setattr(cpu_load.time, "monotonic", lambda: times["wall"])
+    monkeypatch.setattr(cpu_load.time, "process_time", lambda: times["own"])
+    return times
+
+
+def write(stat: Path, busy_s: float) -> None:
+    user = int(busy_s * TICKS)
+    stat.write_text(f"cpu  {user} 0 0 123456 0 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+
+
+def test_the_load_of_others_excludes_this_process(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 100)
+    others = OtherProcesses(stat)
+    assert others.busy_cores() is None, "too early"
+    clocks.update(wall=10, own=8)
+    write(stat, 100 + 8 + 15)
+    assert others.busy_cores() == pytest.approx(1.5, abs=0.01)
+
+
+def test_only_the_last_minute_counts(tmp_path: Path, clocks: dict[str, float]):
+    stat = tmp_path / "stat"
+    write(stat, 0)
+    others = OtherProcesses(stat)
+    clocks.update(wall=100)
+    write(stat, 200)
+    assert others.busy_cores() == pytest.approx(2, abs=0.01)
+    clocks.update(wall=110)
+    assert others.busy_cores() == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("content", ["", "cpu x y z\n", "intr 1 2 3 4 5 6 7 8 9\n"])
+def test_without_a_readable_stat_the_load_average_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+):
+    stat = tmp_path / "stat"
+    stat.write_text(content)
+    monkeypatch.setattr(cpu_load.os, "getloadavg", lambda: (3.5, 0, 0))
+    assert OtherProcesses(stat).busy_cores() == 2.5
+
+
+def test_the_governor_is_read_if_available(tmp_path: Path):
+    path = tmp_path / "scaling_governor"
+    assert frequency_governor(path) == ""
+    path.write_text("powersave\n")
+    assert frequency_governor(path) == "powersave"

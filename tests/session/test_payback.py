@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore.session.payback import payback
-from tests.timing.test_notes import ESTIMATE
+from tests.timing.test_timing_notes import ESTIMATE
 
 FASTER = replace(ESTIMATE, eager_us=400.0, compiled_us=200.0, speedup=2.0, low=1.6, high=2.5, verdict="faster")
 SLOWER = replace(ESTIMATE, eager_us=400.0, compiled_us=500.0, speedup=0.8, low=0.78, high=0.82, verdict="slower")

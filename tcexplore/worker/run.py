@@ -212,7 +212,7 @@ class Run:
         program.restore()
         self._hooks.attempt("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
         self.progress.enter("timing")
-        measure(workload, self._emit, self.job.time_for, self._handle_commands)
+        measure_timing(workload, self._emit, self.job.time_for, self._handle_commands)
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compile_id
+from tcexplore.capture.inductor.lowering_graph import GraphPhase, compile_id
 from tcexplore.capture.inductor.node_origins import aten_node
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
@@ -15,6 +15,8 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, Partitioned, SavedTensor
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
+
+Stage = Literal["joint", "forward", "backward", "inference"]
 
 
 class AotGraphs:
@@ -42,7 +44,7 @@ class AotGraphs:
         self._emit("backward", "backward", backward)
         self._hooks.emit(_partition(forward.graph, backward.graph, self._user_files))
 
-    def _emit(self, stage: str, phase: str, module: Any) -> None:
+    def _emit(self, stage: Stage, phase: GraphPhase, module: Any) -> None:
         nodes = tuple(aten_node(node, self._user_files) for node in module.graph.nodes)
         self._hooks.emit(AtenGraph(graph=compile_id(), stage=stage, phase=phase, nodes=nodes))
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, DeviceWork, ProfilerEvent, busy_us, gaps_us
 from tcexplore.events import CallPart, CallProfiled
 
-PARTS = (
+PartKind = Literal[
+    "python", "wrapper", "guards", "dispatch", "prologue", "epilogue", "waiting", "kernel", "extern", "outside",
+    "profiler", "device",
+]  # fmt: skip
+
+PARTS: tuple[tuple[str, PartKind], ...] = (
     (CALL, "python"),
     (GRAPH, "wrapper"),
     ("TorchDynamo Cache Lookup", "guards"),
@@ -30,13 +36,13 @@ GRAPHS = ("## Call CompiledFxGraph", "CompiledFunctionBackward", GRAPH)
 PROFILER = "Activity Buffer Request"
 """The profiler's own work, which is not part of a call."""
 
-Part = tuple[str, str, str, float]
+Part = tuple[PartKind, str, str, float]
 """Kind, name, graph and microseconds."""
 
 
 def call_parts(events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], names: frozenset[str]) -> CallProfiled:
     """Return the mean of the profiled calls; `names` are the launch names of generated kernels."""
-    parts: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    parts: dict[tuple[PartKind, str, str], list[float]] = defaultdict(list)
     calls = [event for event in events if event.host and event.name == CALL]
     times = len(calls)
     for call in calls:
@@ -70,7 +76,7 @@ def call_parts(events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], name
     )
 
 
-def _parts(event: ProfilerEvent, outer_part: str, graph: str, names: frozenset[str]) -> Iterator[Part]:
+def _parts(event: ProfilerEvent, outer_part: PartKind, graph: str, names: frozenset[str]) -> Iterator[Part]:
     """Yield the parts of an event and its children; their times add up to the event's."""
     kind = _kind(event, names, in_graph=bool(graph))
     if kind is not None:
@@ -83,7 +89,7 @@ def _parts(event: ProfilerEvent, outer_part: str, graph: str, names: frozenset[s
         yield from _parts(child, part, inner_graph, names)
 
 
-def _kind(event: ProfilerEvent, names: frozenset[str], *, in_graph: bool) -> str | None:
+def _kind(event: ProfilerEvent, names: frozenset[str], *, in_graph: bool) -> PartKind | None:
     """Return the kind of an event that counts as a whole, None for one that is split into its children."""
     if event.name == PROFILER:
         return "profiler"

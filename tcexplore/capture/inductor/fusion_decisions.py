@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.kernel_schedule import bytes_moved
@@ -19,7 +19,7 @@ _SCHEDULER = "torch._inductor.scheduler"
 class Fusion(NamedTuple):
     """Two scheduler nodes that became one."""
 
-    kind: str
+    kind: Literal["producer and consumer", "side by side"]
     bytes_saved: int | None
 
 

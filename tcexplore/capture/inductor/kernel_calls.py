@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.kernel_schedule import CallSchedule
+from tcexplore.capture.inductor.kernel_schedule import CallSchedule, FusionKind
 from tcexplore.capture.inductor.kernel_source import KernelSource
+from tcexplore.capture.inductor.lowering_graph import GraphPhase
 from tcexplore.events import Kernel, KernelCall, KernelLine, Location
 
 Item = TypeVar("Item")
@@ -24,7 +25,7 @@ class CalledKernel:
     name: str
     language: str
     kind: str
-    fusion: str
+    fusion: FusionKind
     calls: list[KernelCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     """The wrapper's lines of an extern call, filled in when the wrapper is written."""
@@ -56,14 +57,14 @@ class WrapperCalls:
         unique = f"{name}:{times + 1}" if times else name
         return self._kernels.setdefault(unique, CalledKernel(unique, "extern", schedule.kind, "", [call]))
 
-    def events(self, graph: str, phase: str) -> Iterable[Kernel]:
+    def events(self, graph: str, phase: GraphPhase) -> Iterable[Kernel]:
         """Return an event per kernel."""
         for kernel in self._kernels.values():
             source = self.defined.get(kernel.name)
             yield _event(kernel, graph, phase, source.text if source else "\n".join(kernel.text))
 
 
-def _event(kernel: CalledKernel, graph: str, phase: str, source: str) -> Kernel:
+def _event(kernel: CalledKernel, graph: str, phase: GraphPhase, source: str) -> Kernel:
     calls = tuple(kernel.calls)
     return Kernel(
         graph=graph,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch.fx.node import Node, map_arg
 from torch.utils.flop_counter import flop_registry
+
+FusionKind = Literal["", "pointwise", "reduction", "outer loop", "template", "template epilogue", "foreach"]
+"""Empty for a single scheduler node."""
 
 
 class CallSchedule(NamedTuple):
@@ -23,7 +26,7 @@ class CallSchedule(NamedTuple):
     bytes_written: int | None
     bytes_saved: int | None
     flops: int | None
-    fusion: str
+    fusion: FusionKind
 
 
 def call_schedule(node_schedule: Iterable[Any], scheduler: Any) -> CallSchedule:
@@ -71,7 +74,7 @@ def _flops(node: Node | None) -> int | None:
     return flops if isinstance(flops, int) else None
 
 
-def _fusion(parts: list[Any], fused: list[Any]) -> str:
+def _fusion(parts: list[Any], fused: list[Any]) -> FusionKind:
     """Return the kind of fusion, from the classes and predicates of torch's scheduler nodes."""
     if len(parts) < 2:
         return "template" if any(part.is_template() for part in parts) else ""

@@ -11,13 +11,15 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph
 
+GraphPhase = Literal["forward", "backward"]
+
 
 class Compilation(NamedTuple):
     """One of Inductor's compiles."""
 
     graph: str
     """The compile id of the Dynamo graph (`0/0`)."""
-    phase: Literal["forward", "backward"]
+    phase: GraphPhase
 
 
 def compile_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tcexplore.capture.fx.fx_text import GraphText
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compile_id
+from tcexplore.capture.inductor.lowering_graph import GraphPhase, compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Hunk, PassRun
@@ -48,7 +48,7 @@ class Passes:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._open: list[_Stage] = []
-        self._phase = "forward"
+        self._phase: GraphPhase = "forward"
 
     def install(self) -> None:
         """Watch the stages and the passes inside them."""

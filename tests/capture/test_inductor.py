@@ -155,9 +155,9 @@ def test_the_schedule_has_the_buffers_and_dependencies_of_each_node() -> None:
         nodes = {node.name: node for node in made.nodes}
         kernels = [k for k in _of(Kernel) if k.phase == made.phase]
         assert {name for k in kernels for name in k.scheduler_nodes} <= nodes.keys()
-        assert all(set(node.needs) <= nodes.keys() for node in made.nodes)
+        assert all(set(node.dependencies) <= nodes.keys() for node in made.nodes)
         for name, node in nodes.items():
-            assert all(set(node.buffers) & set(nodes[needed].buffers) for needed in node.needs), name
+            assert all(set(node.buffers) & set(nodes[dependency].buffers) for dependency in node.dependencies), name
     assert {made.phase for made in _of(ScheduleMade)} == {"forward", "backward"}
 
 

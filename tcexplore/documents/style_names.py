@@ -56,7 +56,7 @@ ANSI = {
     "badge.break": "bold reverse red",
     "badge.warn": "bold reverse yellow",
     "badge.muted": "bold reverse",
-    "lit": "bold underline",
+    "highlighted": "bold underline",
     "match": "underline",
     "match.current": "bold reverse yellow",
     "cursor": "reverse",

@@ -1,4 +1,4 @@
-"""The app: holds the session, hears of runs, and leaves the showing to its screens."""
+"""The app: folds events into the session, which its screens show."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import var
 from textual.screen import Screen
 
-from tcexplore.events import Event, Job, Standby
+from tcexplore.events import Job, Standby
 from tcexplore.session import Session
+from tcexplore.session.links import Link
 from tcexplore.ui.actions import available, bindings
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.messages import RunEvents
+from tcexplore.ui.messages import FixRequested, RecompileCheckRequested, RunEvents
+from tcexplore.ui.row_targets import break_of
 from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.reading_screen import ReadingScreen
-from tcexplore.ui.terminal import themes as theme
-from tcexplore.ui.terminal.terminal_driver import terminal_gone, thrifty_driver
+from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
+from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, OTHER, first_theme
 from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
-    from tcexplore.documents.code.target_choices import TargetChoice  # not before the first frame
+    from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
+    from tcexplore.ui.screens.fix_screen import CureScreen
     from tcexplore.ui.study_keys import Studies
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -36,10 +39,10 @@ _NO_COLOR = NoColor()
 
 
 class ExplorerApp(App[int]):
-    """`engine` makes what watches and runs the file, after the first frame. Closing it is the caller's."""
+    """`engine` returns what watches and runs the file; it is called after the first frame. The caller closes it."""
 
     TITLE = "tcexplore"
-    CSS_PATH = "screens/main.tcss"  # textual does not load the style sheet of a default screen by itself
+    CSS_PATH = "screens/main.tcss"  # Textual does not load the style sheet of a default screen
     BINDINGS = bindings("app")
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True
@@ -56,22 +59,22 @@ class ExplorerApp(App[int]):
         self.main = MainScreen()
         self._studies: Studies | None = None
         self.undo = Undo()
-        self._began = now()
-        self._own_targets: tuple[str, ...] = ()
-        """The files that targets were read from."""
-        self.register_theme(theme.DARK)
-        self.register_theme(theme.LIGHT)
-        self.theme = theme.first_theme(self.console.color_system)
+        self._started = now()
+        self._target_files: tuple[str, ...] = ()
+        """Target files given so far."""
+        self.register_theme(DARK_THEME)
+        self.register_theme(LIGHT_THEME)
+        self.theme = first_theme(self.console.color_system)
 
     def get_driver_class(self) -> type[Driver]:
-        return thrifty_driver(super().get_driver_class())
+        return minimizing_driver(super().get_driver_class())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual chooses before it knows the theme: its shades of grey would all be black among 16 colors."""
+        """Replace the filter that Textual chose before it knew the theme: in 16 colors its grays would all be black."""
         filters = super().get_line_filters()
         if not (self.no_color and self.native_ansi_color):
             return filters
-        return [_NO_COLOR if isinstance(one, Monochrome) else one for one in filters]
+        return [_NO_COLOR if isinstance(line_filter, Monochrome) else line_filter for line_filter in filters]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
@@ -79,40 +82,40 @@ class ExplorerApp(App[int]):
     def get_default_screen(self) -> Screen[None]:
         return self.main
 
-    # ---- begin and end
+    # ---- start and exit
 
     def on_mount(self) -> None:
-        self._clock = self.set_interval(0.1, self._tick, pause=True)
+        self._clock = self.set_interval(0.1, self._show_title, pause=True)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         if not self.is_headless:
-            self.set_interval(1.0, self._leave_with_the_terminal)
+            self.set_interval(1.0, self._exit_if_terminal_closed)
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
-        from tcexplore.ui.event_batches import EventBatcher  # not before the first frame: it knows the events
+        from tcexplore.ui.event_batches import EventBatcher  # after the first frame: it imports the events
 
         self.engine = self._make_engine()
         await self.engine.start(EventBatcher(self.post_message).add)
         self.call_after_refresh(self._settle)
 
     def _settle(self) -> None:
-        """What the first document needs, while the first run is not there yet."""
+        """Import what the first document needs while the first run is under way."""
         import tcexplore.documents.source.source_view  # noqa: F401
 
         gc.freeze()
         gc.enable()
 
-    def _leave_with_the_terminal(self) -> None:
-        if terminal_gone():
+    def _exit_if_terminal_closed(self) -> None:
+        if terminal_closed():
             self.exit(return_code=128 + signal.SIGHUP)
 
     async def action_quit(self) -> None:
         self.exit(0)
 
     def action_help_quit(self) -> None:
-        """What ctrl+c does: many press it to copy."""
+        """Handle ctrl+c, which many press to copy."""
         self.notify("q leaves; y copies the row, Y the pane.")
 
     # ---- events of runs
@@ -121,37 +124,27 @@ class ExplorerApp(App[int]):
         session = self.session
         for item in message.items:
             if isinstance(item, Job):
+                if item.config.target.endswith(".toml"):
+                    self._target_files = tuple(dict.fromkeys((*self._target_files, item.config.target)))
+                self._started = self._now()
                 session = session.begin(item)
-                self._note_run(item)
-            else:
-                session = session.apply(item)
-                self._note_standby(item)
+                continue
+            if isinstance(item, Standby):
+                self.standby = item
+                self._show_title()
+            session = session.apply(item)
         self.session = session
 
-    def _note_run(self, job: Job) -> None:
-        if job.config.target.endswith(".toml"):
-            self._own_targets = tuple(dict.fromkeys((*self._own_targets, job.config.target)))
-        self._began = self._now()
-
-    def _note_standby(self, event: Event) -> None:
-        if isinstance(event, Standby):
-            self.standby = event
-            self._tick()
-
     def watch_session(self, session: Session) -> None:
+        """Update the clock; the main screen and its panes watch the session, too."""
         newest = session.newest
         under_way = newest is not None and newest.status == "running" and not newest.complete
         if self.main.is_mounted:
             (self._clock.resume if under_way else self._clock.pause)()
-            self.main.follow(session, self.standby, self._elapsed)
+            self._show_title()
 
-    @property
-    def _elapsed(self) -> float:
-        """Seconds since the newest run began."""
-        return self._now() - self._began
-
-    def _tick(self) -> None:
-        self.main.tick(self.standby, self._elapsed)
+    def _show_title(self) -> None:
+        self.main.show_title(self.session, self.standby, self._now() - self._started)
 
     # ---- actions
 
@@ -166,7 +159,7 @@ class ExplorerApp(App[int]):
             return
         self.engine.stop_run()
         if newest.phase == "timing":
-            self.main.say(f"Timing of run {newest.run} has ended, what it found stays. r runs the file again.")
+            self.main.say(f"Timing of run {newest.run} has ended, its results stay. r runs the file again.")
         else:
             self.main.say(f"Run {newest.run} is stopped. r runs the file again.")
 
@@ -180,19 +173,63 @@ class ExplorerApp(App[int]):
         self.session = self.session.toggle_baseline()
 
     def action_ask_calls(self) -> None:
-        from tcexplore.ui.screens.prompt_screen import AskScreen, Field
+        from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
         from tcexplore.ui.typed_numbers import parse_calls
 
-        asked = self.session.expected_calls
-        field = Field(
-            "How often will it be called? Empty for any number", "" if asked is None else str(asked), parse_calls
-        )
+        current = self.session.expected_calls
+        field = Field("Number of calls? Empty for any number", "" if current is None else str(current), parse_calls)
 
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
                 self.session = self.session.set_expected_calls(parse_calls(answers[0]))
 
-        self.push_screen(AskScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
+        self.push_screen(PromptScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
+
+    def on_fix_requested(self, message: FixRequested) -> None:
+        screen = self._fix_screen(message.links)
+        if isinstance(screen, str):
+            self.main.say(screen)
+        else:
+            self.push_screen(screen)
+
+    def _fix_screen(self, links: Sequence[Link]) -> CureScreen | str:
+        """Return the screen that fixes the graph break of these links in the newest run, or why there is none."""
+        run, engine = self.session.newest, self.engine
+        if engine is None or engine.job is None or run is None or not run.complete:
+            return "The run is not over yet: not all graph breaks are known."
+        if run.entry is not None and run.entry.kind == "script":
+            return "This file calls torch.compile itself: there is no eager form to compare a fix with."
+        graph_break = break_of(run, links)
+        if graph_break is None:
+            return "Put the cursor on a graph break or on its line: b goes to the next one."
+        from tcexplore.ui.screens.fix_screen import CureScreen
+
+        return CureScreen(engine, engine.job, run, graph_break, self.undo)
+
+    def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
+        from tcexplore.ui.recompile_query import recompile_prompt
+
+        prompt = recompile_prompt(self.session, message.links)
+        if isinstance(prompt, str):
+            self.main.say(prompt)
+            return
+
+        def answered(answers: tuple[str, ...] | None) -> None:
+            if answers is not None:
+                self._query_recompile(*prompt.query(answers))
+
+        self.push_screen(prompt.screen, answered)
+
+    def _query_recompile(self, inputs: tuple[str, ...], region: int | None) -> None:
+        from tcexplore.events.commands import RecompileQuery
+        from tcexplore.ui.recompile_query import ENDED
+
+        self.main.show_view("guards", "check")
+        if self.engine is None or not self.engine.send(RecompileQuery(inputs=inputs, region=region)):
+            self.main.say(ENDED, "warning")
+        elif self.session.shown is not None and not self.session.shown.complete:
+            when = "once everything is compiled" if region is None else "after the script's next call"
+            self.main.say(f"The answer comes {when}.")
 
     def action_diff(self) -> None:
         from tcexplore.ui.screens.diff_screen import DiffScreen
@@ -203,10 +240,10 @@ class ExplorerApp(App[int]):
         from tcexplore.ui.screens.target_screen import TargetScreen
 
         device = self.standby.device if self.standby is not None else ""
-        self.push_screen(TargetScreen(self.session.shown, self._own_targets, device, self._retarget))
+        self.push_screen(TargetScreen(self.session.shown, self._target_files, device, self._retarget))
 
     def _retarget(self, choice: TargetChoice) -> None:
-        """Show the code for the chosen device: what there is of it at once, else as soon as it is made."""
+        """Show the code for the chosen device, at once if it has been generated."""
         shown, newest = self.session.shown, self.session.newest
         if shown is None or newest is None or self.engine is None:
             return
@@ -221,17 +258,17 @@ class ExplorerApp(App[int]):
         from tcexplore.ui.study_keys import Studies
 
         if self.engine is None or self.session.newest is None:
-            self.main.say("There is no run to study yet.")
+            self.main.say("No run to study yet.")
             return
         self._studies = self._studies or Studies()
-        if trouble := self._studies.open(self, name, self.engine, self.session.newest):
-            self.main.say(trouble)
+        if message := self._studies.open(self, name, self.engine, self.session.newest):
+            self.main.say(message)
 
     def action_undo(self) -> None:
         self.main.say(self.undo.take_back())
 
     def action_toggle_theme(self) -> None:
-        self.theme = theme.OTHER[self.theme]
+        self.theme = OTHER[self.theme]
 
     def action_help(self) -> None:
         from tcexplore.ui.screens.help_screen import HelpScreen
@@ -240,10 +277,10 @@ class ExplorerApp(App[int]):
             self.push_screen(HelpScreen(*self.screen.page, self.screen.SCOPES))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The command palette: the table of actions, but for moving the cursor."""
+        """Return the actions of the table for the command palette, without those that move the cursor."""
         scopes = screen.SCOPES if isinstance(screen, ReadingScreen) else ("app",)
         for action in available(scopes):
             if action.scope != "view" and action.run != "command_palette":
                 target = self if action.scope == "app" else screen
-                word = f"{action.label}, key {action.shown}" if action.keys else action.label
-                yield SystemCommand(action.help, word, partial(self.run_action, action.run, target))
+                label = f"{action.label}, key {action.shown}" if action.keys else action.label
+                yield SystemCommand(action.help, label, partial(self.run_action, action.run, target))

@@ -1,24 +1,32 @@
-"""What takes longer than a key press may wait for: made in a thread, while the screen goes on."""
+"""Work that takes longer than a key press may wait for: done in a thread, without garbage collection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.gc_pause import uncollected
 
-Made = TypeVar("Made")
+Built = TypeVar("Built")
 
 LARGE = 5_000
-"""Nodes and statements from which on a run's documents, and its index, are made in a thread: a twentieth of a second's
-work on a slow core."""
+"""Nodes and statements from which on a run's documents and its index are built in a thread: they take a twentieth of a
+second on a slow core."""
+
+_THREAD = ThreadPoolExecutor(1, "background")
+"""One for all tasks: Python runs one thread at a time, and a key waits for each more."""
+
+_gc_lock = threading.Lock()
+_gc_pauses = 0
 
 
 def is_large(*runs: Snapshot | None) -> bool:
-    """Whether what is made of these runs takes longer than a key press may wait for."""
+    """Return whether documents of these runs take longer to build than a key press may wait for."""
     return sum(map(_size, runs)) >= LARGE
 
 
@@ -29,50 +37,66 @@ def _size(run: Snapshot | None) -> int:
     return nodes + sum(len(kernel.lines) for kernel in run.code.kernels)
 
 
-_THREAD = ThreadPoolExecutor(1, "later")
-"""One for all: Python runs one thread at a time, and each more is one more that a key waits behind."""
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause garbage collection, and exempt objects created by then from it: they live as long as their run.
+
+    A collection of a large run takes a fifth of a second, during which no thread runs.
+    """
+    global _gc_pauses
+    with _gc_lock:
+        _gc_pauses += 1
+        gc.disable()
+    try:
+        yield
+    finally:
+        with _gc_lock:
+            _gc_pauses -= 1
+            if not _gc_pauses:
+                gc.freeze()
+                gc.enable()
 
 
-def _quietly(build: Callable[[], Made]) -> Made:
-    with uncollected():
+def _build_without_gc(build: Callable[[], Built]) -> Built:
+    with gc_paused():
         return build()
 
 
-class Later(Generic[Made]):
-    """Makes one thing at a time; of several wishes meanwhile the last one is made next."""
+class BackgroundTask(Generic[Built]):
+    """Builds one thing at a time; of several requests meanwhile, only the last one is built next."""
 
-    def __init__(self, put: Callable[[Made], None]) -> None:
-        self._put = put
-        self._wanted: Callable[[], Made] | None = None
+    def __init__(self, deliver: Callable[[Built], None]) -> None:
+        self._deliver = deliver
+        self._requested: Callable[[], Built] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def want(self, build: Callable[[], Made]) -> bool:
-        """Have `build` called in a thread, and `put` with what it made; returns whether `work` is to be begun."""
-        self._wanted = build
-        begin = self._idle.is_set()
+    def request(self, build: Callable[[], Built]) -> bool:
+        """Request a call of `build` in a thread, its result to be delivered; return whether to start `run`."""
+        self._requested = build
+        was_idle = self._idle.is_set()
         self._idle.clear()
-        return begin
+        return was_idle
 
-    async def work(self) -> None:
-        """Make what is wanted until nothing more is."""
+    async def run(self) -> None:
+        """Build until there are no more requests."""
         try:
-            while (build := self._wanted) is not None:
-                self._wanted = None
-                self._put(await asyncio.get_running_loop().run_in_executor(_THREAD, _quietly, build))
+            while (build := self._requested) is not None:
+                self._requested = None
+                self._deliver(await asyncio.get_running_loop().run_in_executor(_THREAD, _build_without_gc, build))
         finally:
             self._idle.set()
 
     @property
-    def more(self) -> bool:
-        """Whether something is wanted that is not being made yet."""
-        return self._wanted is not None
+    def has_request(self) -> bool:
+        """Whether a request waits for the one under way."""
+        return self._requested is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was wanted is there."""
+        """Whether all requests have been delivered."""
         return self._idle.is_set()
 
-    async def idle(self) -> None:
-        """Until all that was wanted is there."""
+    async def wait(self) -> None:
+        """Wait until all requests have been delivered."""
         await self._idle.wait()

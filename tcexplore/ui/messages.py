@@ -1,4 +1,4 @@
-"""What widgets tell the screen and the app."""
+"""Messages from widgets to their screen, and from screens to the app."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from tcexplore.documents.document import Row
+from tcexplore.documents.document import Link, Row
 from tcexplore.events import Event, Job
 
 
@@ -26,22 +26,39 @@ class CursorMoved(Message):
 
 @dataclass
 class RowEntered(Message):
-    """Enter (or a double click) on a row of a pane."""
+    """The user pressed enter (or double-clicked) on a row."""
 
     row: Row
 
 
 @dataclass
 class HitReached(Message):
-    """The cursor of a pane was put on a hit of what is selected: `hit 3/12`; empty where the pane has none."""
+    """The cursor was put on a hit of the selection."""
 
-    words: str
+    label: str
+    """`hit 3/12`; empty if the pane has no hit."""
 
 
 @dataclass
 class SearchCounted(Message):
-    """A search in a pane got further: match `at` (1-based, 0 for none yet) of `count`; `done` when all is read."""
+    """A search made progress."""
 
     at: int
+    """1-based number of the match under the cursor, 0 for none."""
     count: int
     done: bool
+    """Whether all rows have been read."""
+
+
+@dataclass
+class FixRequested(Message):
+    """The user wants a fix of the graph break that these links stand for."""
+
+    links: tuple[Link, ...]
+
+
+@dataclass
+class RecompileCheckRequested(Message):
+    """The user wants to check inputs against the guards of the cache entry that these links stand for."""
+
+    links: tuple[Link, ...]

@@ -1,75 +1,73 @@
-"""Asking whether inputs would recompile: a line to type them in, and the view that gets the answer."""
+"""The form that asks which inputs to check for a recompile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.input_line import parted
-from tcexplore.session import Snapshot
+from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.session.region_query import QueryRegion, query_regions, select_region
+from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
 
-if TYPE_CHECKING:
-    from tcexplore.ui.app import ExplorerApp
-
-TITLE = "Would it recompile?"
-LABEL_SCRIPT = "The inputs of one call of {name}, as the last that it compiled for; change what you want to know about:"
-LABEL = "The inputs of one call, as the file's own stand here; change what you want to know about:"
-NOTE = (
+ENDED = "The run has ended, and its compiled code with it: press r to run again, then check."
+_NO_RUN = "No run to check yet."
+_EARLIER = "This is an earlier run, and its process has ended: press } for the newest one, then check."
+_NO_ENTRY = "The entry point is not known yet: try again in a moment."
+_NO_REGION = (
+    "No inputs of this script can be checked yet: it has to compile something that takes inputs. An optimizer's step "
+    "depends on its own state: its recompiles are in the guards pane."
+)
+_TITLE = "Would it recompile?"
+_LABEL = "The inputs of one call, initially the file's own; change those to check:"
+_REGION_LABEL = "The inputs of one call of {name}, initially the last that it was compiled for; change those to check:"
+_NOTE = (
     "f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
     "Nothing is run: torch's own guards answer."
 )
-OVER = "The run has ended, and its compiled code with it: press r to run again, then ask."
-SCRIPT = (
-    "Nothing of this script can be asked yet: it has to compile something that takes inputs. An optimizer's step "
-    "depends on its own state: its recompiles stand in the guards pane."
-)
-EARLY = "What the file compiles is not known yet: ask again in a moment."
-WHICH = "The region of the script:"
-EARLIER = "This is an earlier run, and its process has ended: press } for the newest one, then ask."
 
 
-def ask(app: ExplorerApp, links: Sequence[Link] = ()) -> str:
-    """Open the line for the inputs; of a script, for the region that these links stand for. Returns why nobody can
-    answer, empty if the run can."""
-    shown = app.session.shown
-    if shown is None or app.engine is None:
-        return "There is no run to ask yet."
-    if shown is not app.session.newest:
-        return EARLIER
+@dataclass(frozen=True)
+class RecompilePrompt:
+    """The form, and how to read its answers."""
+
+    screen: PromptScreen
+    region: QueryRegion | None
+    """The region under the cursor, if the file is a script."""
+    regions: dict[str, QueryRegion]
+
+    def query(self, answers: tuple[str, ...]) -> tuple[tuple[str, ...], int | None]:
+        """Return the inputs and the number of the region to check them for."""
+        region = self.region if len(answers) == 1 else self.regions[answers[0].strip()]
+        return tuple(parted(answers[-1])), region.region.region if region else None
+
+
+def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompilePrompt | str:
+    """Return the form for a recompile check, in a script of the region of these links; or why no run can answer."""
+    shown = session.shown
+    if shown is None:
+        return _NO_RUN
+    if shown is not session.newest:
+        return _EARLIER
     if shown.status != "running":
-        return OVER
+        return ENDED
     if shown.entry is None:
-        return EARLY
+        return _NO_ENTRY
     script = shown.entry.kind == "script"
     region = select_region(shown, links) if script else None
     if script and region is None:
-        return SCRIPT
-    from tcexplore.ui.screens.prompt_screen import AskScreen, Field
-
-    regions = {one.name: one for one in query_regions(shown)} if region else {}
-
-    def asked(answers: tuple[str, ...] | None) -> None:
-        if answers is not None:
-            of = region if len(answers) == 1 else regions[answers[0].strip()]
-            _send(app, answers[-1], of.region.region if of else None)
-
-    which = (Field(f"{WHICH} {', '.join(regions)}", region.name if region else "", _one_of(regions)),)
-    label = LABEL_SCRIPT.format(name=region.name) if region else LABEL
-    app.push_screen(
-        AskScreen(
-            TITLE, (*(which if len(regions) > 1 else ()), Field(label, first_inputs(shown, region), _check)), NOTE
-        ),
-        asked,
-    )
-    return ""
+        return _NO_REGION
+    regions = {each.name: each for each in query_regions(shown)} if region else {}
+    label = _REGION_LABEL.format(name=region.name) if region else _LABEL
+    fields = [Field(label, _initial_inputs(shown, region), _check_inputs)]
+    if len(regions) > 1 and region is not None:
+        fields.insert(0, Field(f"The region of the script: {', '.join(regions)}", region.name, _region_check(regions)))
+    return RecompilePrompt(PromptScreen(_TITLE, fields, _NOTE), region, regions)
 
 
-def first_inputs(snapshot: Snapshot, region: QueryRegion | None = None) -> str:
-    """What stands in the line at first: the last question, else the inputs of the file's last call, or of the call
-    that compiled the region last."""
+def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:
+    """Return the inputs checked last, else those of the file's last call or of the region's last compile."""
     number = region.region.region if region else None
     last = next((answer for answer in reversed(snapshot.recompile_answers) if answer.region == number), None)
     if last is not None:
@@ -80,29 +78,16 @@ def first_inputs(snapshot: Snapshot, region: QueryRegion | None = None) -> str:
     return ", ".join(calls[-1]) if calls else ""
 
 
-def _check(text: str) -> object:
+def _check_inputs(text: str) -> object:
     if not parted(text):
-        raise ValueError("Type the inputs of one call, with commas between them.")
+        raise ValueError("Type the inputs of one call, separated by commas.")
     return text
 
 
-def _one_of(regions: dict[str, QueryRegion]) -> Callable[[str], object]:
+def _region_check(regions: dict[str, QueryRegion]) -> Callable[[str], object]:
     def check(text: str) -> object:
         if text.strip() not in regions:
-            raise ValueError(f"There is no region {text.strip()!r} here: {', '.join(regions)}.")
+            raise ValueError(f"There is no region {text.strip()!r}. Regions: {', '.join(regions)}.")
         return text
 
     return check
-
-
-def _send(app: ExplorerApp, text: str, region: int | None) -> None:
-    pane = app.main.board.panes["guards"]
-    view = pane.spec.view("would it?")
-    app.main.board.current = pane.spec.id
-    if view is not None:
-        pane.show_view(view)
-    if app.engine is None or not app.engine.send(RecompileQuery(inputs=tuple(parted(text)), region=region)):
-        app.main.say(OVER, "warning")
-    elif app.session.shown is not None and not app.session.shown.complete:
-        waits = "once everything is compiled" if region is None else "behind the script's next call"
-        app.main.say(f"Asked: the answer comes {waits}.")

@@ -24,8 +24,8 @@ from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.document import Document
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.session import Snapshot
-from tcexplore.ui.lines.line_view import LineView
-from tcexplore.ui.terminal.themes import DARK
+from tcexplore.ui.lines.row_view import RowView
+from tcexplore.ui.terminal.themes import DARK_THEME
 from tests import fakes
 
 LINES, NODES, SIZE = 50_000, 10_000, (120, 40)
@@ -45,8 +45,8 @@ class Stage(App[None]):
         super().__init__()
         self._build = build
         self.animation_level = "none"
-        self.register_theme(DARK)
-        self.theme = DARK.name
+        self.register_theme(DARK_THEME)
+        self.theme = DARK_THEME.name
 
     def compose(self) -> ComposeResult:
         yield self._build()
@@ -79,7 +79,7 @@ def ours(build: Callable[[], Document]) -> Callable[[], Widget]:
     """A line view on a document."""
 
     def view() -> Widget:
-        made = LineView()
+        made = RowView()
         made.call_later(lambda: made.show(build()))
         return made
 

@@ -12,7 +12,7 @@ from textual.app import App
 
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.lines.line_view import LineView
+from tcexplore.ui.lines.row_view import RowView
 from tests import fakes
 from tests.terminal import Terminal
 
@@ -47,7 +47,7 @@ def show(*, animated: bool) -> None:
     if animated:
         app.animation_level = "full"
         app.driver_class = App.get_driver_class(app)
-        LineView.action_page = lambda self, by: self.scroll_page_down()  # type: ignore[method-assign]  # noqa: ARG005
+        RowView.action_page = lambda self, by: self.scroll_page_down()  # type: ignore[method-assign]  # noqa: ARG005
     app.run()
 
 

@@ -13,7 +13,7 @@ from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.engine import Deliver
-from tcexplore.ui.lines.search_view import SearchView
+from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.panes.pane import Pane
 from tests.documents.golden import check
 from tests.studies.playing import JOB, Playback, Story
@@ -92,18 +92,18 @@ class Stage:
         await self.settle()
 
     def pane(self, name: str) -> Pane:
-        return self.app.main.board.panes[name]
+        return self.app.main.grid.panes[name]
 
-    def view(self, name: str) -> SearchView:
-        return self.pane(name).view
+    def view(self, name: str) -> RowView:
+        return self.pane(name).rows
 
     @property
     def current(self) -> str:
-        return self.app.main.board.current
+        return self.app.main.grid.current
 
     @property
     def in_view(self) -> list[str]:
-        return [pane.spec.id for pane in self.app.main.board.shown]
+        return [pane.spec.id for pane in self.app.main.grid.visible_panes]
 
     def row(self, name: str) -> str:
         """The text under the cursor of a pane."""

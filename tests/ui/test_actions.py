@@ -8,45 +8,45 @@ import pytest
 
 from tcexplore.ui.actions import ACTIONS, available
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.footer import footer
-from tcexplore.ui.lines.line_view import LineView
-from tcexplore.ui.panes import PANES
+from tcexplore.ui.lines.row_view import RowView
+from tcexplore.ui.panes.pane_table import PANES
+from tcexplore.ui.screen_lines import footer
 from tcexplore.ui.screens.artifacts_screen import ShipScreen
 from tcexplore.ui.screens.bisect_screen import BlameScreen
 from tcexplore.ui.screens.cold_screen import ColdScreen
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tcexplore.ui.screens.fix_screen import CureScreen
-from tcexplore.ui.screens.fusion_reasons_screen import WhyScreen
-from tcexplore.ui.screens.help_screen import text_of
+from tcexplore.ui.screens.help_screen import page_text
 from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.modes_screen import MatrixScreen
+from tcexplore.ui.screens.overlay_screen import AnswerScreen
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.screens.recompiles_screen import StormScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.screens.sweep_screen import SweepScreen
-from tcexplore.ui.screens.target_diff_screen import TwiceScreen
+from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
 from tcexplore.ui.screens.target_screen import TargetScreen
 
 _CLASSES = {
-    "view": LineView,
+    "view": RowView,
     "reading": ReadingScreen,
-    "screen": MainScreen,
+    "main": MainScreen,
     "diff": DiffScreen,
-    "why": WhyScreen,
+    "answer": AnswerScreen,
     "target": TargetScreen,
-    "twice": TwiceScreen,
+    "target_diff": TargetDiffScreen,
     "study": StudyScreen,
-    "matrix": MatrixScreen,
-    "blame": BlameScreen,
+    "modes": MatrixScreen,
+    "bisect": BlameScreen,
     "cold": ColdScreen,
-    "ship": ShipScreen,
+    "artifacts": ShipScreen,
     "sweep": SweepScreen,
-    "storm": StormScreen,
-    "cure": CureScreen,
+    "recompiles": StormScreen,
+    "fix": CureScreen,
     "app": ExplorerApp,
 }
 _STUDIES = (StudyScreen, MatrixScreen, SweepScreen, StormScreen, BlameScreen, ColdScreen, ShipScreen)
-_SCREENS = (MainScreen, DiffScreen, WhyScreen, TargetScreen, TwiceScreen, CureScreen, *_STUDIES)
+_SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, CureScreen, *_STUDIES)
 
 
 def test_every_action_exists_where_its_key_is_bound():
@@ -64,8 +64,8 @@ def test_every_pane_has_a_key_and_a_help_page():
     assert [pane.number for pane in PANES] == list(range(1, 8))
     for pane in PANES:
         assert any(action.run == f"show_pane('{pane.id}')" for action in ACTIONS)
-        assert text_of(pane.id)
-    assert text_of("diff")
+        assert page_text(pane.id)
+    assert page_text("diff")
 
 
 def test_the_footer_fits_and_keeps_the_way_out():
@@ -74,5 +74,5 @@ def test_the_footer_fits_and_keeps_the_way_out():
         assert all(len(text.rstrip()) <= width for text in texts.values())
         assert "q quit" in texts[MainScreen] or width < 40
         assert "esc" in texts[DiffScreen] or width < 40
-        assert "esc" in texts[WhyScreen]
+        assert "esc" in texts[AnswerScreen]
     assert "1-7 pane" in footer(MainScreen.SCOPES)(80).text

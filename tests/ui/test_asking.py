@@ -33,8 +33,8 @@ async def test_the_line_has_the_files_own_inputs_and_the_answer_its_view():
         line.value = "f32[33, 8], [f32[2], 3], lr=0.5"
         await staged.press("enter")
         assert staged.engine.asked[-1] == "ask f32[33, 8], [f32[2], 3], lr=0.5"
-        assert staged.app.main.board.current == "guards"
-        assert "[would it?]" in str(staged.pane("guards").border_title)
+        assert staged.app.main.grid.current == "guards"
+        assert "[check]" in str(staged.pane("guards").border_title)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
@@ -112,7 +112,7 @@ async def test_the_region_under_the_cursor_is_asked_and_another_by_its_name():
         assert (which.value, line.value) == ("Net line 30", "f32[3, 8]")
         which.value = "Nett"
         await staged.press("enter")
-        assert "no region 'Nett' here: Net line 30, scaled line 12" in str(
+        assert "no region 'Nett'. Regions: Net line 30, scaled line 12" in str(
             staged.app.screen.query_one("#note").render()
         )
         which.value, line.value = "scaled line 12", "f32[4], 0.5"

@@ -86,11 +86,11 @@ async def test_the_reproducer_is_written_where_nothing_is(tmp_path: Path, monkey
 
 def test_it_is_offered_where_it_helps():
     crashed = fakes.complete(7).apply(ev.Failed(run=7, stage="inductor", blame="compiler", type="E", message="no"))
-    assert "L: which layer" in text(output_document(crashed).row(i).text for i in range(len(output_document(crashed))))
+    assert "Press L to find" in text(output_document(crashed).row(i).text for i in range(len(output_document(crashed))))
     off = fakes.complete(7).apply(ev.Accuracy(run=7, verdict="wrong"))
-    assert "L: which layer" in text(row.text for row in accuracy_rows(off, 78))
+    assert "Press L to find" in text(row.text for row in accuracy_rows(off, 78))
     good: Snapshot = fakes.complete(7)
-    assert "L: which layer" not in text(row.text for row in accuracy_rows(good, 78))
+    assert "Press L to find" not in text(row.text for row in accuracy_rows(good, 78))
 
 
 def text(rows: Iterable[str]) -> str:

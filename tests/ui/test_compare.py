@@ -32,7 +32,7 @@ async def test_a_run_is_compared_with_the_base_or_the_one_before():
         assert "run 3 → run 5" in staged.screen
         assert "SAME PROGRAM" in staged.screen
         await staged.press("left_square_bracket")
-        assert "no other run" in staged.said[-1]
+        assert "No other run" in staged.said[-1]
         await staged.press("escape", "left_square_bracket", "left_square_bracket", "p", "right_curly_bracket")
         assert "3 base" in staged.screen
         assert "since base, run 3" in staged.screen
@@ -83,5 +83,5 @@ async def test_help_and_palette_have_its_keys():
         assert "Compare" in staged.screen
         await staged.press("escape")
         titles = [command.title for command in staged.app.get_system_commands(staged.app.screen)]
-        assert "Compare with the run before that" in titles
+        assert "Compare with an earlier run" in titles
         assert "Go to the next graph break" not in titles

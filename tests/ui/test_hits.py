@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.documents.document import Chapter
-from tcexplore.ui.lines.highlight_runs import hits
+from tcexplore.ui.lines.highlights import hits
 
 CHAPTERS = (Chapter(10, "kernel 1"), Chapter(50, "kernel 2"), Chapter(90, "extern 1"))
 
@@ -31,14 +31,14 @@ def test_a_hit_does_not_go_on_into_the_next_chapter():
 
 def test_on_and_back_round_the_end():
     found = hits((20, 21, 30, 60), {20, 21, 30, 60}, CHAPTERS)
-    assert [found.beside(row, 1, chapter=False) for row in (0, 20, 21, 30, 60)] == [20, 30, 30, 60, 20]
-    assert [found.beside(row, -1, chapter=False) for row in (0, 20, 21, 30, 60)] == [60, 60, 20, 20, 30]
-    assert [found.beside(row, 1, chapter=True) for row in (0, 20, 30, 60)] == [20, 60, 60, 20]
-    assert found.beside(30, -1, chapter=True) == 20, "from inside a kernel back to where it begins"
-    assert hits((), (), CHAPTERS).beside(5, 1, chapter=False) is None
+    assert [found.next(row, 1, chapter=False) for row in (0, 20, 21, 30, 60)] == [20, 30, 30, 60, 20]
+    assert [found.next(row, -1, chapter=False) for row in (0, 20, 21, 30, 60)] == [60, 60, 20, 20, 30]
+    assert [found.next(row, 1, chapter=True) for row in (0, 20, 30, 60)] == [20, 60, 60, 20]
+    assert found.next(30, -1, chapter=True) == 20, "from inside a kernel back to where it begins"
+    assert hits((), (), CHAPTERS).next(5, 1, chapter=False) is None
 
 
 def test_which_one_it_is():
     found = hits((20, 30, 60), {20, 30, 60}, CHAPTERS)
-    assert found.words(30) == "hit 2/3 in kernel 1"
-    assert hits((4,), {4}, ()).words(4) == "hit 1/1"
+    assert found.label(30) == "hit 2/3 in kernel 1"
+    assert hits((4,), {4}, ()).label(4) == "hit 1/1"

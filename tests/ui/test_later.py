@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tcexplore.session import Session
-from tcexplore.ui.background_task import Later, is_large
-from tcexplore.ui.gc_pause import uncollected
+from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
 from tests.documents.views import edited
@@ -97,10 +96,10 @@ async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.M
 
 
 async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
-    from tcexplore.ui.selection import index
+    from tcexplore.ui.selection import index_links
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
-        made = held(monkeypatch, "tcexplore.ui.screens.main_screen.index", index, "tcexplore.ui.selection")
+        made = held(monkeypatch, "tcexplore.ui.screens.main_screen.index_links", index_links, "tcexplore.ui.selection")
         monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: False)
         await staged.pilot.press("slash", *"1.2", "enter", "escape", "2")
         assert staged.current == "graph"
@@ -110,7 +109,7 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
         made.open()
         await staged.settle()
         assert selection.chain > frozenset(selection.links)
-        assert staged.view("graph").lit == selection.chain
+        assert staged.view("graph").highlighted == selection.chain
         assert not made.gave_up
 
 
@@ -137,12 +136,12 @@ async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest
 
 
 async def test_the_last_wish_is_made_next():
-    seen: list[int] = []
-    later: Later[int] = Later(seen.append)
-    assert later.want(lambda: 1)
-    assert not later.want(lambda: 2)
-    await later.work()
-    assert (seen, later.is_idle) == ([2], True)
+    delivered: list[int] = []
+    task: BackgroundTask[int] = BackgroundTask(delivered.append)
+    assert task.request(lambda: 1)
+    assert not task.request(lambda: 2)
+    await task.run()
+    assert (delivered, task.is_idle) == ([2], True)
 
 
 async def test_a_run_is_never_written_out(monkeypatch: pytest.MonkeyPatch):
@@ -156,13 +155,13 @@ async def test_a_run_is_never_written_out(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_collector_rests_until_the_last_one_is_done():
     def sees() -> bool:
-        with uncollected():
+        with gc_paused():
             return gc.isenabled()
 
     was = gc.isenabled()
     gc.enable()
     try:
-        with uncollected():
+        with gc_paused():
             assert not sees()
             assert not gc.isenabled()
         assert gc.isenabled()

@@ -8,7 +8,7 @@ import pytest
 
 from tcexplore.events import Location
 from tcexplore.ui.editor import command
-from tcexplore.ui.terminal import clipboard
+from tcexplore.ui.terminal.terminal_driver import copy
 from tests import fakes
 from tests.ui.stage import stage
 
@@ -49,9 +49,9 @@ async def test_copying_a_row_and_a_pane():
 
 async def test_too_much_for_a_terminal_goes_into_a_file():
     async with stage() as staged:
-        said = clipboard.copy(staged.app, "x" * 100_000)
+        message = copy(staged.app, "x" * 100_000)
         assert staged.app.clipboard == ""
-    _holds(said.split()[-1], "x" * 100_000)
+    _holds(message.split()[-1], "x" * 100_000)
 
 
 def _holds(path: str, text: str) -> None:

@@ -8,13 +8,13 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 from textual.color import Color
+from textual.theme import Theme
 
 from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
-from tcexplore.ui.terminal import themes as theme
 from tcexplore.ui.terminal.colors import DARK, LIGHT
-from tcexplore.ui.terminal.style_palette import PALETTES, palette
+from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, PALETTES, first_theme, palette
 
-THEMES = [(theme.DARK, DARK), (theme.LIGHT, LIGHT)]
+THEMES = [(DARK_THEME, DARK), (LIGHT_THEME, LIGHT)]
 
 
 def test_all_themes_have_all_names():
@@ -22,9 +22,9 @@ def test_all_themes_have_all_names():
 
 
 @pytest.mark.parametrize(("which", "table"), THEMES, ids=["dark", "light"])
-def test_text_has_contrast_on_every_ground(which: theme.Theme, table: dict[str, str]):
+def test_text_has_contrast_on_every_ground(which: Theme, table: dict[str, str]):
     colors = PALETTES[which.name]
-    grounds = {name: colors.style(name).bgcolor for name in ("lit", "cursor")}
+    grounds = {name: colors.style(name).bgcolor for name in ("highlighted", "cursor")}
     plain = Color.parse(str(which.background))
     for name in table:
         style = colors.style(name)
@@ -67,14 +67,14 @@ def test_sixteen_colors_stay_readable():
             if style.color and style.bgcolor:
                 downgraded = [c.downgrade(ColorSystem.STANDARD) for c in (style.color, style.bgcolor)]
                 assert downgraded[0] != downgraded[1], style_name
-    assert theme.first_theme("standard") == "ansi-dark"
-    assert theme.first_theme("truecolor") == "tcexplore-dark"
+    assert first_theme("standard") == "ansi-dark"
+    assert first_theme("truecolor") == "tcexplore-dark"
 
 
 @pytest.mark.parametrize("table", [DARK, LIGHT, ANSI], ids=["dark", "light", "ansi"])
 @pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
 def test_the_cursor_is_told_from_a_lit_row_in_few_colors_too(table: dict[str, str], system: ColorSystem):
-    lit, cursor = (Style.parse(table[name]) for name in ("lit", "cursor"))
+    lit, cursor = (Style.parse(table[name]) for name in ("highlighted", "cursor"))
     assert _shown(lit, system) != _shown(cursor, system)
 
 

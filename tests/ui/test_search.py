@@ -6,9 +6,15 @@ import asyncio
 from dataclasses import replace
 from time import perf_counter
 
-from tcexplore.ui.lines.strips import Query
+from tcexplore.ui.lines.search import Query
 from tests import fakes
-from tests.ui.stage import stage
+from tests.ui.stage import Stage, stage
+
+
+def matches(staged: Stage, pane: str) -> list[int]:
+    search = staged.view(pane).current_search
+    assert search is not None
+    return search.matches
 
 
 def test_small_letters_match_any_case_and_capitals_themselves():
@@ -27,7 +33,7 @@ async def test_matches_are_counted_marked_and_stepped_through():
         assert staged.view("source").cursor == second
         for _ in range(3):
             await staged.press("n")
-        assert staged.view("source").cursor == staged.view("source").matches[0]
+        assert staged.view("source").cursor == matches(staged, "source")[0]
         strips = staged.view("source").render_lines(staged.view("source").size.region)
         marked = [segment.text for strip in strips for segment in strip if segment.style and segment.style.underline]
         assert "".join(marked) == "self.fc" * 3
@@ -37,7 +43,7 @@ async def test_escape_goes_back_to_where_the_search_began():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("home", "down", "down", "slash", *"relu", "escape")
         assert staged.view("source").cursor == 2
-        assert staged.view("source").matches == []
+        assert staged.view("source").current_search is None
 
 
 async def test_a_match_right_of_the_view_is_scrolled_to():
@@ -56,11 +62,12 @@ async def test_searching_fifty_thousand_rows_leaves_keys_alone():
         view.search("tmp49999", 0)
         longest, turns, last = 0.0, 0, perf_counter()
         async with asyncio.timeout(60):
-            while not view._all_read:
+            assert view.current_search is not None
+            while not view.current_search.complete:
                 await asyncio.sleep(0.001)
                 now = perf_counter()
                 longest, turns, last = max(longest, now - last), turns + 1, now
-        assert view.matches
+        assert matches(staged, "code")
         assert turns > 50
         assert longest < 0.25
 

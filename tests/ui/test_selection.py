@@ -39,7 +39,7 @@ async def test_a_break_lights_its_line_and_is_lit_by_it():
 async def test_no_break_to_go_to_is_said():
     async with stage(fakes.session(fakes.one_graph(7))) as staged:
         await staged.press("b")
-        assert "no graph break" in staged.said[-1]
+        assert "No graph break" in staged.said[-1]
 
 
 async def test_enter_follows_a_line_to_its_node_to_its_statement_and_back():

@@ -15,7 +15,7 @@ async def test_what_was_saved_and_what_loading_it_spared(size: tuple[int, int]):
     async with stage(fakes.session(fakes.complete(7)), size) as staged:
         staged.engine.story = story
         commands = {command.help: command for command in staged.app.get_system_commands(staged.app.screen)}
-        await commands["ship it"].callback()
+        await commands["cache artifacts"].callback()
         await staged.pilot.pause()
         screen = staged.app.screen
         assert isinstance(screen, ShipScreen)

@@ -8,7 +8,7 @@ import pytest
 
 from tcexplore.events import Kernel, KernelAssembled
 from tcexplore.session import Snapshot
-from tcexplore.ui.screens.target_diff_screen import TwiceScreen
+from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
 from tcexplore.ui.screens.target_screen import TargetScreen
 from tests import fakes
 from tests.snapshots import gpu
@@ -76,7 +76,7 @@ async def test_a_kernel_on_two_devices(size: tuple[int, int]):
     async with stage(fakes.session(on_two()), size) as staged:
         await staged.press("5", "K")
         screen = staged.app.screen
-        assert isinstance(screen, TwiceScreen)
+        assert isinstance(screen, TargetDiffScreen)
         check_screen(f"twice_{size[0]}x{size[1]}", staged)
         await staged.press("V")
         assert "[SASS / AMDGCN]" in staged.screen

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.color import ColorSystem
 from rich.style import Style
 
-from tcexplore.ui.terminal.sgr_minimizer import _PLAIN, _SGR, _after, thrifty
+from tcexplore.ui.terminal.terminal_driver import _PLAIN, _SGR, _after, minimize_sgr
 
 STYLES = st.builds(
     Style,
@@ -36,13 +36,13 @@ def picture(text: str) -> list[tuple[str, object]]:
 @given(st.lists(st.tuples(st.text("ab \n\x1b", max_size=4), STYLES), max_size=8), SYSTEMS)
 def test_the_picture_is_the_same(parts: list[tuple[str, Style]], system: ColorSystem):
     frame = "\x1b[3;1H" + "".join(style.render(text, color_system=system) for text, style in parts)
-    assert picture(thrifty(frame)) == picture(frame)
-    assert len(thrifty(frame)) <= len(frame)
+    assert picture(minimize_sgr(frame)) == picture(frame)
+    assert len(minimize_sgr(frame)) <= len(frame)
 
 
 def test_only_what_changes_is_sent():
     red, bold = "\x1b[31;44ma\x1b[0m", "\x1b[1;31;44mb\x1b[0m"
-    assert thrifty(red + bold) == "\x1b[31;44ma\x1b[1mb\x1b[0m"
-    assert thrifty(bold + red) == "\x1b[1;31;44mb\x1b[0;31;44ma\x1b[0m"
-    assert thrifty("no style at all") == "no style at all"
-    assert re.findall("\x1b", thrifty(red * 3)) == ["\x1b"] * 2
+    assert minimize_sgr(red + bold) == "\x1b[31;44ma\x1b[1mb\x1b[0m"
+    assert minimize_sgr(bold + red) == "\x1b[1;31;44mb\x1b[0;31;44ma\x1b[0m"
+    assert minimize_sgr("no style at all") == "no style at all"
+    assert re.findall("\x1b", minimize_sgr(red * 3)) == ["\x1b"] * 2

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tcexplore.session import Snapshot
-from tcexplore.ui.panes import PANES
-from tcexplore.ui.panes.pane_heading import heading
-from tcexplore.ui.panes.pane_spec import PaneSpec, View
+from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading
+from tcexplore.ui.panes.pane_table import PANES
 from tests import fakes
 from tests.snapshots import gate
 from tests.snapshots.codes import with_code
@@ -57,7 +56,7 @@ def read(view: View, run: Snapshot) -> set[str]:
 @pytest.mark.parametrize("run", [fakes.complete, fakes.failed, fakes.nothing_compiled, gate.run])
 def test_a_view_is_built_anew_for_all_that_it_reads(pane: PaneSpec, view: View, run: Any):
     watched = Watched(run())
-    view.about(watched)  # type: ignore[arg-type]
+    view.key(watched)  # type: ignore[arg-type]
     known = {name for name, field in DERIVED.items() if field in watched.read}
     assert read(view, run()) - watched.read - known - GIVEN - WAITING == set(), pane.id
 
@@ -99,11 +98,11 @@ async def test_the_screen(view: str, size: tuple[int, int]):
 async def test_views_are_gone_through_and_round():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("2", "v")
-        assert staged.pane("graph").form.name == "code"
+        assert staged.pane("graph").view.name == "code"
         await staged.press("V", "V")
-        assert staged.pane("graph").form.name == "passes"
+        assert staged.pane("graph").view.name == "passes"
         await staged.press("v")
-        assert staged.pane("graph").form.name == "nodes"
+        assert staged.pane("graph").view.name == "nodes"
         await staged.press("3", "v")
         assert "one view only" in staged.said[-1]
 
@@ -111,11 +110,11 @@ async def test_views_are_gone_through_and_round():
 async def test_the_graph_as_code_and_back_from_anywhere():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("4", "c")
-        assert (staged.current, staged.pane("graph").form.name) == ("graph", "code")
+        assert (staged.current, staged.pane("graph").view.name) == ("graph", "code")
         await staged.press("3", "c")
-        assert staged.pane("graph").form.name == "code"
+        assert staged.pane("graph").view.name == "code"
         await staged.press("c")
-        assert staged.pane("graph").form.name == "nodes"
+        assert staged.pane("graph").view.name == "nodes"
 
 
 async def test_a_view_that_is_gone_back_to_is_not_built_again():

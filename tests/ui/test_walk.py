@@ -40,11 +40,11 @@ async def test_the_way_back_and_forward_again():
         await staged.press("backspace")
         assert here(staged) == places[0]
         await staged.press("backspace")
-        assert "Nothing was followed" in staged.said[-1]
+        assert "No earlier jump" in staged.said[-1]
         await staged.press("F", "F")
         assert here(staged) == places[2]
         await staged.press("F")
-        assert "nothing further" in staged.said[-1]
+        assert "No later jump" in staged.said[-1]
 
 
 async def test_going_back_brings_view_and_selection_back():
@@ -54,7 +54,7 @@ async def test_going_back_brings_view_and_selection_back():
         before = staged.app.main.selection.links
         await staged.press("5", "v", "1", "end", "backspace")
         assert staged.current == "code"
-        assert staged.pane("code").form.name == "kernels"
+        assert staged.pane("code").view.name == "kernels"
         assert staged.app.main.selection.links == before
 
 
@@ -76,7 +76,7 @@ async def test_nowhere_to_go_is_said():
         await staged.press("1", "home", "enter")
         assert "No other pane" in staged.said[-1]
         await staged.press("7", "home", "enter")
-        assert "leads nowhere" in staged.said[-1]
+        assert "Nothing to follow" in staged.said[-1]
 
 
 async def test_hits_are_gone_through_where_nothing_is_searched_for():
@@ -120,7 +120,7 @@ async def test_no_hit_to_go_to_is_said():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await select(staged, ".relu()")
         await staged.press("3", "n")
-        assert "nothing here belongs to what is selected" in staged.said[-1]
+        assert "nothing here belongs to the selection" in staged.said[-1]
 
 
 async def test_enter_in_the_list_of_kernels_opens_the_kernel_and_backspace_goes_back():
@@ -177,7 +177,7 @@ async def test_a_line_stays_selected_through_the_views_of_the_code_and_its_stage
         await staged.press("5", "n")
         assert "tmp" in staged.row("code")
         await staged.press("v", "v")
-        assert staged.pane("code").form.name == "stages"
+        assert staged.pane("code").view.name == "stages"
         assert staged.app.main.selection.links[0] == line, "not all lines of the kernel, whose rows are passed"
         seen = []
         for _ in range(3):
@@ -208,4 +208,4 @@ async def test_the_views_of_the_code_are_turned_through_where_the_person_was():
 async def test_only_the_last_word_stands_at_the_edge():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("7", "end", "enter", "backspace")
-        assert [said.partition(" ")[0] for said in staged.said] == ["Nothing"]
+        assert [said.partition(" ")[0] for said in staged.said] == ["No"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.screens.fusion_reasons_screen import WhyScreen
+from tcexplore.ui.screens.overlay_screen import AnswerScreen
 from tests import fakes
 from tests.snapshots import gate
 from tests.ui.stage import check_screen, stage
@@ -24,7 +24,7 @@ async def test_the_answer_is_scrolled_copied_and_left():
     async with stage(fakes.session(gate.run(3)), (80, 24)) as staged:
         await staged.press(*ASK)
         screen = staged.app.screen
-        assert isinstance(screen, WhyScreen)
+        assert isinstance(screen, AnswerScreen)
         await staged.press("end")
         assert screen.reader.cursor == len(screen.reader.document) - 1
         await staged.press("Y")

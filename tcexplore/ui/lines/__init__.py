@@ -1,1 +1,1 @@
-"""The widget that shows a document: any number of rows, only those on the screen built."""
+"""Rows on the screen: the widget that shows a document, its search and its highlights."""

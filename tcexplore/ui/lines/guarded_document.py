@@ -1,4 +1,4 @@
-"""A fault in one document costs its rows, not the app."""
+"""Documents that show an exception of their own instead of crashing the app."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tcexplore.documents.document import Document, Row, Span, chapters, start
 from tcexplore.documents.document_parts import message
 
 
-class Guarded:
-    """A document that shows a failure to build a row in that row's place."""
+class GuardedDocument:
+    """A document that shows an exception from building a row in place of that row."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -24,22 +24,22 @@ class Guarded:
     def row(self, index: int) -> Row:
         try:
             return self._document.row(index)
-        except Exception as error:
-            return Row((Span(f" this row cannot be shown: {_words(error)}", "error"),))
+        except Exception as error:  # a bug in one row must not take down the app
+            return Row((Span(f" this row cannot be shown: {_describe(error)}", "error"),))
 
 
 def guarded(build: Callable[[], Document]) -> Document:
-    """The document that `build` makes; one that says why, where it fails."""
+    """Return the document that `build` returns, or one with the exception that it raises."""
     try:
-        return Guarded(build())
-    except Exception as error:
+        return GuardedDocument(build())
+    except Exception as error:  # a bug in one document must not take down the app
         return message(
             "This pane cannot be shown.",
-            _words(error),
-            "That is a fault in tcexplore, not in your file; the other panes go on.",
+            _describe(error),
+            "This is a bug in tcexplore, not in your file; the other panes still work.",
             style="error",
         )
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

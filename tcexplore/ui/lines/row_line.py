@@ -1,4 +1,4 @@
-"""One row of text across the screen, on a second line where the first is too narrow."""
+"""The widget for one row of text across the screen, wrapped if it does not fit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.ui.lines.strips import segments
-from tcexplore.ui.terminal.style_palette import palette
+from tcexplore.ui.lines.row_painter import segments
+from tcexplore.ui.terminal.themes import palette
 
 Line = Callable[[int], Row]
-"""The row for a width in cells."""
+"""Builds the row for a width in cells."""
 
 
 def lines(row: Row, width: int) -> list[Row]:
-    """The row broken between spans into as many lines as it needs."""
+    """Wrap the row between spans into as many lines as it needs."""
     broken: list[list[Span]] = [[]]
     room = width
     for span in row.spans:
@@ -35,13 +35,13 @@ def lines(row: Row, width: int) -> list[Row]:
 
 
 class RowLine(Widget):
-    """Shows a row that is made for the width there is. A click tells which span it hit."""
+    """Shows a row that is built for the current width, and posts which span was clicked."""
 
     DEFAULT_CSS = "RowLine { height: auto; width: 1fr; }"
 
     @dataclass
     class Clicked(Message):
-        """The span `text` of the line `id` was clicked."""
+        """The user clicked the span `text` of the line `id`."""
 
         id: str | None
         text: str

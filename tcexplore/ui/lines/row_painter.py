@@ -1,7 +1,9 @@
-"""How a row becomes a line of a view: styled once in full width, then cropped to what is in view."""
+"""How a row becomes a line on the screen: styled once in full width, then cropped to the part in view."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -11,94 +13,144 @@ from textual.color import Color
 from textual.filter import LineFilter
 from textual.strip import Strip
 
-from tcexplore.documents.document import Row
-from tcexplore.ui.lines.strips import Query, segments
-from tcexplore.ui.terminal.style_palette import Palette
+from tcexplore.documents.document import Row, Span
+from tcexplore.ui.lines.search import Query
+from tcexplore.ui.terminal.themes import Palette
 
-LIT, MARKED, MORE_LEFT, MORE_RIGHT, THUMB = "◀", "⚑", "‹", "›", "▐"
+HIGHLIGHTED, MARKED, MORE_LEFT, MORE_RIGHT, THUMB = "◀", "⚑", "‹", "›", "▐"
 MARGIN = 2
-"""Columns at the right edge: a mark (marked, lit, or "the row goes on"), and the scrollbar's thumb."""
+"""Columns at the right edge: a sign (marked, highlighted or "the row continues"), and the scrollbar's thumb."""
 
-_EDGES = {LIT: "key", MARKED: "key", MORE_RIGHT: "muted"}
-"""Styles of the marks at the right edge."""
+_EDGE_STYLES = {HIGHLIGHTED: "key", MARKED: "key", MORE_RIGHT: "muted"}
+_CACHED_ROWS = 4096
+_TAB = 4
+_CONTROL = str.maketrans({"\n": "␊", "\r": "␍"})
 
-KEPT = 4096
-"""Rows whose segments are kept."""
+
+def flat(text: str) -> str:
+    """Return the text on one line, with every character as wide as the terminal draws it."""
+    return text.expandtabs(_TAB).translate(_CONTROL) if not text.isprintable() else text
 
 
-class Whole(NamedTuple):
-    """A row in full width: its segments and its cells."""
+def segments(
+    row: Row, palette: Palette, base: Style, query: Query | None = None, *, current: bool = False
+) -> list[Segment]:
+    """Style a row in full width, with matches of `query` marked; `current` marks them as those under the cursor."""
+    spans: Iterable[Span] = (Span(flat(text), style) for span in row.spans for text, style in _colored(span))
+    if query is not None:
+        spans = list(spans)
+        places = query.places("".join(span.text for span in spans))
+        spans = _marked(spans, places, "match.current" if current else "match") if places else spans
+    return [Segment(text, base + palette.style(style)) for text, style in spans if text]
+
+
+def _colored(span: Span) -> tuple[Span, ...]:
+    """Return the span, split by syntax if it is code."""
+    if not span.style.startswith("code."):
+        return (span,)
+    # Importing Pygments takes 30 ms, too long before the first frame.
+    from tcexplore.documents.highlight import colored
+
+    return colored(span)
+
+
+def _marked(spans: Iterable[Span], places: list[tuple[int, int]], mark: str) -> Iterator[Span]:
+    """Cut the spans at the ends of the places, and add the style `mark` to the pieces inside."""
+    cuts = [(cut, inside) for start, end in places for cut, inside in ((start, False), (end, True))]
+    at = 0
+    pending = iter([*cuts, (None, False)])
+    cut, inside = next(pending)
+    for text, style in spans:
+        while cut is not None and cut - at < len(text):
+            head, text = text[: cut - at], text[cut - at :]
+            yield Span(head, f"{style} {mark}" if inside else style)
+            at = cut
+            cut, inside = next(pending)
+        yield Span(text, f"{style} {mark}" if inside else style)
+        at += len(text)
+
+
+class _Styled(NamedTuple):
+    """A row in full width."""
 
     segments: list[Segment]
     cells: int
 
 
-class Ink:
-    """What all lines of one drawing have in common: palette, base style, width in cells, cells scrolled sideways."""
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """What a row's line depends on besides the row."""
+
+    highlighted: bool
+    marked: bool
+    cursor: bool
+    thumb: bool
+    """Whether the scrollbar's thumb is at this line."""
+
+
+class RowPainter:
+    """Paints the lines of one view in one theme."""
 
     def __init__(self, palette: Palette, base: Style, background: Color, filters: tuple[LineFilter, ...]) -> None:
-        self.palette = palette
         self.base = base
+        self._palette = palette
         self._background = background
         self._filters = filters
-        self._wholes: LRUCache[tuple[int, bool], Whole] = LRUCache(KEPT)
+        self._rows: LRUCache[tuple[int, bool], _Styled] = LRUCache(_CACHED_ROWS)
         self._edges: dict[tuple[str, str, Style], Segment] = {}
 
-    def forget(self) -> None:
-        """The rows are others now."""
-        self._wholes.clear()
+    def clear(self) -> None:
+        """Drop cached rows: the document or the query is another one."""
+        self._rows.clear()
 
-    def row(self, index: int, row: Row, *, lit: bool, query: Query | None) -> Whole:
-        """A row away from the cursor; built once, whatever the view scrolls to later."""
-        found = self._wholes.get((index, lit))
-        if found is None:
-            found = self._whole(row, self.ground(lit), query, current=False)
-            self._wholes.set((index, lit), found)
-        return found
-
-    def cursor_row(self, row: Row, *, lit: bool, query: Query | None) -> Whole:
-        """The row under the cursor."""
-        return self._whole(row, self.ground(lit, cursor=True), query, current=True)
-
-    def ground(self, lit: bool, *, cursor: bool = False) -> Style:
-        """The style under a row's own styles."""
-        base = self.base + self.palette.style("lit") if lit else self.base
-        return base + self.palette.style("cursor") if cursor else base
-
-    def _whole(self, row: Row, base: Style, query: Query | None, *, current: bool) -> Whole:
-        made = self._filtered(segments(row, self.palette, base, query, current=current))
-        return Whole(made, sum(segment.cell_length for segment in made))
-
-    def _filtered(self, made: list[Segment]) -> list[Segment]:
-        for line_filter in self._filters:
-            made = line_filter.apply(made, self._background)
-        return made
-
-    def line(self, whole: Whole, ground: Style, width: int, column: int, *, mark: str, thumb: bool) -> Strip:
-        """The part of a row that is in view when scrolled `column` cells to the right, with its mark at the edge."""
+    def line(self, index: int, row: Row, state: RowState, query: Query | None, width: int, column: int) -> Strip:
+        """Return the part of a row that is in view when scrolled `column` cells to the right, with its edge."""
+        ground = self._ground(state)
+        styled = self._styled(index, row, state, ground, query)
         room = width - MARGIN
-        mark = mark or (MORE_RIGHT if whole.cells > column + room else " ")
-        edge = self._edge(mark, THUMB if thumb else " ", ground)
-        if not column and whole.cells <= room:
-            padding = Segment(" " * (room - whole.cells), ground)
-            return Strip([*whole.segments, padding, *edge], width)
-        shown = Strip(whole.segments, whole.cells).crop_extend(column, column + room, ground)
-        if column and whole.cells:
+        more = MORE_RIGHT if styled.cells > column + room else " "
+        sign = MARKED if state.marked else HIGHLIGHTED if state.highlighted else more
+        edge = self._edge(sign, ground, thumb=state.thumb)
+        if not column and styled.cells <= room:
+            padding = Segment(" " * (room - styled.cells), ground)
+            return Strip([*styled.segments, padding, *edge], width)
+        shown = Strip(styled.segments, styled.cells).crop_extend(column, column + room, ground)
+        if column and styled.cells:
             shown = Strip.join([Strip([self._part(MORE_LEFT, "muted", ground)], 1), shown.crop(1, room)])
         return Strip([*shown, *edge], width)
 
     def blank(self, width: int, *, thumb: bool) -> Strip:
-        """A line below the last row."""
-        return Strip(
-            [Segment(" " * (width - MARGIN), self.base), *self._edge(" ", THUMB if thumb else " ", self.base)], width
-        )
+        """Return a line below the last row."""
+        edge = self._edge(" ", self.base, thumb=thumb)
+        return Strip([Segment(" " * (width - MARGIN), self.base), *edge], width)
 
-    def _edge(self, mark: str, thumb: str, ground: Style) -> tuple[Segment, Segment]:
-        marked = _EDGES.get(mark, "")
-        return self._part(mark, marked, ground), self._part(thumb, "" if thumb == " " else "rule", self.base)
+    def _ground(self, state: RowState) -> Style:
+        """Return the style under the row's own styles."""
+        base = self.base + self._palette.style("highlighted") if state.highlighted else self.base
+        return base + self._palette.style("cursor") if state.cursor else base
+
+    def _styled(self, index: int, row: Row, state: RowState, ground: Style, query: Query | None) -> _Styled:
+        """Style a row; cached unless it is under the cursor."""
+        key = (index, state.highlighted)
+        styled = None if state.cursor else self._rows.get(key)
+        if styled is None:
+            parts = self._filtered(segments(row, self._palette, ground, query, current=state.cursor))
+            styled = _Styled(parts, sum(segment.cell_length for segment in parts))
+            if not state.cursor:
+                self._rows.set(key, styled)
+        return styled
+
+    def _filtered(self, parts: list[Segment]) -> list[Segment]:
+        for line_filter in self._filters:
+            parts = line_filter.apply(parts, self._background)
+        return parts
+
+    def _edge(self, sign: str, ground: Style, *, thumb: bool) -> tuple[Segment, Segment]:
+        bar = self._part(THUMB, "rule", self.base) if thumb else self._part(" ", "", self.base)
+        return self._part(sign, _EDGE_STYLES.get(sign, ""), ground), bar
 
     def _part(self, text: str, style: str, ground: Style) -> Segment:
         key = (text, style, ground)
         if key not in self._edges:
-            self._edges[key] = self._filtered([Segment(text, ground + self.palette.style(style))])[0]
+            self._edges[key] = self._filtered([Segment(text, ground + self._palette.style(style))])[0]
         return self._edges[key]

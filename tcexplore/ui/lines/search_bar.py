@@ -1,4 +1,4 @@
-"""The line at the bottom in which a search is typed."""
+"""The line at the bottom for typing a search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 
 class SearchBar(Horizontal):
-    """Hidden until it is opened; tells each change of the text, and when the user is done."""
+    """Hidden until it is opened; posts each change of the text, and when the user is done."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -23,13 +23,13 @@ class SearchBar(Horizontal):
 
     @dataclass
     class Changed(Message):
-        """The text to search for is now `text`."""
+        """The text to search for has changed."""
 
         text: str
 
     @dataclass
     class Closed(Message):
-        """The user is done typing; `keep` the search for n and N, or end it."""
+        """The user is done typing; `keep` the search for n and N."""
 
         keep: bool
 
@@ -47,8 +47,8 @@ class SearchBar(Horizontal):
         """Hide the line."""
         self.display = False
 
-    def count(self, text: str) -> None:
-        """Say how many matches there are."""
+    def show_count(self, text: str) -> None:
+        """Show how many matches there are."""
         self.query_one("#search-count", Static).update(Content(text))
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -1,10 +1,10 @@
-"""The widget of a pane: a frame with a title around a view that follows the session."""
+"""The widget of a pane: a frame with a title around the rows of one of its views."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -14,209 +14,202 @@ from tcexplore.documents.document import Document, start
 from tcexplore.documents.document_parts import message
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
-from tcexplore.ui.background_task import Later, is_large
+from tcexplore.ui.background_task import BackgroundTask, is_large
 from tcexplore.ui.lines.guarded_document import guarded
-from tcexplore.ui.lines.search_view import SearchView
+from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import HitReached
-from tcexplore.ui.panes.pane_heading import heading
-from tcexplore.ui.panes.pane_spec import PaneSpec, View
+from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading
 
 _WIDE = ("line", "kernel")
-"""Kinds of links that say less than one row where the user was."""
+"""Kinds of links that stand for many rows: they don't say where in a view the user was."""
 
 _CORNERS = 4
-"""Cells of the frame's top that its title cannot take."""
+"""Cells of the frame's top that its title cannot use."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A document of a view, what it is made of, and its run; `old` where that is not the one in view."""
+class _Built(NamedTuple):
+    """A document of a view, and what it was built from."""
 
-    form: View
-    made_of: tuple[object, ...]
     document: Document
+    key: tuple[object, ...]
+    view: View
     snapshot: Snapshot
     old: bool
+    """Whether the snapshot is not the one in view."""
 
 
-def _make(
-    form: View, made_of: tuple[object, ...], snapshot: Snapshot, toggled: frozenset[str], width: int, old: bool
-) -> _Made:
-    return _Made(form, made_of, guarded(partial(form.build, snapshot, toggled, width)), snapshot, old)
+def _build(build: Callable[[], Document], *built_from: object) -> _Built:
+    return _Built(guarded(build), *built_from)  # type: ignore[arg-type]
 
 
 class Pane(Container):
-    """Shows one of the views in `spec` of the run in view."""
+    """Shows the session's run in one of the views of `spec`."""
 
-    alone: var[bool] = var(False)
+    single: var[bool] = var(False)
     """Whether it is the only pane in view, with a line above it instead of a frame."""
     note: var[str] = var("")
-    """A word of the screen's in the title."""
-
+    """A note of the screen in the title."""
     hit: var[str] = var("")
     """Which hit of the selection the cursor was put on."""
 
     def __init__(self, spec: PaneSpec) -> None:
         super().__init__(id=spec.id)
         self.spec = spec
-        self.view = SearchView()
-        self.form = spec.views[0]
+        self.view = spec.views[0]
+        self.rows = RowView()
         self.toggled: frozenset[str] = frozenset()
-        self._cursors: dict[str, int] = {}
-        self._back_at: int | None = None
-        """Where the cursor goes in the next document, as it was in that view before."""
-        self._passing: tuple[Link, ...] = ()
-        """What was selected when the user began to go through the views, for those that it is not in."""
-        self._age = ""
+        """Fold groups that the user opened or closed."""
         self._session = Session()
-        self._made_of: tuple[object, ...] = ()
+        self._key: tuple[object, ...] = ()
+        """What the document was built from that is shown or being built."""
         self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
-        """The last document of each view, and what it is made of: going back to a view costs nothing."""
-        self._later: Later[_Made] = Later(self._put)
-        self._turning: frozenset[Link] | None = None
-        """What is to be brought into view with the next document, where that was just turned to."""
-        self._opened = ""
-        """The file whose document was put where it opens."""
+        """The last document of each view with its key, so that turning back to a view costs nothing."""
+        self._cursors: dict[str, int] = {}
+        self._restored_cursor: int | None = None
+        """The row for the cursor in the next document, remembered from that view."""
+        self._lost_links: tuple[Link, ...] = ()
+        """The selection before the user turned the views, for views that don't have all of it."""
+        self._reveal_next: frozenset[Link] | None = None
+        """Links to scroll to in the next document, after a change of view or size."""
+        self._opened_file = ""
+        """The file whose document was scrolled to its start row."""
+        self._old_run = ""
+        self._background: BackgroundTask[_Built] = BackgroundTask(self._show_document)
 
     def compose(self) -> ComposeResult:
-        yield self.view
+        yield self.rows
 
     def on_mount(self) -> None:
-        if not self._made_of:
-            self.view.show(message("Waiting for the first run."))
-            self._entitle()
+        if not self._key:
+            self.rows.show(message("Waiting for the first run."))
+            self._update_title()
 
-    # ---- following the session
+    # ---- the session
 
-    def follow(self, session: Session, width: int = 0) -> None:
-        """Show the session's run in view; out of view, catch up when the pane comes into view again.
-
-        The document is built again only if what it is made of changed. With a `width` it is brought up to date out of
-        view, too, for rows of that many cells.
-        """
+    def show_session(self, session: Session) -> None:
+        """Show the session's run in view; a hidden pane catches up when it comes into view again."""
         self._session = session
-        snapshot = session.view(self.form.has)
-        room = self.view.text_width if self.display and self.view.size else width
-        if snapshot is not None and room:
-            self._bring(snapshot, room, old=snapshot is not session.shown)
+        if self.display and self.rows.size:
+            self.update_document(self.rows.text_width)
 
-    def _bring(self, snapshot: Snapshot, width: int, *, old: bool) -> None:
-        form = self.form
-        waiting = () if form.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
-        made_of = (form, snapshot.run, old, self.toggled, width, *waiting, *form.about(snapshot))
-        if _same(made_of, self._made_of):
+    def update_document(self, width: int) -> None:
+        """Rebuild the document for a width in cells if its key has changed, also in a hidden pane."""
+        session, view = self._session, self.view
+        snapshot = session.view(view.has)
+        if snapshot is None:
             return
-        self._made_of = made_of
-        before, document = self._documents.get(form.name, ((), None))
-        if document is not None and _same(made_of, before):
-            self._put(_Made(form, made_of, document, snapshot, old))
+        old = snapshot is not session.shown
+        waiting = () if view.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
+        key = (view, snapshot.run, old, self.toggled, width, *waiting, *view.key(snapshot))
+        if _same(key, self._key):
             return
-        make = partial(_make, form, made_of, snapshot, self.toggled, width, old)
-        if is_large(snapshot):
-            if self._later.want(make):
-                self.run_worker(self._later.work(), group="make", exit_on_error=False)
-        else:
-            self._put(make())
+        self._key = key
+        cached_key, document = self._documents.get(view.name, ((), None))
+        if document is not None and _same(key, cached_key):
+            self._show_document(_Built(document, key, view, snapshot, old))
+            return
+        build = partial(_build, partial(view.build, snapshot, self.toggled, width), key, view, snapshot, old)
+        if not is_large(snapshot):
+            self._show_document(build())
+        elif self._background.request(build):
+            self.run_worker(self._background.run(), group="build", exit_on_error=False)
 
-    def _put(self, made: _Made) -> None:
-        """Show a document, unless the user has turned to another view or run while it was made."""
-        self._documents[made.form.name] = made.made_of, made.document
-        newest = _same(made.made_of, self._made_of)
-        on_the_way = self._later.more and (made.form, made.snapshot.run) == self._made_of[:2]
-        if not newest and not on_the_way:
+    def _show_document(self, built: _Built) -> None:
+        """Show a document, unless the user has turned to another view or run in the meantime."""
+        document, key, view, snapshot, old = built
+        self._documents[view.name] = key, document
+        newer_follows = self._background.has_request and (view, snapshot.run) == self._key[:2]
+        if not _same(key, self._key) and not newer_follows:
             return
         self.hit = ""
-        self.view.show(made.document, self._back_at)
-        self._back_at = None
-        self._open(made.snapshot)
-        self._age = f"old: run {made.snapshot.run}" if made.old else ""
-        self._entitle()
-        self.view.faded = made.old
-        self.set_class(made.old, "-old")
-        self._arrive()
-
-    def _turn(self, near: Sequence[Link] = ()) -> None:
-        """Follow the session, and bring what is lit into view once that is shown."""
-        self._turning = frozenset(near)
-        self.follow(self._session)
-        if self._later.is_idle:
-            self._arrive()
-
-    def _arrive(self) -> None:
-        if self._turning is not None:
-            self.view.reveal(self._turning)
-            self._turning = None
+        self.rows.show(document, self._restored_cursor)
+        self._restored_cursor = None
+        if self._opened_file != snapshot.file:
+            # Until the first run of a file is complete, the row to open at may change.
+            self.rows.open_at(start(document))
+            self._opened_file = snapshot.file if snapshot.complete else ""
+        self._old_run = f"old: run {snapshot.run}" if old else ""
+        self._update_title()
+        self.rows.faded = old
+        self.set_class(old, "-old")
+        self._reveal()
 
     async def ready(self) -> None:
-        """Until the document that was last asked for is shown."""
-        await self._later.idle()
+        """Wait until the requested document is shown."""
+        await self._background.wait()
 
-    def _open(self, snapshot: Snapshot) -> None:
-        """Until the first run of a file is complete, what matters in it may turn out to stand somewhere else."""
-        if self._opened != snapshot.file:
-            self.view.open_at(start(self.view.document))
-            self._opened = snapshot.file if snapshot.complete else ""
+    def _show_and_reveal(self, near: Sequence[Link] = ()) -> None:
+        """Show the session, and scroll to highlighted rows once it is shown."""
+        self._reveal_next = frozenset(near)
+        self.show_session(self._session)
+        if self._background.is_idle:
+            self._reveal()
+
+    def _reveal(self) -> None:
+        if self._reveal_next is not None:
+            self.rows.reveal(self._reveal_next)
+            self._reveal_next = None
 
     def on_show(self) -> None:
-        self._turn()
+        self._show_and_reveal()
 
     def on_resize(self) -> None:
-        self._turn()
-        self._entitle()
+        self._show_and_reveal()
+        self._update_title()
 
-    # ---- views and folds
+    # ---- views, folds, highlights
 
     def toggle(self, fold: str) -> None:
         """Open or close a fold group."""
         self.toggled ^= {fold}
-        self.follow(self._session)
+        self.show_session(self._session)
 
     def show_view(self, view: View, selected: Sequence[Link] = ()) -> None:
-        """Show the run in another view; what is selected stays in sight, also where a fold would hide it."""
-        if view is self.form:
+        """Show the run in another view, scrolled to the selection, with folds that hide it open."""
+        if view is self.view:
             return
-        self._cursors[self.form.name] = self.view.cursor
-        self._back_at = self._cursors.get(view.name, 0)
-        here = self.view.lit_cursor
-        near = [link for link in here if link.kind not in _WIDE] or self._passing
-        self._passing = selected = (*selected, *here, *self._passing)
-        self.form = view
+        self._cursors[self.view.name] = self.rows.cursor
+        self._restored_cursor = self._cursors.get(view.name, 0)
+        links = self.rows.highlighted_cursor
+        near = [link for link in links if link.kind not in _WIDE] or self._lost_links
+        self._lost_links = selected = (*selected, *links, *self._lost_links)
+        self.view = view
         snapshot = self._session.view(view.has)
         if snapshot is not None and (folds := view.opens(snapshot, selected)):
             self.toggled |= folds
-        self._turn([link for link in near if link.kind not in _WIDE])
+        self._show_and_reveal([link for link in near if link.kind not in _WIDE])
 
-    def on_cursor_moved(self) -> None:
-        self._passing = ()
-        self.hit = ""
-
-    def light(self, chain: frozenset[Link]) -> None:
-        """Light the rows that stand for one of the links."""
-        if chain != self.view.lit:
-            self.view.lit = chain
+    def highlight(self, links: frozenset[Link]) -> None:
+        """Highlight the rows that stand for one of the links."""
+        if links != self.rows.highlighted:
+            self.rows.highlighted = links
             self.hit = ""
 
+    def on_cursor_moved(self) -> None:
+        self._lost_links = ()
+        self.hit = ""
+
     def on_hit_reached(self, message: HitReached) -> None:
-        self.hit = message.words
-        self._passing = ()
+        self._lost_links = ()
+        self.hit = message.label
 
-    # ---- the frame
+    # ---- title
 
-    def watch_alone(self) -> None:
-        self._entitle()
+    def watch_single(self) -> None:
+        self._update_title()
 
     def watch_note(self) -> None:
-        self._entitle()
+        self._update_title()
 
     def watch_hit(self) -> None:
-        self._entitle()
+        self._update_title()
 
-    def _entitle(self) -> None:
-        edge = " " if self.alone else ""
-        told = "" if self.hit else self.view.document.title
+    def _update_title(self) -> None:
+        summary = "" if self.hit else self.rows.document.title
         room = self.size.width - _CORNERS
-        made = heading(self.spec, self.form, told, (self.hit, self.note, self._age), room)
-        title = edge + made + edge
+        title = heading(self.spec, self.view, summary, (self.hit, self.note, self._old_run), room)
+        if self.single:
+            title = " " + title + " "
         if title.markup != self.border_title:
             self.border_title = title
 

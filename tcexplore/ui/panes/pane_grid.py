@@ -1,29 +1,37 @@
-"""All panes: which are in view, and which one has the keys."""
+"""The grid of all panes: which are in view, and which one is current."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 
-from tcexplore.session import Session
-from tcexplore.ui import pane_layout as layout
-from tcexplore.ui.panes import PANES
+from tcexplore.documents.document import Row, Span
 from tcexplore.ui.panes.pane import Pane
+from tcexplore.ui.panes.pane_spec import PaneSpec
+from tcexplore.ui.panes.pane_table import PANES
+
+WIDE = Size(140, 40)
+"""Smallest terminal, in cells, that shows all panes at once."""
 
 _GRID = ("source", "graph", "code", "breaks", "guards", "timing", "output")
-"""The panes as they stand in the grid, row by row."""
+"""The panes in the order of their cells, row by row."""
+
+_SHARED = ("timing", "output")
+"""Panes that share one cell; the one that was current last has it."""
 
 
-class Board(Container):
-    """Shows as many panes as fit, and keeps those in view up to date with the session."""
+class PaneGrid(Container):
+    """Shows as many panes as fit."""
 
     current: var[str] = var("source")
-    """The pane that has the keys, also while a search is typed."""
+    """The pane that gets the keys, also while the user types a search."""
     zoomed: var[bool] = var(False)
 
     @dataclass
@@ -36,7 +44,6 @@ class Board(Container):
     def __init__(self) -> None:
         super().__init__(id="panes")
         self.panes = {spec.id: Pane(spec) for spec in PANES}
-        self.session = Session()
         self._shared = "timing"
 
     def compose(self) -> ComposeResult:
@@ -48,42 +55,30 @@ class Board(Container):
         return self.panes[self.current]
 
     @property
-    def shown(self) -> list[Pane]:
-        """The panes in view."""
+    def visible_panes(self) -> list[Pane]:
         return [pane for pane in self.panes.values() if pane.display]
 
-    def follow(self, session: Session) -> None:
-        """Show the session in the panes in view; the others catch up when they come into view."""
-        self.session = session
-        for pane in self.panes.values():
-            pane.follow(session)
-
     def next_pane(self, by: int) -> None:
-        """Make the pane `by` numbers further the current one, round the end."""
+        """Make the pane `by` numbers further the current one, cyclically."""
         names = list(self.panes)
         self.current = names[(names.index(self.current) + by) % len(names)]
 
-    def prepare(self, pane: Pane) -> None:
-        """Bring a pane up to date that may be out of view, for the width that it will come into view with."""
-        pane.follow(self.session, self.pane.view.text_width)
-
     def lay_out(self) -> None:
-        """Bring the panes into view that the size, the zoom and the current pane ask for."""
+        """Show the panes that fit the terminal, or only the current one."""
         size = self.app.size
-        single = self.zoomed or not layout.fits_all(size)
-        names = layout.visible(size, self.current, self._shared, self.zoomed)
+        single = self.zoomed or size.width < WIDE.width or size.height < WIDE.height
         for name, pane in self.panes.items():
-            pane.display = name in names
-            pane.alone = single
+            pane.display = name == self.current if single else name not in _SHARED or name == self._shared
+            pane.single = single
         self.set_class(single, "-single")
-        self.pane.view.focus()
+        self.pane.rows.focus()
         self.post_message(self.Arranged(self.current, single))
 
     def on_mount(self) -> None:
         self.lay_out()
 
     def watch_current(self, current: str) -> None:
-        if layout.takes_shared_place(current):
+        if current in _SHARED:
             self._shared = current
         if self.is_mounted:
             self.lay_out()
@@ -96,3 +91,19 @@ class Board(Container):
         pane = event.widget.parent
         if isinstance(pane, Pane):
             self.current = pane.spec.id
+
+
+def tabs(current: str) -> Callable[[int], Row]:
+    """Return the line of pane names for a single pane; names that do not fit are abbreviated."""
+
+    def row(width: int) -> Row:
+        short = sum(len(pane.title) + 4 for pane in PANES) > width
+        return Row(tuple(_tab(pane, current=pane.id == current, short=short) for pane in PANES))
+
+    return row
+
+
+def _tab(pane: PaneSpec, *, current: bool, short: bool) -> Span:
+    if current:
+        return Span(f"[{pane.number} {pane.title}]", "badge.muted")
+    return Span(f" {pane.number} {pane.title[:3] if short else pane.title} ", "muted")

@@ -1,31 +1,73 @@
-"""What makes a pane: its name, and the views of a run that it has."""
+"""What defines a pane: its name, its views of a run, and the title in its frame."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
 
-from tcexplore.documents.document import Builder
+from rich.cells import cell_len
+from textual.content import Content
+
+from tcexplore.documents.document import Document
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
+from tcexplore.ui.lines.row_painter import flat
+
+MORE = "…"
+"""Marks a title that has no room for all view names."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One way to show what a pane is about.
-
-    `name` is the word for it in the pane's title. `about` gives the parts of a run that the document is made of: it is
-    built anew only when one of them is another object. `has` says whether a run knows any of it yet; until then the
-    pane goes on showing the run before, as old. `kinds` are the kinds of links that its rows stand for.
-    """
+    """One view of a pane."""
 
     name: str
-    build: Builder
-    about: Callable[[Snapshot], tuple[object, ...]]
-    has: Callable[[Snapshot], bool]
+    """The view's name in the pane's title."""
+
+    builder: str
+    """`module:function` of the document's builder. It is imported at the first use, after the first frame."""
+
+    fields: tuple[str, ...]
+    """Fields of a snapshot that the document depends on. It is rebuilt only when one of them is another object."""
+
+    shown_with: tuple[str, ...] = ()
+    """Fields of which one must be set, or the pane still shows the previous run, marked as old. Empty: always shown."""
+
     kinds: frozenset[str] = frozenset()
-    opens: Callable[[Snapshot, Sequence[Link]], frozenset[str]] = lambda _snapshot, _links: frozenset()
-    """The folds that hide what is selected when the view is turned to: they are opened then."""
+    """Kinds of links that the rows stand for."""
+
+    folds: str = ""
+    """`module:function` that returns the folds that hide the selection; they open when the user turns to the view."""
+
+    changing: Callable[[Snapshot], tuple[object, ...]] = lambda _: ()
+    """Fields that the document depends on only in some phases of a run."""
+
+    def build(self, snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
+        """Build the document of a run, with some folds toggled, for a width in cells."""
+        document: Document = _load(self.builder)(snapshot, toggled, width)
+        return document
+
+    def key(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """Return the objects that the document of this run is built from."""
+        return (*(attrgetter(field)(snapshot) for field in self.fields), *self.changing(snapshot))
+
+    def has(self, snapshot: Snapshot) -> bool:
+        """Return whether the run has something to show in this view."""
+        return not self.shown_with or any(attrgetter(field)(snapshot) for field in self.shown_with)
+
+    def opens(self, snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
+        """Return the folds that hide rows of these links."""
+        folds: frozenset[str] = _load(self.folds)(snapshot, links) if self.folds else frozenset()
+        return folds
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module, _, function = path.partition(":")
+    loaded: Callable[..., Any] = getattr(import_module(module), function)
+    return loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +80,44 @@ class PaneSpec:
     views: tuple[View, ...]
 
     def view(self, name: str) -> View | None:
-        """The view of that name."""
+        """Return the view with this name."""
         return next((view for view in self.views if view.name == name), None)
 
-    def beside(self, view: View, by: int) -> View:
-        """The view `by` places behind another one, round the end."""
+    def next_view(self, view: View, by: int) -> View:
+        """Return the view `by` places after another one, cyclically."""
         names = [known.name for known in self.views]
         return self.views[(names.index(view.name) + by) % len(names)]
+
+
+def heading(spec: PaneSpec, view: View, summary: str, notes: tuple[str, ...], room: int) -> Content:
+    """Return the title for `room` cells: number, name, views (the current one in brackets), the view's summary, notes.
+
+    Where room is scarce, the views that the next keys lead to come first, and notes come before the summary.
+    """
+    least = cell_len(f"{spec.number} {spec.title} [{view.name}] {MORE}")
+    tail = _tail((summary, *notes))
+    if least + cell_len(tail) > room:
+        tail = _tail(notes) if any(notes) else tail
+    left = room - cell_len(f"{spec.number} {spec.title}{tail}")
+    # Content is never parsed as markup.
+    return Content.assemble((str(spec.number), "bold"), f" {spec.title}", *_views(spec, view, left), tail)
+
+
+def _tail(texts: tuple[str, ...]) -> str:
+    return "".join(f" ─ {flat(text)}" for text in texts if text)
+
+
+def _views(spec: PaneSpec, view: View, room: int) -> list[tuple[str, str]]:
+    """Return the view names that fit, the current one in brackets."""
+    if len(spec.views) == 1:
+        return []
+    names = [known.name for known in spec.views]
+    at = names.index(view.name)
+    after = [*names[at + 1 :], *names[:at]]
+    left = room - cell_len(f" [{view.name}]") - sum(cell_len(f" {name}") for name in after)
+    more: list[tuple[str, str]] = []
+    while after and left < 0:
+        left += cell_len(f" {after.pop()}") - (0 if more else cell_len(f" {MORE}"))
+        more = [(f" {MORE}", "dim")]
+    named = [(f" [{n}]", "bold") if n == view.name else (f" {n}", "dim") for n in names if n in {view.name, *after}]
+    return [*named, *more]

@@ -18,8 +18,8 @@ from tcexplore.ui.study_task import StudyTask
 class ShipScreen(StudyScreen[Snapshot]):
     """Two runs on empty caches: the second is given what the first saved."""
 
-    BINDINGS = bindings("ship")
-    SCOPES = (*StudyScreen.SCOPES, "ship")
+    BINDINGS = bindings("artifacts")
+    SCOPES = (*StudyScreen.SCOPES, "artifacts")
     NAME = "ship"
 
     def going(self) -> Going[Snapshot]:

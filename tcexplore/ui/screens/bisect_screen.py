@@ -13,7 +13,7 @@ from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectSte
 from tcexplore.studies.study_job import EACH_TIMEOUT
 from tcexplore.studies.study_runs import Going, Runs, Say
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.screens.prompt_screen import AskScreen, Field
+from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.study_task import StudyTask
 
@@ -23,8 +23,8 @@ NOTE = "Your file and what it imports from beside it, a script that shows the fa
 class BlameScreen(StudyScreen[BisectStep]):
     """Lights up rung by rung; the first that fails names the layer."""
 
-    BINDINGS = bindings("blame")
-    SCOPES = (*StudyScreen.SCOPES, "blame")
+    BINDINGS = bindings("bisect")
+    SCOPES = (*StudyScreen.SCOPES, "bisect")
     NAME = "ladder"
 
     def going(self) -> Going[BisectStep]:
@@ -56,7 +56,7 @@ class BlameScreen(StudyScreen[BisectStep]):
         from tcexplore.studies.bisect.reproducer import free
 
         field = Field("Into which folder", self._suggested(), free)
-        self.app.push_screen(AskScreen("A reproducer that runs without tcexplore", (field,), NOTE), self._write)
+        self.app.push_screen(PromptScreen("A reproducer that runs without tcexplore", (field,), NOTE), self._write)
 
     def _suggested(self) -> str:
         """A folder beside the file that is not there yet."""

@@ -1,4 +1,4 @@
-"""Two runs compared: the one in view with its base, over the whole screen."""
+"""The differences between two runs: the one in view and its base."""
 
 from __future__ import annotations
 
@@ -10,34 +10,32 @@ from tcexplore.documents.document import Document, Row
 from tcexplore.documents.document_parts import message
 from tcexplore.session import Session, Snapshot, changes, summarize
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.background_task import Later, is_large
-from tcexplore.ui.footer import footer
-from tcexplore.ui.header import compare_line, history_line
+from tcexplore.ui.background_task import BackgroundTask, is_large
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.screens.overlay_screen import OverScreen
+from tcexplore.ui.screen_lines import diff_line, footer, history_line
+from tcexplore.ui.screens.overlay_screen import OverlayScreen
 
-_Made = tuple[tuple[object, ...], Document]
-"""What the rows are made of, and they."""
+_Built = tuple[tuple[object, ...], Document]
+"""A document with its key: what it was built from."""
 
 
-class DiffScreen(OverScreen):
-    """Follows the app's session as the panes do: the next save is compared as soon as it is compiled."""
+class DiffScreen(OverlayScreen):
+    """Follows the app's session as the panes do: it compares the next save as soon as that is compiled."""
 
-    CSS_PATH = "diff.tcss"
     BINDINGS = bindings("diff")
-    SCOPES = (*OverScreen.SCOPES, "diff")
+    SCOPES = (*OverlayScreen.SCOPES, "diff")
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
         self._other: int | None = None
-        """The run chosen here to compare with, instead of the session's own choice."""
+        """The run that the user chose to compare with, instead of the session's choice."""
         self._toggled: frozenset[str] = frozenset()
-        self._made_of: tuple[object, ...] = ()
-        self._later: Later[_Made] = Later(self._put)
-        self._title = RowLine(compare_line(None, None, None), id="title")
+        self._key: tuple[object, ...] = ()
+        self._background: BackgroundTask[_Built] = BackgroundTask(self._show_document)
+        self._title = RowLine(diff_line(None, None, None), id="title")
         self._history = RowLine(history_line(session), id="history")
 
     def compose(self) -> ComposeResult:
@@ -48,16 +46,16 @@ class DiffScreen(OverScreen):
 
     @property
     def page(self) -> tuple[str, str]:
-        return "diff", "Compare"
+        return "diff", "Diff"
 
     def on_mount(self) -> None:
-        self.watch(self.app, "session", self._follow, init=False)
+        self.watch(self.app, "session", self._show_session, init=False)
 
     # ---- the two runs
 
     @property
     def _after(self) -> Snapshot | None:
-        """The run in view, once there is enough of it to compare."""
+        """The run in view, once it is complete enough to compare."""
         return self._session.view(lambda s: s.complete)
 
     @property
@@ -68,7 +66,7 @@ class DiffScreen(OverScreen):
 
     @property
     def _bases(self) -> list[Snapshot]:
-        """All runs that the one in view can be compared with."""
+        """The runs that the one in view can be compared with."""
         after = self._after
         return [s for s in self._session.runs if after is not None and s.run != after.run and s.complete]
 
@@ -76,38 +74,38 @@ class DiffScreen(OverScreen):
         before, bases = self._before, self._bases
         at = next((i for i, s in enumerate(bases) if s is before), None)
         if at is None or not 0 <= at + by < len(bases):
-            self.say("There is no other run to compare with on that side.")
+            self.say("No other run to compare with in that direction.")
             return
         self._other = bases[at + by].run
         self._show()
 
     # ---- the rows
 
-    def _follow(self, session: Session) -> None:
+    def _show_session(self, session: Session) -> None:
         self._session = session
         self._show()
 
     def _show(self) -> None:
         before, after, width = self._before, self._after, self._view.text_width
         self._history.update(history_line(self._session))
-        made_of = (*_parts(before), *_parts(after), self._toggled, width, *_figures(before, after))
-        if len(made_of) == len(self._made_of) and all(map(_same, made_of, self._made_of)):
+        key = (*_parts(before), *_parts(after), self._toggled, width, *_figures(before, after))
+        if len(key) == len(self._key) and all(map(_same, key, self._key)):
             return
-        self._made_of = made_of
-        self._title.update(compare_line(before, after, self._session.baseline))
-        make = partial(_make, made_of, before, after, self._toggled, width)
+        self._key = key
+        self._title.update(diff_line(before, after, self._session.baseline))
+        build = partial(_build, key, before, after, self._toggled, width)
         if not is_large(before, after):
-            self._put(make())
+            self._show_document(build())
             return
         if not len(self._view.document):
             self._view.show(message("Comparing the two runs …"))
-        if self._later.want(make):
-            self.run_worker(self._later.work(), group="make", exit_on_error=False)
+        if self._background.request(build):
+            self.run_worker(self._background.run(), group="build", exit_on_error=False)
 
-    def _put(self, made: _Made) -> None:
-        """Show the rows, unless something else is to be compared since they were asked for."""
-        made_of, document = made
-        if made_of is self._made_of:
+    def _show_document(self, built: _Built) -> None:
+        """Show the rows, unless others have been requested in the meantime."""
+        key, document = built
+        if key is self._key:
             self._view.show(document)
 
     def on_row_entered(self, message: RowEntered) -> None:
@@ -116,27 +114,22 @@ class DiffScreen(OverScreen):
             self._show()
 
     def action_section(self, by: int) -> None:
-        document, here = self._view.document, self._view.cursor
+        document, cursor = self._view.document, self._view.cursor
         rows = [i for i in range(len(document)) if _begins_section(document.row(i))]
-        further = [i for i in rows if (i - here) * by > 0]
+        further = [i for i in rows if (i - cursor) * by > 0]
         if rows:
             self._view.move_to((further or rows)[0 if by > 0 else -1])
 
 
-def _make(
-    made_of: tuple[object, ...],
-    before: Snapshot | None,
-    after: Snapshot | None,
-    toggled: frozenset[str],
-    width: int,
-) -> _Made:
-    return made_of, guarded(partial(_build, before, after, toggled, width))
+def _build(
+    key: tuple[object, ...], before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int
+) -> _Built:
+    def build() -> Document:
+        from tcexplore.documents.diff.diff_view import diff_document
 
+        return diff_document(before, after, toggled, width) if after else message("Waiting for the first run.")
 
-def _build(before: Snapshot | None, after: Snapshot | None, toggled: frozenset[str], width: int) -> Document:
-    from tcexplore.documents.diff.diff_view import diff_document
-
-    return diff_document(before, after, toggled, width) if after else message("Waiting for the first run.")
+    return key, guarded(build)
 
 
 def _begins_section(row: Row) -> bool:
@@ -146,7 +139,7 @@ def _begins_section(row: Row) -> bool:
 
 
 def _parts(run: Snapshot | None) -> tuple[object, ...]:
-    """What of a run is compared: timing goes on, and is compared by its figures."""
+    """Return the parts of a run that are compared. Timing changes all the time: its summary is compared instead."""
     return () if run is None else (run.run, run.graphs, run.breaks, run.guards, run.code.kernels, run.code.wrappers)
 
 

@@ -27,8 +27,8 @@ from tcexplore.watch import UnreadableError, read_source
 class CureScreen(StudyScreen[Proof]):
     """Tries the changes that could remove `found`, a break of the run `own`, until one is proven."""
 
-    BINDINGS = bindings("cure")
-    SCOPES = (*StudyScreen.SCOPES, "cure")
+    BINDINGS = bindings("fix")
+    SCOPES = (*StudyScreen.SCOPES, "fix")
     NAME = "cure"
 
     def __init__(self, engine: Engine, job: Job, own: Snapshot, found: GraphBreak, undo: Undo) -> None:

@@ -1,4 +1,4 @@
-"""The help: what is in view shows, and every key of it."""
+"""The help: a page on what is in view, and every key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcexplore.ui.actions import Scope, available
 
 
 class HelpScreen(ModalScreen[None]):
-    """A page over the main screen; any of the keys that leave things leaves it."""
+    """A help page over another screen."""
 
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", show=False)]
@@ -30,18 +30,18 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll() as page:
             page.border_title = self._heading
             page.border_subtitle = "esc closes"
-            yield Markdown(text_of(self._page), open_links=False)
+            yield Markdown(page_text(self._page), open_links=False)
             yield Static(keys(self._scopes))
 
 
-def text_of(name: str) -> str:
-    """The page of this name, in Markdown: a pane's, or that of another screen."""
+def page_text(name: str) -> str:
+    """Return the Markdown page of a pane or a screen; empty if there is none."""
     page = files("tcexplore.ui.help") / f"{name}.md"
     return page.read_text(encoding="utf-8") if page.is_file() else ""
 
 
 def keys(scopes: Collection[Scope]) -> Content:
-    """Every key of a screen with what it does."""
+    """Return every key of a screen with its help."""
     actions = available(scopes)
     width = max(len(action.shown) for action in actions) + 2
     lines = [Content.assemble((action.shown.ljust(width), "bold"), action.help) for action in actions]

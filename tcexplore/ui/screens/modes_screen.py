@@ -22,8 +22,8 @@ from tcexplore.ui.study_task import StudyTask
 class MatrixScreen(StudyScreen[RunFigures]):
     """A row for each cell from the start; enter on one runs the file that way from now on."""
 
-    BINDINGS = bindings("matrix")
-    SCOPES = (*StudyScreen.SCOPES, "matrix")
+    BINDINGS = bindings("modes")
+    SCOPES = (*StudyScreen.SCOPES, "modes")
     NAME = "matrix"
 
     def __init__(self, *given: Any) -> None:

@@ -1,4 +1,4 @@
-"""A few words asked of the user, over whatever is there."""
+"""A form over the screen that asks the user for values."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from textual.widgets import Input, Static
 
 
 class Field(NamedTuple):
-    """What is asked, what stands there at first, and what the answer is tried with: `check` raises `ValueError` with a
-    sentence for the user where it is none."""
+    """One value to enter."""
 
     label: str
     value: str
+    """The initial value."""
     check: Callable[[str], object]
+    """Raises `ValueError` with a sentence for the user if a value is invalid."""
 
 
-class AskScreen(ModalScreen[tuple[str, ...] | None]):
-    """Gives the answers, which have passed their checks, or None where the user left with escape."""
+class PromptScreen(ModalScreen[tuple[str, ...] | None]):
+    """Returns the values, all checked, or None if the user pressed escape."""
 
-    CSS_PATH = "ask.tcss"
+    CSS_PATH = "prompt.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
 
     def __init__(self, title: str, fields: Sequence[Field], note: str = "") -> None:
         super().__init__()
-        self._asked = title
+        self._prompt_title = title
         self._fields = tuple(fields)
         self._note = note
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = Content(self._asked)
-            box.border_subtitle = Content("⏎ goes on · esc leaves")
+            box.border_title = Content(self._prompt_title)
+            box.border_subtitle = Content("⏎ OK · esc cancel")
             for field in self._fields:
                 yield Static(Content(field.label))
                 yield Input(field.value, compact=True, select_on_focus=True)
@@ -52,7 +53,7 @@ class AskScreen(ModalScreen[tuple[str, ...] | None]):
             try:
                 field.check(entered.value)
             except ValueError as error:
-                self._say(str(error))
+                self._show_error(str(error))
                 entered.focus()
                 return
             if entered is event.input and entered is not inputs[-1]:
@@ -60,7 +61,7 @@ class AskScreen(ModalScreen[tuple[str, ...] | None]):
                 return
         self.dismiss(tuple(entered.value for entered in inputs))
 
-    def _say(self, trouble: str) -> None:
+    def _show_error(self, message: str) -> None:
         note = self.query_one("#note", Static)
-        note.update(Content(trouble))
-        note.add_class("-trouble")
+        note.update(Content(message))
+        note.add_class("-error")

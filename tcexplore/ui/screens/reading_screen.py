@@ -1,4 +1,4 @@
-"""What every screen with rows in it does with them: search, copy, edit."""
+"""Base of all screens with rows: search, copy, edit."""
 
 from __future__ import annotations
 
@@ -9,48 +9,51 @@ from textual import work
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tcexplore.ui import editor
+from tcexplore.documents.document import Row
+from tcexplore.events import Location
 from tcexplore.ui.actions import Scope, bindings
-from tcexplore.ui.lines.search_view import SearchView
+from tcexplore.ui.editor import edit
+from tcexplore.ui.lines.row_scan import scan
+from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import HitReached, SearchCounted
-from tcexplore.ui.row_text import place_of, text_of, whole_text
-from tcexplore.ui.terminal import clipboard
+from tcexplore.ui.terminal.terminal_driver import copy
 
 if TYPE_CHECKING:
     from tcexplore.ui.lines.search_bar import SearchBar
 
 
 class ReadingScreen(Screen[None]):
-    """A screen on one or more views of rows, with a line `#footer` at its bottom; `SCOPES` has those of its actions."""
+    """A screen with one or more views of rows and a line `#footer` at the bottom."""
 
     BINDINGS = bindings("reading")
     SCOPES: ClassVar[tuple[Scope, ...]] = ("view", "reading", "app")
+    """Scopes of the actions that the screen has."""
 
     def __init__(self) -> None:
         super().__init__()
         self.search_bar: SearchBar | None = None
-        self._search_from = 0
+        self._search_start = 0
 
     @property
     @abstractmethod
-    def reader(self) -> SearchView:
-        """The view that has the keys."""
+    def reader(self) -> RowView:
+        """The view that gets the keys."""
 
     @property
     @abstractmethod
     def page(self) -> tuple[str, str]:
-        """The name of the page of help, and its title."""
+        """Name and title of the help page."""
 
     @abstractmethod
     def leave(self) -> None:
-        """What escape does once no search is left to end."""
+        """Do what escape does when there is no search to end."""
 
     # ---- search
 
     async def action_search(self) -> None:
-        self._search_from = self.reader.cursor
+        self._search_start = self.reader.cursor
         if self.search_bar is None:
-            # Textual's input takes 20 ms that the first frame does not have.
+            # Importing Textual's input takes 20 ms, too long before the first frame.
             from tcexplore.ui.lines.search_bar import SearchBar
 
             self.search_bar = SearchBar()
@@ -60,56 +63,72 @@ class ReadingScreen(Screen[None]):
         self.search_bar.open()
 
     def on_search_bar_changed(self, message: SearchBar.Changed) -> None:
-        self.reader.search(message.text, self._search_from)
+        self.reader.search(message.text, self._search_start)
 
     def on_search_bar_closed(self, message: SearchBar.Closed) -> None:
         if self.search_bar is not None:
             self.search_bar.close()
         if not message.keep:
             self.reader.search("", 0)
-            self.reader.move_to(self._search_from)
+            self.reader.move_to(self._search_start)
         self.reader.focus()
 
     def on_search_counted(self, message: SearchCounted) -> None:
         if self.search_bar is not None:
-            self.search_bar.count(f"{message.at} of {message.count}{'' if message.done else '…'}")
+            self.search_bar.show_count(f"{message.at} of {message.count}{'' if message.done else '…'}")
 
     def on_hit_reached(self, message: HitReached) -> None:
-        if not message.words:
-            self.say("No search to go on with, and nothing here belongs to what is selected.")
+        if not message.label:
+            self.say("No search to continue, and nothing here belongs to the selection.")
 
     def action_next_match(self, by: int) -> None:
         self.reader.next_match(by)
 
     def action_back(self) -> None:
-        if self.reader.sought is not None:
+        if self.reader.search_query is not None:
             self.reader.search("", 0)
         else:
             self.leave()
 
-    # ---- the row under the cursor, outside the screen
+    # ---- copy, edit, notify
 
     def action_edit(self) -> None:
         row = self.reader.cursor_row
-        place = place_of(row) if row else None
-        if place is None:
-            self.say("This row stands for no line of a file.")
-        elif trouble := editor.edit(self.app, place):
-            self.say(trouble, "warning")
+        location = _location(row) if row else None
+        if location is None:
+            self.say("This row has no source line.")
+        elif message := edit(self.app, location):
+            self.say(message, "warning")
 
     def action_copy(self) -> None:
         row = self.reader.cursor_row
         if row is not None:
-            self.say(clipboard.copy(self.app, text_of(row)))
+            self.say(copy(self.app, row.text.strip() if row.copy is None else row.copy))
 
     def action_copy_all(self) -> None:
         self._copy_all(self.reader)
 
     @work(group="copy", exclusive=True, exit_on_error=False)
-    async def _copy_all(self, view: SearchView) -> None:
-        self.say(clipboard.copy(self.app, await whole_text(view.document)))
+    async def _copy_all(self, view: RowView) -> None:
+        # Takes the view: Textual formats the arguments of a worker, which takes a second for a large document.
+        document, texts = view.document, list[str]()
+
+        def visit(_: int, row: Row) -> bool:
+            texts.append(row.text.rstrip())
+            return False
+
+        await scan(document, range(len(document)), visit)
+        self.say(copy(self.app, "\n".join(texts)))
 
     def say(self, text: str, severity: Literal["information", "warning"] = "information") -> None:
-        """A word at the edge of the screen, in place of the one before; never read as markup."""
+        """Notify the user, replacing the previous message; the text is never parsed as markup."""
         self.app.clear_notifications()
         self.notify(text, severity=severity, markup=False)
+
+
+def _location(row: Row) -> Location | None:
+    """Return the source line that the row stands for."""
+    if row.location is not None:
+        return row.location
+    link = next((link for link in row.links if link.kind == "line"), None)
+    return Location(link.where, int(link.name)) if link else None

@@ -14,7 +14,7 @@ from tcexplore.studies.study_job import EACH_TIMEOUT
 from tcexplore.studies.study_runs import Going, Runs, Say
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.guarded_document import guarded
-from tcexplore.ui.screens.prompt_screen import AskScreen, Field
+from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.study_task import StudyTask
 
@@ -27,15 +27,15 @@ NOTE = (
 class StormScreen(StudyScreen[Trial]):
     """Asks what to vary, shows the recompiles as they come, then each change that might spare them."""
 
-    BINDINGS = bindings("storm")
-    SCOPES = (*StudyScreen.SCOPES, "storm")
+    BINDINGS = bindings("recompiles")
+    SCOPES = (*StudyScreen.SCOPES, "recompiles")
     NAME = "storm"
 
     def open(self) -> None:
         found = self.study.found if self.study is not None else []
         own, vary = (found[0].run, found[0].run.config.vary) if found else (self.own, self.job.config.vary)
         first = suggested(own.entry if own is not None else None, vary)
-        asked = AskScreen("What if the inputs varied?", [Field("What to vary", first, specs)], NOTE)
+        asked = PromptScreen("What if the inputs varied?", [Field("What to vary", first, specs)], NOTE)
         self.app.push_screen(asked, self._answered)
 
     def _answered(self, answers: tuple[str, ...] | None) -> None:

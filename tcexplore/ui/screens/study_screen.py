@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from pathlib import Path
 from typing import Any, Generic
 
 from textual.app import ComposeResult
@@ -15,25 +14,23 @@ from tcexplore.studies.study_job import one_of_many
 from tcexplore.studies.study_runs import Going, Result
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.footer import footer
-from tcexplore.ui.header import study_line
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.screens.overlay_screen import OverScreen
+from tcexplore.ui.screen_lines import footer, study_line
+from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask
 
 
-class StudyScreen(OverScreen, Generic[Result]):
+class StudyScreen(OverlayScreen, Generic[Result]):
     """Begins its study when it opens and stops it when it closes; see `ui/study.py` for how to make one.
 
     `last` has the last study of each name: one of the same file and configuration is shown again instead. `own` is the
     file's own run.
     """
 
-    CSS_PATH = Path(__file__).with_name("study.tcss")  # a mere name would be sought beside the subclass
     BINDINGS = bindings("study")
-    SCOPES = (*OverScreen.SCOPES, "study")
+    SCOPES = (*OverlayScreen.SCOPES, "study")
     NAME = ""
     """What the study is called in the title, and its page of help."""
 

@@ -12,7 +12,7 @@ from tcexplore.studies.study_runs import Going, Runs, Say
 from tcexplore.studies.sweep.sweep_plan import plan, steps
 from tcexplore.studies.sweep.sweep_result import Sweep, SweepStep
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.screens.prompt_screen import AskScreen, Field
+from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.study_task import StudyTask
 from tcexplore.ui.typed_numbers import parse_dimension, parse_sizes, suggest_sizes
@@ -37,7 +37,7 @@ class SweepScreen(StudyScreen[SweepStep]):
             Field("Which dimension, counted from 0", str(dim), parse_dimension),
             Field("Which sizes, in the order of the calls", ", ".join(map(str, over)), parse_sizes),
         )
-        self.app.push_screen(AskScreen("One dimension at several sizes", fields, NOTE), self._answered)
+        self.app.push_screen(PromptScreen("One dimension at several sizes", fields, NOTE), self._answered)
 
     def _answered(self, answers: tuple[str, ...] | None) -> None:
         if answers is not None:

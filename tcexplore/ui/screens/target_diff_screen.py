@@ -1,4 +1,4 @@
-"""One kernel on two devices, over the whole screen."""
+"""One kernel on two targets."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from tcexplore.events import Kernel
 from tcexplore.session import Snapshot
 from tcexplore.session.target_diff import TargetPair, other_targets, target_diff
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.footer import footer
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_line import Line, RowLine
-from tcexplore.ui.screens.overlay_screen import OverScreen
+from tcexplore.ui.screen_lines import footer
+from tcexplore.ui.screens.overlay_screen import OverlayScreen
 
 
-class TwiceScreen(OverScreen):
-    """The kernels of a run for the device in view, each beside the one that computes the same on another."""
+class TargetDiffScreen(OverlayScreen):
+    """Compares each kernel for the target in view with the kernel that computes the same on another one."""
 
-    CSS_PATH = "twice.tcss"
-    BINDINGS = bindings("twice")
-    SCOPES = ("view", "reading", "twice")
+    BINDINGS = bindings("target_diff")
+    SCOPES = ("view", "reading", "target_diff")
 
     def __init__(self, snapshot: Snapshot, kernel: Kernel | None) -> None:
         super().__init__()
         self._snapshot = snapshot
         self._others = other_targets(snapshot)
         self._other = self._others[0]
-        self._pairs = self._paired()
-        self._at = self._found(kernel)
-        self._form = FORMS[0]
+        self._pairs = self._match()
+        self._at = self._index_of(kernel)
+        self._stage = FORMS[0]
         self._title = RowLine(self._heading(), id="title")
 
     def compose(self) -> ComposeResult:
@@ -41,24 +40,24 @@ class TwiceScreen(OverScreen):
 
     @property
     def page(self) -> tuple[str, str]:
-        return "twice", "A kernel on two targets"
+        return "target_diff", "A kernel on two targets"
 
-    def _paired(self) -> list[TargetPair]:
+    def _match(self) -> list[TargetPair]:
         return target_diff(self._snapshot.code, self._snapshot.code_for(self._other))
 
-    def _found(self, kernel: Kernel | None) -> int:
-        """The pair of this kernel; without one the first that was generated."""
+    def _index_of(self, kernel: Kernel | None) -> int:
+        """Return the pair of this kernel; without a kernel, the first pair that was generated."""
         generated = (i for i, pair in enumerate(self._pairs) if pair.item.language != "extern")
         return next(
             (i for i, p in enumerate(self._pairs) if kernel is not None and p.left is kernel), next(generated, 0)
         )
 
     def _heading(self) -> Line:
-        both = f"{self._snapshot.target} │ {self._other}"
-        where = f"kernel {self._at + 1} of {len(self._pairs)}"
-        alone = sum(pair.left is None or pair.right is None for pair in self._pairs)
-        only = f"{alone} on one target only" if alone else ""
-        pieces = [piece(" two targets", "title"), piece(both, "strong"), piece(where), piece(only, "muted", 1)]
+        targets = f"{self._snapshot.target} │ {self._other}"
+        position = f"kernel {self._at + 1} of {len(self._pairs)}"
+        unpaired = sum(pair.left is None or pair.right is None for pair in self._pairs)
+        note = f"{unpaired} on one target only" if unpaired else ""
+        pieces = [piece(" two targets", "title"), piece(targets, "strong"), piece(position), piece(note, "muted", 1)]
         return lambda width: fitted(pieces, width)
 
     def _show(self) -> None:
@@ -67,11 +66,11 @@ class TwiceScreen(OverScreen):
 
     def _build(self) -> Document:
         return target_diff_document(
-            self._snapshot, self._other, self._pairs[self._at], self._form, self._view.text_width
+            self._snapshot, self._other, self._pairs[self._at], self._stage, self._view.text_width
         )
 
     def action_next_stage(self, by: int) -> None:
-        self._form = FORMS[(FORMS.index(self._form) + by) % len(FORMS)]
+        self._stage = FORMS[(FORMS.index(self._stage) + by) % len(FORMS)]
         self._show()
 
     def action_next_kernel(self, by: int) -> None:
@@ -81,10 +80,10 @@ class TwiceScreen(OverScreen):
 
     def action_other_target(self, by: int) -> None:
         if len(self._others) == 1:
-            self.say("The run has code for these two devices only: T in the panes adds another.")
+            self.say("The run has code for these two targets only: T in the panes adds another.")
             return
-        kept = self._pairs[self._at].left
+        kernel = self._pairs[self._at].left
         self._other = self._others[(self._others.index(self._other) + by) % len(self._others)]
-        self._pairs = self._paired()
-        self._at = self._found(kept)
+        self._pairs = self._match()
+        self._at = self._index_of(kernel)
         self._show()

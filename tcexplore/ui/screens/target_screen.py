@@ -1,57 +1,42 @@
-"""Which device to show the code for: a small list over the panes."""
+"""The list of targets to generate code for, in a box over the panes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
-
 from tcexplore.documents.code.target_choices import FIRST, TargetChoice, choice_rows, choices
 from tcexplore.session import Snapshot
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.footer import footer
-from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
-from tcexplore.ui.screens.overlay_screen import OverScreen
-
-_FRAME = 3
-"""Lines of the frame and the footer."""
+from tcexplore.ui.screens.overlay_screen import BoxScreen
 
 
-class TargetScreen(OverScreen, ModalScreen[None]):
-    """Tells `chosen` of the choice; `own` are the files of the command line."""
+class TargetScreen(BoxScreen):
+    """Calls `choose` with the user's choice; `target_files` are those of the command line."""
 
-    CSS_PATH = "target.tcss"
     BINDINGS = bindings("target")
-    SCOPES = ("view", "reading", "target")  # the app's keys end at a modal screen
+    SCOPES = ("view", "reading", "target")
 
     def __init__(
-        self, snapshot: Snapshot | None, own: Sequence[str], device: str, chosen: Callable[[TargetChoice], None]
+        self,
+        snapshot: Snapshot | None,
+        target_files: Sequence[str],
+        device: str,
+        choose: Callable[[TargetChoice], None],
     ) -> None:
-        super().__init__()
-        self._chosen = chosen
+        super().__init__("Code for which device?")
+        self._choose = choose
         self._snapshot = snapshot
         self._device = device
-        self._choices = choices(own)
-
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = Content("Code for which device?")
-            yield self._view
-            yield RowLine(footer(self.SCOPES), id="footer")
+        self._choices = choices(target_files)
 
     @property
     def page(self) -> tuple[str, str]:
         return "code", "5 Code"
 
     def _show(self) -> None:
-        document = choice_rows(self._choices, self._snapshot, self._device, self._view.text_width)
         first = not len(self._view.document)
-        self._view.show(document)
-        self.query_one(Vertical).styles.height = len(document) + _FRAME
+        self._show_document(choice_rows(self._choices, self._snapshot, self._device, self._view.text_width))
         if first:
             key = self._snapshot.target if self._snapshot else ""
             self._view.move_to(FIRST + next((i for i, choice in enumerate(self._choices) if choice.key == key), 0))
@@ -65,4 +50,4 @@ class TargetScreen(OverScreen, ModalScreen[None]):
             self.say(choice.trouble, "warning")
         else:
             self.leave()
-            self._chosen(choice)
+            self._choose(choice)

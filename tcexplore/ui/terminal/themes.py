@@ -1,10 +1,18 @@
-"""The built-in themes: surfaces and frames for textual; the text on them is `palette.py`'s."""
+"""The built-in themes: Textual themes for surfaces and frames, and palettes for the text on them.
+
+A span's style is one name of `style_names.NAMES`, or several with blanks in between (`"kernel.3 strong"`), later ones
+over earlier ones. `kernel.N` and `label.N` accept any N and wrap around after `KERNELS`. An unknown name is plain text.
+"""
 
 from __future__ import annotations
 
+from rich.style import Style
 from textual.theme import Theme
 
-DARK = Theme(
+from tcexplore.documents.style_names import ANSI, KERNELS
+from tcexplore.ui.terminal.colors import DARK, LIGHT
+
+DARK_THEME = Theme(
     name="tcexplore-dark",
     primary="#87bafd",
     secondary="#9792e9",
@@ -20,7 +28,7 @@ DARK = Theme(
     variables={"frame": "#353c49", "frame-focus": "#87bafd", "footer-background": "#171b22"},
 )
 
-LIGHT = Theme(
+LIGHT_THEME = Theme(
     name="tcexplore-light",
     primary="#2863ab",
     secondary="#483e90",
@@ -37,14 +45,49 @@ LIGHT = Theme(
 )
 
 OTHER = {
-    DARK.name: LIGHT.name,
-    LIGHT.name: DARK.name,
+    DARK_THEME.name: LIGHT_THEME.name,
+    LIGHT_THEME.name: DARK_THEME.name,
     "ansi-dark": "ansi-light",
     "ansi-light": "ansi-dark",
 }
-"""The theme that the toggle changes to."""
+"""The theme that the toggle switches to."""
 
 
 def first_theme(color_system: str | None) -> str:
-    """The theme for a terminal, by rich's word for what it can show: its own colors where it has just 16 of them."""
-    return "ansi-dark" if color_system == "standard" else DARK.name
+    """Return the theme for a terminal's color system, as Rich names it: the terminal's own colors if it has only 16."""
+    return "ansi-dark" if color_system == "standard" else DARK_THEME.name
+
+
+class Palette:
+    """The styles of one theme."""
+
+    def __init__(self, table: dict[str, str]) -> None:
+        self._styles = {name: Style.parse(text) for name, text in table.items()}
+        self._combined: dict[str, Style] = {"": Style()}
+
+    def style(self, names: str) -> Style:
+        """Return the style of a name, or of several names with blanks in between."""
+        style = self._combined.get(names)
+        if style is None:
+            style = self._combined[names] = Style.combine(self._one(name) for name in names.split())
+        return style
+
+    def _one(self, name: str) -> Style:
+        family, _, number = name.partition(".")
+        if family in ("kernel", "label") and number.isdecimal():
+            name = f"{family}.{int(number) % KERNELS}"
+        return self._styles.get(name, Style.null())
+
+
+PALETTES = {
+    DARK_THEME.name: Palette(DARK),
+    LIGHT_THEME.name: Palette(LIGHT),
+    "ansi-dark": Palette(ANSI),
+    "ansi-light": Palette(ANSI),
+}
+"""By the name of the Textual theme that they belong to."""
+
+
+def palette(theme: str) -> Palette:
+    """Return the palette of a Textual theme; themes of others get the dark one."""
+    return PALETTES.get(theme, PALETTES[DARK_THEME.name])

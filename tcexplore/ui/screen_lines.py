@@ -1,0 +1,112 @@
+"""The lines above and below what a screen shows, each a function from the width to a row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.documents.document import Row, Span
+from tcexplore.session import Session, Snapshot
+from tcexplore.ui.actions import Action, Scope, available
+from tcexplore.ui.lines.row_line import Line
+
+if TYPE_CHECKING:
+    from tcexplore.ui.study_task import StudyTask
+
+
+def title_line(session: Session, standby: ev.Standby | None, elapsed: float) -> Line:
+    """Return file, torch, device, configuration and the run under way, which began `elapsed` seconds ago."""
+    from tcexplore.documents.strip.title_line import title_row
+
+    return lambda width: title_row(session, standby, elapsed, width)
+
+
+def verdict_line(session: Session) -> Line:
+    """Return the compiler's results in one line."""
+    from tcexplore.documents.strip.verdict_line import verdict_row
+
+    return lambda width: verdict_row(session, width)
+
+
+def history_line(session: Session) -> Line:
+    """Return one entry per save."""
+    from tcexplore.documents.strip.history_strip import history_row
+
+    return lambda width: history_row(session, width)
+
+
+def study_line(name: str, job: ev.Job, study: StudyTask[Any] | None) -> Line:
+    """Return what a study is about and how far it is."""
+    from tcexplore.studies.study_title import study_title
+
+    return lambda width: study_title(name, job, study, width)
+
+
+def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Line:
+    """Return which runs are compared."""
+    from tcexplore.documents.fitted_row import fitted, piece
+
+    if after is None:
+        return lambda width: fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)
+    against = "" if before is None else f"with the base, run {base}" if before.run == base else f"with run {before.run}"
+    pieces = [piece(" diff", "title"), piece(f"run {after.run} of {os.path.basename(after.file)}"), piece(against)]
+    return lambda width: fitted(pieces, width)
+
+
+# ---- footer
+
+
+class _Entry(NamedTuple):
+    keys: str
+    label: str
+    rank: int
+
+    @property
+    def cells(self) -> int:
+        return len(self.keys) + len(self.label) + 3
+
+
+_GROUPS = {
+    "show_pane('source')": _Entry("1-7", "pane", 0),
+    "step(-1)": _Entry("[ ]", "history", 8),
+    "other_base(-1)": _Entry("[ ]", "other base", 2),
+    "other_target(-1)": _Entry("[ ]", "other target", 2),
+}
+"""Entries that stand for several actions, by the first of them."""
+
+_WAY_OUT: dict[Scope, _Entry] = {
+    "diff": _Entry("esc", "back to the panes", 0),
+    "study": _Entry("esc", "back to the panes", 0),
+    "answer": _Entry("esc", "closes", 0),
+    "target": _Entry("esc", "closes", 0),
+    "target_diff": _Entry("esc", "back to the panes", 0),
+}
+"""First entries of screens over the panes."""
+
+
+def footer(scopes: Collection[Scope]) -> Line:
+    """Return the keys of the actions in these scopes, as many as fit, in the order of the table of actions."""
+    way_out = [entry for scope, entry in _WAY_OUT.items() if scope in scopes]
+    entries = [*way_out, *(entry for entry in map(_entry, available(scopes)) if entry is not None)]
+    return lambda width: _row(entries, width)
+
+
+def _entry(action: Action) -> _Entry | None:
+    single = None if action.rank is None else _Entry(action.shown, action.label, action.rank)
+    return _GROUPS.get(action.run, single)
+
+
+def _row(entries: list[_Entry], width: int) -> Row:
+    room, fitting = width - 1, set()
+    for entry in sorted(entries, key=lambda entry: entry.rank):
+        room -= entry.cells
+        if room >= 0:
+            fitting.add(entry)
+    shown = [entry for entry in entries if entry in fitting]
+    return Row((Span(" "), *(span for entry in shown for span in _spans(entry))))
+
+
+def _spans(entry: _Entry) -> tuple[Span, Span]:
+    return Span(entry.keys, "key"), Span(f" {entry.label}  ", "muted")

@@ -41,7 +41,7 @@ class UserFiles:
         self._located: set[str] = set()
         self.callers: dict[str, Location] = {}
         """By compile id, the user's line that was running when the frame was compiled."""
-        self.nodes: dict[str, NodeNames] = {}
+        self.node_names: dict[str, NodeNames] = {}
         """By compile id, the node names of the Dynamo graph."""
 
     @cached_property

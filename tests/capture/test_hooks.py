@@ -1,25 +1,84 @@
-"""Hooks keep their failures apart."""
+"""Hooks around functions: observers, failures, and restoration."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import Event, FactMissing
 
+SYMBOL = "json:JSONDecoder.decode"
 
-def fail() -> None:
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def hooks(events: list[Event]) -> Iterator[Hooks]:
+    hooks = Hooks(events.append)
+    yield hooks
+    hooks.remove()
+
+
+def fail(*_: object) -> None:
     raise ValueError("broken")
 
 
-def test_a_failing_fact_hides_no_other_fact_of_the_same_symbol() -> None:
-    events: list[Event] = []
-    hooks = Hooks(events.append)
-    done: list[str] = []
-    for fact in ("memory", "eager ops"):
-        hooks.attempt(fact, "torch.profiler:profile", fail)
-        hooks.attempt(fact, "torch.profiler:profile", lambda: done.append("not asked again"))
-    hooks.attempt("call profile", "torch.profiler:profile", lambda: done.append("call profile"))
-    assert done == ["call profile"]
-    assert events == [
-        FactMissing(fact=fact, symbol="torch.profiler:profile", reason="ValueError: broken")
-        for fact in ("memory", "eager ops")
-    ]
+def test_observers_run_around_the_function(hooks: Hooks):
+    calls: list[object] = []
+    assert hooks.watch(
+        "fact", SYMBOL, before=lambda *args: calls.append(args[1]), after=lambda *args: calls.append(args[0])
+    )
+    assert json.loads("[1]") == [1]
+    assert calls == ["[1]", [1]]
+
+
+def test_an_exception_of_the_function_is_observed_and_propagates(hooks: Hooks):
+    errors: list[Exception] = []
+    hooks.watch("fact", SYMBOL, after=fail, failed=lambda error, *_: errors.append(error))
+    with pytest.raises(json.JSONDecodeError) as raised:
+        json.loads("[")
+    assert errors == [raised.value]
+
+
+def test_a_failing_observer_costs_its_fact_once(hooks: Hooks, events: list[Event]):
+    hooks.watch("fact", SYMBOL, before=fail)
+    assert [json.loads("1"), json.loads("2")] == [1, 2]
+    assert events == [FactMissing(fact="fact", symbol=SYMBOL, reason="ValueError: broken")]
+
+
+def test_facts_of_one_symbol_fail_independently(hooks: Hooks, events: list[Event]):
+    calls: list[int] = []
+    hooks.attempt("memory", SYMBOL, fail)
+    hooks.attempt("time", SYMBOL, calls.append, 1)
+    assert calls == [1]
+    assert [event.fact for event in events if isinstance(event, FactMissing)] == ["memory"]
+
+
+@pytest.mark.parametrize("symbol", ["json:JSONDecoder.missing", "json.missing:function"])
+def test_an_unknown_symbol_is_a_missing_fact(hooks: Hooks, events: list[Event], symbol: str):
+    assert not hooks.watch("fact", symbol)
+    (missing,) = events
+    assert isinstance(missing, FactMissing)
+    assert missing.reason.startswith(f"this torch has no {symbol}")
+
+
+def test_removal_restores_functions_and_inherited_methods(events: list[Event]):
+    hooks, decode = Hooks(events.append), json.JSONDecoder.decode
+    hooks.watch("fact", SYMBOL)
+    hooks.watch("fact", "json:JSONDecodeError.with_traceback")
+    assert "with_traceback" in vars(json.JSONDecodeError)
+    hooks.remove()
+    assert json.JSONDecoder.decode is decode
+    assert "with_traceback" not in vars(json.JSONDecodeError)
+
+
+def test_silenced_hooks_emit_nothing(hooks: Hooks, events: list[Event]):
+    with hooks.silenced():
+        hooks.report_missing("fact", SYMBOL, "reason")
+    assert events == []

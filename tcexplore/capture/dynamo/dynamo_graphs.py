@@ -42,7 +42,7 @@ class _GraphObserver:
         record_caller(graph, self._user_files)
         nodes = tuple(fx_node(node, self._user_files) for node in gm.graph.nodes)
         names = frozenset(node.name for node in nodes)
-        self._user_files.nodes[graph] = NodeNames(names, dict(_first_names(gm.graph.nodes)))
+        self._user_files.node_names[graph] = NodeNames(names, dict(_first_names(gm.graph.nodes)))
         printed_graph, code = self._printed
         self._hooks.emit(
             GraphCaptured(

@@ -26,7 +26,7 @@ _UNNAMED = "Placeholder."
 
 
 class Autotuning:
-    """Observer that emits a `Autotuned` after each benchmark."""
+    """Observer that emits an `Autotuned` after each benchmark."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -69,9 +69,9 @@ class Autotuning:
         seconds = self._seconds()
         results = getattr(tuner.coordesc_tuner, "cached_benchmark_results", None)
         if results and len(results) > 1:
-            taken = _options(best.config)
-            times = {_joined(_in_order(dict(options), taken)): ms for options, ms in results.items()}
-            self._emit_kernel(tuner, "coordinate descent", times, _joined(taken), seconds)
+            chosen = _options(best.config)
+            times = {_joined(_in_order(dict(options), chosen)): ms for options, ms in results.items()}
+            self._emit_kernel(tuner, "coordinate descent", times, _joined(chosen), seconds)
 
     def _emit_kernel(
         self,

@@ -139,7 +139,7 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     A backward node descends from no Dynamo node. torch stores with it the source functions of the forward node whose
     gradient it computes, under the first name of that Dynamo node.
     """
-    dynamo = user_files.nodes.get(current_compile_id() or "")
+    dynamo = user_files.node_names.get(current_compile_id() or "")
     functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
     roots = tuple(name for name in root_names(node.meta) if name and (dynamo is None or name in dynamo.all))
     if not functions or (roots and "fwd_source_fn_stack" not in node.meta):

@@ -76,5 +76,5 @@ def _costs(limits: Limits, run: Snapshot) -> Iterator[str]:
 
 def _right(limits: Limits, run: Snapshot) -> Iterator[str]:
     if limits.accuracy and (run.accuracy is None or run.accuracy.verdict not in GOOD):
-        said = describe_accuracy(run.accuracy) if run.accuracy else "the results were not compared"
+        said = describe_accuracy(run.accuracy) if run.accuracy else "results not compared"
         yield f"{said} (--accuracy)"

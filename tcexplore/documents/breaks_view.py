@@ -1,4 +1,4 @@
-"""The graph breaks pane: each break once, the dearest first, why, what to write instead; what ran outside; skips."""
+"""The breaks pane: graph breaks by cost, their reasons and hints, eager ops, skipped frames."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tcexplore.session.links import break_link, line_link
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
 
 TEACHES = (
-    "A graph break is a place where Dynamo had to leave the graph and run your Python. Each will stand here with its "
-    "line, torch's reason and what to write instead; none is what you want."
+    "A graph break is where Dynamo leaves the graph and runs your Python. Each one appears here with its line, torch's "
+    "reason and what to write instead. The goal is none."
 )
 
 
 def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     if not snapshot.compiled and not snapshot.breaks:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts = [fixed(_verdict(snapshot, width))]
@@ -40,18 +40,15 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Loud when there is no break, louder when nothing was compiled at all."""
+    """Yield a badge if there are no breaks, or if nothing was compiled."""
     if snapshot.complete and not snapshot.compiled:
         yield from nothing_compiled_rows(snapshot, width)
         yield BLANK
     elif snapshot.complete and not snapshot.breaks:
         graphs = len(snapshot.graphs)
-        whole = "one graph" if graphs == 1 else f"{graphs} graphs"
-        yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {whole}", "ok"))
-        why = (
-            "" if graphs == 1 else " Each graph is a frame of its own or a recompile; none is a piece of a broken one."
-        )
-        yield from wrapped(f"Everything that Dynamo traced became a whole.{why}", width, "muted")
+        yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {count(graphs, 'graph')}", "ok"))
+        why = "" if graphs == 1 else " The graphs are those of separate frames, or recompiles."
+        yield from wrapped(f"No breaks: every traced function is one graph.{why}", width, "muted")
 
 
 def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -62,7 +59,7 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     opened = name not in toggled
     times = f"  ×{graph_break.count}" if graph_break.count > 1 else ""
     lost = format_cost_briefly(costed)
-    yield fold(name, opened, ("✖ ", "break"), (where.describe(at) or "no line known", "break"),
+    yield fold(name, opened, ("✖ ", "break"), (where.describe(at) or "unknown line", "break"),
                (f"  {lost}" if lost else "", "number"), (f"  {graph_break.code}", ""),
                (f"  {graph_break.id or ''}", "muted"), (times, "muted"),
                links=links, location=at, indent=0)  # fmt: skip
@@ -80,17 +77,17 @@ def _details(snapshot: Snapshot, costed: RankedBreak, width: int) -> Iterator[Ro
     for hint in graph_break.hints:
         yield from wrapped(hint, width, "ok", indent=3, lead="try ")
     if lost := format_cost(costed, snapshot):
-        yield from wrapped(f"{lost}: {explain_cost(costed)}", width, "muted", indent=3, lead="lost to it ")
+        yield from wrapped(f"{lost}, {explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
 
 
 def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, width: int) -> Iterator[Row]:
-    """The user stack, what torch's registry adds, torch's context and its page, behind a fold."""
+    """Yield a fold with the user stack, the notes of torch's registry, torch's context and the link to its page."""
     links, where = (break_link(graph_break),), places(snapshot.file)
-    adds = _registry(graph_break)
+    notes = _registry_notes(graph_break)
     parts = [count(len(graph_break.stack), "frame")] if graph_break.stack else []
-    parts += [f"what torch's registry says of {graph_break.id}"] if adds else []
+    parts += [f"registry notes on {graph_break.id}"] if notes else []
     parts += ["torch's context"] if graph_break.context else []
-    parts += ["its page"] if graph_break.url else []
+    parts += ["link"] if graph_break.url else []
     if not parts:
         return
     yield fold(
@@ -101,16 +98,16 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     for frame in graph_break.stack:
         function = f" in {frame.function}" if frame.function else ""
         yield row((f"     {where.describe(frame)}", "location"), (function, "muted"), links=links, location=frame)
-    for text in adds:
+    for text in notes:
         yield from wrapped(text, width, indent=5, lead="registry: ", links=links)
     if graph_break.context:
         yield from wrapped(graph_break.context, width, "dim", indent=5, lead="context: ", links=links)
     if graph_break.url:
-        yield row(("     page: ", "muted"), (graph_break.url, "location"), links=links, copy=graph_break.url)
+        yield row(("     link: ", "muted"), (graph_break.url, "location"), links=links, copy=graph_break.url)
 
 
 def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """What is to be said of all breaks, and what to do about one."""
+    """Yield the shared cost of the breaks and the key for a fix."""
     if text := format_shared_cost(snapshot):
         yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
@@ -118,35 +115,35 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield BLANK
 
 
-def _registry(graph_break: GraphBreak) -> list[str]:
-    """What the registry says that this break's own texts do not; its blanks (`{}`) are filled in those."""
+def _registry_notes(graph_break: GraphBreak) -> list[str]:
+    """Return the registry's texts that the break itself does not have; the break fills in their blanks (`{}`)."""
     known = f"{graph_break.explanation} {' '.join(graph_break.hints)}"
     texts = (graph_break.registry_explanation, *graph_break.registry_hints)
     return [text for text in texts if text and not all(piece.strip() in known for piece in text.split("{}"))]
 
 
 def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:
-    """The ops that one call ran eagerly although the program was compiled."""
+    """Yield the ops that one call runs eagerly although the program is compiled."""
     outside = snapshot.eager_ops
     if outside is None:
         return
     if not outside.ops:
         if snapshot.breaks:
-            yield row((" one call ran no op outside the graphs", "muted"))
+            yield row((" no op runs outside the graphs", "muted"))
         return
     opened = "outside" not in toggled
     total = duration(sum(us for _, _, us in outside.ops) / 1e6)
-    yield fold("outside", opened, ("outside the graphs", "heading"),
-               (f"  {count(sum(n for _, n, _ in outside.ops), 'op')}, {total} a call", "muted"), indent=0)  # fmt: skip
+    ops = count(sum(n for _, n, _ in outside.ops), "op")
+    yield fold("outside", opened, ("eager ops", "heading"), (f"  {ops}, {total} per call", "muted"), indent=0)
     for name, times, us in sorted(outside.ops, key=lambda op: -op[2]) if opened else ():
         yield row((f"   {duration(us / 1e6):>8}  ", "number"), name, (f"  ×{times}" if times > 1 else "", "muted"))
     if opened:
-        yield row((f"   one call enters {count(outside.region_entries, 'compiled region')}", "muted"))
+        yield row((f"   each call also enters {count(outside.region_entries, 'compiled region')}", "muted"))
     yield BLANK
 
 
 def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterable[Row]:
-    """Frames that Dynamo did not compile."""
+    """Yield the frames that Dynamo skipped."""
     if not snapshot.skipped_frames or not snapshot.compiled:
         return
     opened = "skipped" not in toggled
@@ -162,38 +159,38 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterabl
 
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
-    """`164 µs a call, 40 % of it`; empty where it is not known."""
+    """Return `164 µs per call (40 %)`, empty if unknown."""
     if costed.cost_us is None or costed.share is None:
         return ""
-    return f"{duration(costed.cost_us / 1e6)} {_unit(snapshot)}, {_percent(costed.share)} of it"
+    return f"{duration(costed.cost_us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
-    """`164 µs 40 %`; empty where it is not known."""
+    """Return `164 µs 40 %`, empty if unknown."""
     if costed.cost_us is None or costed.share is None:
         return ""
     return f"{duration(costed.cost_us / 1e6)} {_percent(costed.share)}"
 
 
 def explain_cost(costed: RankedBreak) -> str:
-    """What that time is; empty where it is not known."""
+    """Return what the time is spent on, empty if unknown."""
     if costed.cost_us is None:
         return ""
     if costed.whole_function:
-        return "all that runs outside the graphs, for the function runs as plain Python"
-    times = "once" if costed.gaps == 1 else f"{costed.gaps} times"
+        return "the time outside the graphs: the function runs as plain Python"
+    times = "" if costed.gaps == 1 else f" ({costed.gaps} times)"
     ops = sum(n for _, n, _ in costed.ops)
-    meanwhile = f"; {count(ops, 'op')} run outside meanwhile: {_names(costed)}" if ops else "; no op runs meanwhile"
-    return f"from where its graph ends to where the next one begins, {times}{meanwhile}"
+    eager = f"{count(ops, 'op')} {'runs' if ops == 1 else 'run'} eagerly in between: {_names(costed)}"
+    return f"from the end of this graph to the start of the next{times}; {eager if ops else 'no op runs in between'}"
 
 
 def format_shared_cost(snapshot: Snapshot) -> str:
-    """What the breaks cost together beside what each of them does; empty where there is nothing."""
+    """Return the cost of the breaks that no single break accounts for, empty if there is none."""
     costs = snapshot.break_costs
     if costs is None or not costs.elsewhere_us or not costs.costs:
         return ""
     spent = duration(costs.elsewhere_us / 1e6)
-    return f"and {spent} {_unit(snapshot)} between functions that they keep from being one graph"
+    return f"Another {spent} {_unit(snapshot)} passes between functions that the breaks split into graphs."
 
 
 def _percent(share: float) -> str:
@@ -202,7 +199,7 @@ def _percent(share: float) -> str:
 
 def _unit(snapshot: Snapshot) -> str:
     calls = len(snapshot.entry.calls) if snapshot.entry else 1
-    return "a call" if calls <= 1 else f"in all {calls} calls"
+    return "per call" if calls <= 1 else f"over all {calls} calls"
 
 
 def _names(costed: RankedBreak) -> str:

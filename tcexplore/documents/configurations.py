@@ -1,4 +1,4 @@
-"""A configuration in words."""
+"""Texts about a configuration of torch.compile."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ DYNAMIC = {True: "true", False: "false", None: "auto"}
 
 
 def describe_configuration(config: Config) -> str:
-    """`inductor, max-autotune, dynamic false`."""
+    """Return `inductor, max-autotune, dynamic false`."""
     fusion = "" if config.fuse else ", no fusion"
     return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}"
 
 
 def format_compile_call(config: Config) -> str:
-    """`torch.compile(…, mode="max-autotune", dynamic=False)`: what one writes to get it."""
+    """Return the call for a configuration: `torch.compile(…, mode="max-autotune", dynamic=False)`."""
     given = [
         f'backend="{config.backend}"' if config.backend != "inductor" else "",
         f'mode="{config.mode}"' if config.mode != "default" else "",
@@ -24,7 +24,7 @@ def format_compile_call(config: Config) -> str:
 
 
 def format_configuration(config: Config) -> str:
-    """`inductor · default`, and what differs from the defaults."""
+    """Return `inductor · default` and what differs from the defaults."""
     parts = [config.backend, config.mode]
     parts += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
     parts += ["fullgraph"] if config.fullgraph else []

@@ -1,4 +1,4 @@
-"""Documents put together from parts, each a number of rows and the way to build one of them."""
+"""Documents made of parts that build their rows on demand, and documents of a few given rows."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from tcexplore.documents.document import Chapter, Row, Span
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`count` rows that `build` makes when they are asked for, by their index in the part.
-
-    `chapter` is the title of the chapter that begins with this part, empty where none does.
-    """
+    """Rows that are built on demand."""
 
     count: int
     build: Callable[[int], Row]
+    """Returns the row at an index of the part."""
     chapter: str = ""
+    """Title of the chapter that begins with this part, if one does."""
 
 
 def fixed(rows: Iterable[Row], chapter: str = "") -> Part:
-    """Rows that are few enough to be there from the start."""
-    kept: Sequence[Row] = tuple(rows)
-    return Part(len(kept), kept.__getitem__, chapter)
+    """Return a part of given rows."""
+    built: Sequence[Row] = tuple(rows)
+    return Part(len(built), built.__getitem__, chapter)
 
 
 class Parts:
-    """A document of parts, one below the other. `start` is the row to open it at."""
+    """A document of parts, one below the other. A pane opens it at the row `start`."""
 
     def __init__(self, title: str, parts: Iterable[Part], start: int = 0) -> None:
         self.title = title
@@ -43,7 +42,7 @@ class Parts:
         return self._ends[-1] if self._ends else 0
 
     def row(self, index: int) -> Row:
-        """The row at `index`. Raises IndexError outside the document."""
+        """Return the row at `index`. Raises IndexError outside the document."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         at = bisect_right(self._ends, index)
@@ -53,7 +52,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class StaticDocument:
-    """Rows as given."""
+    """A document of given rows."""
 
     title: str
     rows: tuple[Row, ...]
@@ -66,5 +65,5 @@ class StaticDocument:
 
 
 def message(*lines: str, style: str = "muted") -> StaticDocument:
-    """Lines of prose, for a pane that has nothing else to show."""
+    """Return a document of a few lines of text."""
     return StaticDocument("", tuple(Row((Span(f" {line}", style),)) for line in lines))

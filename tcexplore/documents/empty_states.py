@@ -1,4 +1,4 @@
-"""What a pane says while it has nothing to show: why, what will be there, what to do."""
+"""Content of a pane that has nothing to show yet: the reason, and what the pane is for."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ PHASES = {
     "accuracy": "comparing results",
     "assembling": "assembling kernels",
     "timing": "timing",
-    "answering": "over, ready for questions",
-    "comparing": "comparing with what it was",
+    "answering": "finished, recompile checks available",
+    "comparing": "comparing with the original",
     "switching": "lowering for another target",
 }
-"""The phases of a run in words; `` is before the first one."""
+"""Names of the phases of a run; the empty one comes before the first."""
 
 
 def describe_phase(snapshot: Snapshot) -> str:
-    """The phase that a run is in, with the graph that it works on."""
+    """Return the phase of a run, with the graph it works on."""
     words = PHASES.get(snapshot.phase, snapshot.phase)
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 
 
 def empty_part(snapshot: Snapshot, width: int, teaches: str) -> Part:
-    """The rows of a pane whose run has nothing for it; `teaches` says what the pane is for."""
+    """Return the rows of an empty pane; `teaches` explains what the pane is for."""
     return fixed((*_why(snapshot, width), BLANK, *wrapped(teaches, width, "muted")))
 
 
 def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
     if snapshot.failure is not None:
-        yield row((f" ✖ {snapshot.failure.type}", "error"), ("  the run ended before this was known", "muted"))
-        yield from wrapped("7 shows the error, with its traceback.", width, "muted", indent=3)
+        yield row((f" ✖ {snapshot.failure.type}", "error"), ("  the run failed before this point", "muted"))
+        yield from wrapped("7 shows the traceback.", width, "muted", indent=3)
     elif snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))
     elif snapshot.status == "superseded":
-        yield row((" superseded", "strong"), ("  a newer run began before that", "muted"))
+        yield row((" superseded", "strong"), ("  by a newer run", "muted"))
     elif snapshot.phase == "switching" and snapshot.compiled:
         yield row((f" … {describe_phase(snapshot)}: {snapshot.target}", "running"))
     elif not snapshot.compiled:
@@ -59,9 +59,9 @@ def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 
 def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Loud: the program ran, and torch.compile made no graph of it; with torch's reasons."""
+    """Yield a badge for a program that ran without any graph, with torch's reasons."""
     yield row((" ✖ NOTHING WAS COMPILED ", "badge.break"))
-    yield from wrapped("The program ran, but torch.compile captured no graph: all of it ran eagerly.", width)
+    yield from wrapped("torch.compile captured no graph: the whole program ran eagerly.", width)
     words = places(snapshot.file).describe
     for skipped in snapshot.skipped_frames:
         where = f"{skipped.frame.function or 'frame'}, {words(skipped.frame)}: "
@@ -70,8 +70,8 @@ def nothing_compiled_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def missing_rows(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterator[Row]:
-    """What this torch does not give of what a view is made of, with the reason."""
+    """Yield the `facts` that this torch version does not report, with the reasons."""
     wanted = tuple(facts)
     for fact in snapshot.missing_facts:
         if fact.fact in wanted:
-            yield from wrapped(f"This torch does not tell {fact.fact}: {fact.reason}", width, "warn")
+            yield from wrapped(f"This torch version does not report {fact.fact}: {fact.reason}", width, "warn")

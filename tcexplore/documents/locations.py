@@ -1,4 +1,4 @@
-"""Where in the user's files something is, as short as it can be said."""
+"""Short names of files, lines and frames."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
 class Places:
-    """Names of locations for one run: in the user's file the line alone, in others the file's name as well."""
+    """Names of the locations of one run: the line in the model file, file and line elsewhere."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._known: dict[str, str] = {}
 
     def abbreviate(self, location: Location | None) -> str:
-        """`17` in the user's file, `blocks.py:17` in another, empty where unknown."""
+        """Return `17` in the model file, `blocks.py:17` in another, empty if unknown."""
         if location is None:
             return ""
         return (
@@ -28,13 +28,13 @@ class Places:
         )
 
     def describe(self, location: Location | None) -> str:
-        """`line 17` in the user's file, `models/blocks.py:17` in another, empty where unknown."""
+        """Return `line 17` in the model file, `models/blocks.py:17` in another, empty if unknown."""
         if location is None:
             return ""
         return f"line {location.line}" if location.file == self._file else f"{self.path(location.file)}:{location.line}"
 
     def path(self, file: str) -> str:
-        """The path from the working directory where the file is inside it, else the whole."""
+        """Return the display path of a file, computed once."""
         if file not in self._known:
             self._known[file] = display_path(file)
         return self._known[file]
@@ -42,13 +42,15 @@ class Places:
 
 @lru_cache(maxsize=8)
 def places(file: str) -> Places:
-    """The names for runs of this file."""
+    """Return the names of locations in runs of this file."""
     return Places(file)
 
 
 def display_path(path: str, start: str | None = None) -> str:
-    """A path relative to `start` (default: the working directory) when it lies inside, an installed library's from
-    the library's name on, else as it is."""
+    """Return a path relative to `start` (default: the working directory) if it lies inside.
+
+    The path of an installed package starts at the name of the package.
+    """
     start = os.path.abspath(start or os.curdir)
     whole = os.path.abspath(path)
     installed = _INSTALLED.search(whole)
@@ -58,7 +60,7 @@ def display_path(path: str, start: str | None = None) -> str:
 
 
 def at(location: Location | None, file: str) -> str:
-    """`line 17` in the user's file, `blocks.py:17` in another, empty where unknown."""
+    """Return `line 17` in the model file, `blocks.py:17` in another, empty if unknown."""
     if location is None:
         return ""
     same = os.path.abspath(location.file) == os.path.abspath(file)
@@ -66,7 +68,7 @@ def at(location: Location | None, file: str) -> str:
 
 
 def name_frame(compile_id: str, frame: Location | None) -> str:
-    """The function's name, `backward 0 of compiled autograd` for what has no function, empty where torch names none."""
+    """Return the function of a frame, `backward 0 of compiled autograd` for a backward, empty if unknown."""
     if frame is not None:
         return frame.function or "frame"
     backward = backward_number(compile_id)
@@ -74,5 +76,5 @@ def name_frame(compile_id: str, frame: Location | None) -> str:
 
 
 def describe_frame(compile_id: str, frame: Location | None, where: str) -> str:
-    """The same with its place: `train, line 19`."""
+    """Return the function of a frame and its location: `train, line 19`."""
     return ", ".join(filter(None, (name_frame(compile_id, frame), where if frame else "")))

@@ -1,4 +1,4 @@
-"""The output pane: what the user's program printed, what went wrong, and which facts this torch does not give."""
+"""The output pane: what the program printed, why it failed, and which facts are unavailable."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
 
-TEACHES = "What your program prints shows here, stderr told apart, and its traceback first when it fails."
+TEACHES = "The output of your program appears here, stderr marked with ▎. If it fails, its traceback comes first."
 
-BLAME = {"user": "in your file or the arguments", "compiler": "in torch or the worker, not in your file"}
+BLAME = {"user": "error in your file or its arguments", "compiler": "error in torch or the worker, not in your file"}
 
 BISECT = "Press L to find the compiler layer that fails."
 
 STDERR = "▎"
-"""Stands before each line of stderr."""
+"""Mark in front of each line of stderr."""
 
 
 def output_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     parts = [fixed(failure(snapshot, snapshot.failure, width))] if snapshot.failure else []
     if snapshot.output_dropped:
-        text = f" … {count(snapshot.output_dropped, 'character')} before this were let go"
+        text = f" … {count(snapshot.output_dropped, 'earlier character')} dropped"
         parts.append(fixed([row((text, "warn"))]))
     parts += [_printed(written) for written in snapshot.output]
     if not snapshot.output and not snapshot.failure:
@@ -55,7 +55,7 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
-    """What happened, where in their file, what to try; then the traceback."""
+    """Yield the error, its line, a hint and the traceback."""
     at = failed.location
     links = (line_link(at),) if at else ()
     where = places(snapshot.file).describe(at) or failed.stage
@@ -92,18 +92,18 @@ def _line(lines: list[str], stderr: bool, index: int) -> Row:
 def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))
-    yield row((" nothing printed", "muted"))
+    yield row((" no output", "muted"))
     yield BLANK
     yield from wrapped(TEACHES, width, "muted")
 
 
 def missing_facts(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """The facts that this torch does not give, and why."""
+    """Yield the facts that this torch version does not report, with the reasons."""
     if not snapshot.missing_facts:
         return
     opened = "missing" not in toggled
     yield BLANK
-    label = f"{count(len(snapshot.missing_facts), 'fact')} that this torch does not give"
+    label = f"{count(len(snapshot.missing_facts), 'fact')} unavailable in this torch version"
     yield fold("missing", opened, (label, "warn"), indent=0)
     for missing in snapshot.missing_facts if opened else ():
         yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)

@@ -68,7 +68,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
 def test_a_good_run_exits_0_and_prints_the_verdict(check: Check, capsys: pytest.CaptureFixture[str]):
     assert check(ENTRY, GRAPH, DONE) == 0
     out, err = capsys.readouterr()
-    assert "0 graph breaks · 1 graph," in out
+    assert "0 graph breaks   1 graph," in out
     assert err == ""
     assert Playback.closed == 1
 

@@ -53,11 +53,11 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
         ),
         (
             Limits(accuracy=True), ev.Accuracy(verdict="identical"), WRONG,
-            "compiled gives something else than eager, most of all in output (--accuracy)",
+            "compiled results are wrong: they differ from eager, most in output (--accuracy)",
         ),
         (
             Limits(accuracy=True), ev.Accuracy(verdict="close to eager"), None,
-            "the results were not compared (--accuracy)",
+            "results not compared (--accuracy)",
         ),
     ],
 )  # fmt: skip

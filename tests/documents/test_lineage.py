@@ -40,7 +40,7 @@ def test_rows_are_lines_in_known_styles(view: str, run):  # noqa: ANN001
 
 def test_two_entries():
     assert [row.text for row in rows(lambda s, _, w: guard_diff_document(s, "0/1", "0/2", w), storm.run())] == [
-        " guards of 0/1 and 0/2: 2 of them differ",
+        " 2 guards differ between 0/1 and 0/2",
         " − 0/1 self.steps == 1",
         " + 0/2 self.steps == 2",
         " − 0/1 lr == 0.1",

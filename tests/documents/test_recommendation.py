@@ -11,7 +11,7 @@ from tcexplore.documents.timing.recommendation import format_recommendation, for
 from tcexplore.session import Snapshot
 from tests.session.test_payback import EQUAL, FASTER, SLOWER
 
-AFTER = "compiling pays for itself after about 50,000."
+AFTER = "break-even at ~50,000 calls."
 
 
 @pytest.mark.parametrize(
@@ -19,39 +19,35 @@ AFTER = "compiling pays for itself after about 50,000."
     [
         (
             None,
-            "Compile it if it is called more than about 50,000 times (41,700 to 66,700): that costs 10.0 s and saves "
-            "200 µs a call.",
+            "Break-even: ~50,000 calls (41,700 to 66,700). Compiling takes 10.0 s and saves 200 µs per call.",
         ),
-        (1_000_000, f"Compile it: over 1,000,000 calls that wins 190 s; {AFTER}"),
-        (1_000, f"Leave it eager for 1,000 calls: that would lose 9.80 s; {AFTER}"),
-        (50_000, f"For 50,000 calls it makes no difference that can be told; {AFTER}"),
+        (1_000_000, f"Worth compiling for 1,000,000 calls: net gain 190 s; {AFTER}"),
+        (1_000, f"Not worth compiling for 1,000 calls: net loss 9.80 s; {AFTER}"),
+        (50_000, f"No measurable net gain over 50,000 calls; {AFTER}"),
     ],
 )
-def test_faster_is_recommended_from_break_even_on(calls: int | None, sentence: str):
+def test_compiling_is_recommended_above_break_even(calls: int | None, sentence: str):
     assert format_recommendation(FASTER, 10.0, calls) == sentence
 
 
-def test_no_gain_is_no_recommendation():
-    assert (
-        format_recommendation(SLOWER, 10.0)
-        == "Leave it eager: a compiled call takes 100 µs longer, so its compile never pays for itself."
-    )
+def test_compiling_without_gain_is_not_recommended():
+    assert format_recommendation(SLOWER, 10.0) == "Not worth compiling: a compiled call takes 100 µs longer."
     equal = format_recommendation(replace(EQUAL, verdict="no difference"), 10.0)
-    assert equal == "Leave it eager: compiling costs 10.0 s and saves nothing that can be measured here."
+    assert equal == "Not worth compiling: it takes 10.0 s and saves nothing measurable."
     assert format_recommendation(replace(FASTER, verdict="measuring"), 10.0) == ""
 
 
-def test_a_call_of_a_file_that_makes_several_is_their_mean():
-    assert "200 µs a call (the mean of the file's 3)." in format_recommendation(replace(FASTER, calls=3), 10.0)
+def test_time_of_several_calls_is_their_mean():
+    assert "200 µs per call (mean of 3 calls)." in format_recommendation(replace(FASTER, calls=3), 10.0)
 
 
-def test_an_interval_that_is_narrow_has_one_break_even():
-    assert "50,000 times: that" in format_recommendation(replace(FASTER, low=1.98, high=2.02), 10.0)
+def test_narrow_interval_has_one_break_even():
+    assert "~50,000 calls. Compiling" in format_recommendation(replace(FASTER, low=1.98, high=2.02), 10.0)
 
 
-def test_a_compile_that_took_no_time_is_not_called_zero_times():
+def test_compile_that_took_no_time_has_no_break_even():
     assert format_recommendation(FASTER, 0.0) == (
-        "Compile it: it saves 200 µs a call, and the calls that compiled took no longer than the others."
+        "Worth compiling: it saves 200 µs per call, and the first calls took no longer than the others."
     )
 
 
@@ -68,17 +64,19 @@ def run(*events: ev.Event) -> Snapshot:
     return snapshot
 
 
-def test_what_recompiling_cost_is_in_it_and_is_said_to_be():
-    assert "that costs 4.00 s and" in recommend(run(*CALLS))
-    assert "that costs 10.0 s, compiling again 1 time included, and" in recommend(run(*AGAIN))
+def test_cost_of_recompiles_is_included():
+    assert "Compiling takes 4.00 s and" in recommend(run(*CALLS))
+    assert "Compiling takes 10.0 s (1 recompile included) and" in recommend(run(*AGAIN))
 
 
-def test_a_wrong_result_is_not_recommended_however_fast():
-    assert recommend(run(*CALLS, ev.Accuracy(verdict="wrong"))).startswith("Leave it eager until its result is right")
+def test_wrong_result_is_never_recommended():
+    assert recommend(run(*CALLS, ev.Accuracy(verdict="wrong"))).startswith(
+        "Not worth compiling until the result is right"
+    )
 
 
-def test_kernels_that_an_earlier_run_left_are_owned_up_to():
+def test_cached_kernels_are_mentioned():
     compiled = ev.PhaseTimed(name="compile_file", seconds=2.0, graph="0/0", depth=0)
-    assert "found on disk" in format_reservation(run(*CALLS, KERNEL))
+    assert "came from the cache" in format_reservation(run(*CALLS, KERNEL))
     assert format_reservation(run(*CALLS, KERNEL, compiled)) == ""
     assert format_reservation(run(*CALLS)) == ""

@@ -29,8 +29,8 @@ def test_as_json():
 
 def test_as_text():
     text = check_text(storm.run(), 200)
-    assert "since call 5 this frame runs eagerly" in text
+    assert "since call 5, this frame runs eagerly" in text
     assert "0/2  call 3  1.50 s\n    of 0/1: x.size(0)  7 → 1  line 4\n" in text
     assert "specialized to 6  s17 == 6" in text
-    assert "would be used again" in text
-    assert "It would be compiled as dynamic in x.size(0), lr" in text
+    assert "would be reused" in text
+    assert "The new graph would be dynamic in x.size(0), lr" in text

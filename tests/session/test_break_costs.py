@@ -34,8 +34,8 @@ def test_the_dearest_stands_first_and_the_one_that_gave_a_function_up_has_the_re
         (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
     ]  # fmt: skip
     assert format_cost_briefly(found[0]) == "50.0 µs 25 %"
-    assert format_cost(found[0], snapshot) == "50.0 µs a call, 25 % of it"
-    assert "2 times; 2 ops run outside meanwhile: aten.relu" in explain_cost(found[0])
+    assert format_cost(found[0], snapshot) == "50.0 µs per call (25 %)"
+    assert "(2 times); 2 ops run eagerly in between: aten.relu" in explain_cost(found[0])
     assert "plain Python" in explain_cost(found[1])
     assert "15.0 µs" in format_shared_cost(snapshot)
 

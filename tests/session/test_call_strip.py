@@ -38,9 +38,9 @@ def test_which_call_compiled_and_why():
 def test_in_words():
     snapshot = run(made(0, "0/0"), AGAIN, made(1, "0/1"), made(2))
     said = ["call 1: compile, 1.00 s", "call 2: recompile (64 → 32: x.size(0) == 64), 1.00 s"]
-    assert list(call_lines(snapshot)) == [*said, "call 3 on: 1.00 ms"]
-    assert list(call_lines(snapshot.apply(timed(2.0)))) == [*said, "call 3 on: 50.0 µs each"]
+    assert list(call_lines(snapshot)) == [*said, "from call 3 on: 1.00 ms"]
+    assert list(call_lines(snapshot.apply(timed(2.0)))) == [*said, "from call 3 on: 50.0 µs each"]
     assert list(call_lines(run(made(0, "0/0")))) == ["call 1: compile, 1.00 s"]
     assert list(call_lines(run())) == []
     many = list(call_lines(run(*(made(i, f"0/{i}") for i in range(12)))))
-    assert (len(many), many[-1]) == (9, "and 4 more until call 12")
+    assert (len(many), many[-1]) == (9, "4 more, up to call 12")

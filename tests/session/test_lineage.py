@@ -26,11 +26,11 @@ def test_entries_with_their_calls_causes_and_seconds():
 
 def test_what_happens_at_the_limit_is_said_before_and_after():
     first, rest = cache_entries(storm.run())
-    assert "since call 5 this frame runs eagerly" in describe_limit(first)
-    assert "2 more entries fit (recompile_limit = 4); after that" in describe_limit(rest)
-    assert "is an error" in describe_limit(rest)
+    assert "since call 5, this frame runs eagerly" in describe_limit(first)
+    assert "2 entries left (recompile_limit = 4); after that" in describe_limit(rest)
+    assert "raises an error" in describe_limit(rest)
     assert "raised an error" in describe_limit(replace(first, error_at_limit=True))
-    assert "runs this frame eagerly, without an error" in describe_limit(replace(rest, error_at_limit=False))
+    assert "runs this frame eagerly" in describe_limit(replace(rest, error_at_limit=False))
 
 
 def test_a_refused_compile_is_no_recompile():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.timing.timeline_view import FEW, strip, suggest_region_fix, timeline_document
+from tcexplore.documents.timing.timeline_view import FEW, draw_lane, suggest_region_fix, timeline_document
 from tcexplore.report.json_regions import script
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
@@ -61,10 +61,10 @@ def test_what_is_newly_known_of_the_calls_takes_the_place_of_what_was():
 
 
 def test_the_strip_shows_busy_cells_and_where_it_compiled():
-    drawn = "".join(span.text for span in strip(timeline(followed(CALLS)).regions[0], 4.0, 16))
+    drawn = "".join(span.text for span in draw_lane(timeline(followed(CALLS)).regions[0], 4.0, 16))
     assert drawn == "●━━━◁━━▂····↻━━━"
     busy = replace(timeline(followed(CALLS)).regions[0], marks=())
-    assert "".join(span.text for span in strip(busy, 4.0, 8)) == "▂··▂··▂█"
+    assert "".join(span.text for span in draw_lane(busy, 4.0, 8)) == "▂··▂··▂█"
 
 
 def test_the_time_line_on_the_screen_as_text_and_as_json():
@@ -74,11 +74,11 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
     page = check_text(run, 100)
     for said in (
         "2 regions · 10 calls · 1 compile, 1.00 s · 1 recompile, 1.00 s",
-        "ended after 4 s: --follow S",
+        "stopped after 4 s: --follow S",
         "10 calls · 1 compile 1.00 s · 1 recompile 1.00 s · 1 backward compiled 500 ms",
         "warm 84.0 µs (80.0 µs to 92.0 µs)",
-        "2 graphs a call · 10 entries behind a break",
-        "call 3 at 3.00 s: compiled again 0/1, 1.00 s",
+        "2 graphs per call · 10 entries after a break",
+        "call 3 at 3.00 s: recompiled 0/1, 1.00 s",
         "64 → 24: size of x",
         "not called",
     ):
@@ -93,7 +93,7 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
 
 def test_calls_that_ran_no_graph_are_said():
     document = timeline_document(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
-    assert any("2 calls ran no graph: they ran eagerly" in document.row(i).text for i in range(len(document)))
+    assert any("2 calls ran eagerly, without a graph" in document.row(i).text for i in range(len(document)))
 
 
 def test_a_learning_rate_that_recompiles_the_optimizers_step_has_a_cure():
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_script_has_none():
     plain = start_snapshot(ev.Job(run=1, file=FILE, source="")).apply(
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
-    assert "no script" in timeline_document(plain).row(0).text
+    assert "not a script" in timeline_document(plain).row(0).text
     assert script(plain) == {"regions": [], "followed": None}
 
 
@@ -137,8 +137,8 @@ def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
     assert captured == {"Net": None, "backward 0": None, "backward 1": because, "backward 2": ""}
     document = timeline_document(run, width=120)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
-    assert f"captured anew: {because}" in shown
-    assert "captured anew: torch does not say why" in shown
+    assert f"recaptured: {because}" in shown
+    assert "recaptured: torch gives no reason" in shown
     assert [one["compiles"][0]["captured_anew"] for one in script(run)["regions"] if one["compiles"]] == [
         None, None, because, "",
     ]  # fmt: skip

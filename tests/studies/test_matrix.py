@@ -153,7 +153,7 @@ def test_where_nothing_is_faster_eager_is_left_and_what_is_not_known_is_said():
     assert list(conclusions([slow, cell(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     assert list(conclusions([slow, unknown])) == [
         "None can be recommended: of 2 runs 1 could not be told from the noise; the other is not faster. A quiet "
-        "machine helps, and --threads 1, where no thread waits for another."
+        "machine helps, and so does --threads 1."
     ]
 
 

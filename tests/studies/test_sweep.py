@@ -94,7 +94,7 @@ async def test_a_size_where_nothing_is_known_or_the_result_is_wrong_is_no_size_t
 
     found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
     assert found[0] == "static: compiling helps at no size; too noisy to tell at size 64"
-    assert "✖ static, size 8: compiled gives something else than eager, most of all in output 0" in found
+    assert "✖ static, size 8: compiled results are wrong: they differ from eager, most in output 0" in found
 
 
 async def test_above_sizes_that_help_one_that_is_not_known_is_not_said_to_be_worse():

@@ -121,7 +121,7 @@ async def test_a_run_that_was_superseded_says_so():
         await tell(staged, job, PhaseStarted(run=1, phase="dynamo", at=0.1), replace(job, run=2))
         assert "1 superseded" in staged.screen
         await staged.press("left_square_bracket", "6")
-        assert "a newer run began before that" in staged.screen
+        assert "superseded  by a newer run" in staged.screen
 
 
 async def test_the_theme_changes_and_changes_back():

@@ -25,5 +25,5 @@ async def test_the_parts_of_a_call_add_up_and_every_kernel_is_among_them(runs: R
     assert {timed.kernel for timed in times} == {kernel.name for kernel in only(events, Kernel)}
     assert {(timed.device, timed.replayed) for timed in times} == {("cpu", False)}
     assert (found.device_busy_us, found.replays) == (None, 0)
-    assert summarize_profile(found).startswith("one call under the profiler: ")
+    assert summarize_profile(found).startswith("one profiled call: ")
     assert len(list(profile_lines(found))) == len(host)

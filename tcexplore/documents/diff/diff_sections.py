@@ -65,7 +65,7 @@ def guards(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
             yield _guard_row(change)
     structural = [change for change in changed if change.item[1].structural]
     if structural:
-        label = f"{count(len(structural), 'identity check')} on modules and torch itself"
+        label = f"{count(len(structural), 'structural guard')} on modules and torch itself"
         opened = "diff structural" in toggled
         yield fold("diff structural", opened, (label, "muted"), indent=3)
         yield from (_guard_row(change) for change in (structural if opened else ()))
@@ -75,9 +75,10 @@ def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
     graph, guard = change.item
     mark, links = MARKS[change.kind], (guard_link(graph, guard),) if change.after else ()
     condition = guard.summary or " and ".join(guard.code)
-    return row("   ", mark, (f"{graph}  ", "dim"), (guard.name or guard.source or guard.kind, mark[1]),
-               f"  {condition}",
-               (f"  {guard.kind}", "dim"), links=links, location=guard.location)  # fmt: skip
+    name = guard.name or guard.source or guard.kind
+    return row("   ", mark, (f"{graph}  ", "dim"), (name, mark[1]),
+               f"  {condition}", (f"  {guard.kind}", "dim"),
+               links=links, location=guard.location)  # fmt: skip
 
 
 def kernels(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:

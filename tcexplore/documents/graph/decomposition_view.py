@@ -111,8 +111,7 @@ class Lowering:
         places = (line_link(node.location),) if node.location else ()
         yield fold(
             name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"),
-            (became, "muted"),
-            (f"  {op.graph}", "dim"), indent=2, links=(node_link(op.graph, node.name), *places),
+            (became, "muted"), (f"  {op.graph}", "dim"), indent=2, links=(node_link(op.graph, node.name), *places),
             location=node.location, copy=f"{node.name} = {format_call(node)}",
         )  # fmt: skip
         if opened:

@@ -1,4 +1,4 @@
-"""The lineage view: the cache entries of each frame, what made each of them necessary, and how many still fit."""
+"""The cache entries view: the entries of each frame, the guard that caused each one, and how near the limit is."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from tcexplore.session.cache_entries import CacheEntry, FrameEntries, cache_entr
 from tcexplore.session.guard_diff import GuardDiff, guard_diff, guards_of
 from tcexplore.session.links import entry_link, guard_link, line_link
 
-SAME = "Their guards are the same, but for checks on modules and torch itself."
-NONE = "No guards were made for one of them."
+SAME = "Their guards are the same, except for structural guards."
+NONE = "One of them has no guards."
 
 
 TEACHES = (
-    "Each frame that Dynamo compiles keeps its compiled code in entries: 0/0 is the first of frame 0. A call that fits "
-    "none of them compiles another one. They will stand here, with the call and the guard that made each necessary."
+    "Dynamo keeps the compiled code of a frame in cache entries: 0/0 is the first entry of frame 0. A call that "
+    "matches no entry compiles a new one. The entries appear here, with the call and the guard that caused each one."
 )
 GAUGE = 16
-"""Cells that the gauge may take; a higher limit is drawn to scale."""
+"""Maximum width of the gauge; a higher limit is drawn to scale."""
 
 
 def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     frames = cache_entries(snapshot)
     if not frames:
         return Parts(
@@ -65,8 +65,8 @@ def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], width: int) -> Iterator[Row]:
     where = places(snapshot.file)
     first = next((entry.graph for entry in (*frame.entries, *frame.over_limit)), "")
-    name = name_frame(first, frame.location) or "a frame of torch's"
-    rest = ", the rest behind a graph break" if frame.resumed else ""
+    name = name_frame(first, frame.location) or "frame inside torch"
+    rest = ", resume function after the break" if frame.resumed else ""
     links = (line_link(frame.location),) if frame.location else ()
     yield row((f" {name}", "heading"), (f"  {where.describe(frame.location)}{rest}", "muted"),
               (f"  frame {frame.number}", "dim"), links=links, location=frame.location)  # fmt: skip
@@ -80,7 +80,7 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
     for entry in frame.over_limit[:1]:
         yield from _edge(snapshot, entry, before, toggled, width)
         outcome = "error" if frame.error_at_limit else "eager"
-        yield row((" ✖ ", "break"), (outcome, "break"), (f"  {name_call(entry) or 'from here on'}", "muted"))
+        yield row((" ✖ ", "break"), (outcome, "break"), (f"  {name_call(entry) or 'from now on'}", "muted"))
 
 
 def _urgency(frame: FrameEntries) -> str:
@@ -96,13 +96,14 @@ def _gauge(frame: FrameEntries) -> Row:
     cells = min(limit, GAUGE)
     full = min(cells, max(round(used / limit * cells), 1 if used else 0))
     style = "recompile" if _urgency(frame) == "muted" else _urgency(frame)
-    return row("   ", ("■" * full, style if used > 1 else "muted"), ("□" * (cells - full), "dim"),
-               (f" {used} of {limit}", style if used > 1 else "muted"), (f"  {summarize_entries(frame)}",
+    style = style if used > 1 else "muted"
+    return row("   ", ("■" * full, style), ("□" * (cells - full), "dim"), (f" {used} of {limit}", style),
+               (f"  {summarize_entries(frame)}",
                                                                          "muted"))  # fmt: skip
 
 
 def _widths(frame: FrameEntries) -> tuple[int, int, int]:
-    """Cells of the compile id, of the call and of the seconds, so that they stand below each other."""
+    """Return the column widths of the compile ids, the calls and the seconds."""
     entries = frame.entries
     texts = [(entry.graph, name_call(entry), format_compile_seconds(entry)) for entry in entries] or [("", "", "")]
     graph, call, cost = (max(map(len, column)) for column in zip(*texts, strict=True))
@@ -120,7 +121,7 @@ def _entry(entry: CacheEntry, widths: tuple[int, int, int], where: Places) -> Ro
 
 
 def _edge(snapshot: Snapshot, entry: CacheEntry, before: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """Between an entry and what it came from: the guard that failed, and behind it the rest."""
+    """Yield the guard that failed between an entry and the one before, with a fold for the details."""
     if not entry.causes:
         return
     cause, where = entry.causes[0], places(snapshot.file)
@@ -157,18 +158,18 @@ def _cause(cause: Recompiled, file: str, width: int) -> Iterator[Row]:
 
 
 def guard_diff_document(snapshot: Snapshot, one: str, other: str, width: int = 78) -> Parts:
-    """The document for two entries: what differs in their guards."""
+    """Return the document of the guards that differ between two entries."""
     return Parts(f"{one} and {other}", [fixed(guard_difference_rows(snapshot, one, other, width, indent=1))])
 
 
 def guard_difference_rows(snapshot: Snapshot, one: str, other: str, width: int, indent: int) -> Iterator[Row]:
-    """A row or two for each condition that is not in both."""
+    """Yield a row or two for each guard that is not in both entries."""
     before, after = guards_of(snapshot, one), guards_of(snapshot, other)
     if before is None or after is None:
         yield from wrapped(NONE, width, "muted", indent=indent)
         return
     differences = guard_diff(before, after)
-    text = f"guards of {one} and {other}: " + (f"{len(differences)} of them differ" if differences else "none differs")
+    text = f"{len(differences) or 'no'} guards differ between {one} and {other}"
     yield row((" " * indent + text, "muted"))
     for difference in differences:
         yield from _difference(difference, one, other, indent)
@@ -180,13 +181,13 @@ def _difference(difference: GuardDiff, one: str, other: str, indent: int) -> Ite
     sides = (("− ", one, difference.before, "removed"), ("+ ", other, difference.after, "added"))
     for sign, graph, guard, style in sides:
         if guard is not None:
-            yield row((" " * indent + sign, style), (f"{graph} ", "muted"), (_what(guard), "guard"), f" {_said(guard)}",
-                      links=(guard_link(graph, guard),), location=guard.location)  # fmt: skip
+            yield row((" " * indent + sign, style), (f"{graph} ", "muted"), (_name_of(guard), "guard"),
+                      f" {_condition(guard)}", links=(guard_link(graph, guard),), location=guard.location)  # fmt: skip
 
 
-def _what(guard: Guard) -> str:
+def _name_of(guard: Guard) -> str:
     return guard.name or guard.source or ("sizes" if guard.kind == "SHAPE_ENV" else guard.kind)
 
 
-def _said(guard: Guard) -> str:
+def _condition(guard: Guard) -> str:
     return guard.summary or " and ".join(guard.code) or guard.kind

@@ -1,4 +1,4 @@
-"""The guards pane: under which conditions each graph may be used again, and which of them failed."""
+"""The guards pane: the guards of each graph, and the recompiles that failed guards caused."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tcexplore.session.links import Link, guard_link, line_link
 from tcexplore.session.recompile_count import newest_causes
 
 TEACHES = (
-    "Each compiled graph holds only under conditions: the sizes and dtypes of its inputs, the values of what your code "
-    "read. They will stand here; when one fails, torch compiles again, and that shows here too."
+    "A compiled graph is valid only while its guards hold: the sizes and dtypes of its inputs, the values that your "
+    "code reads. The guards appear here. If one fails, torch recompiles, which appears here too."
 )
 
 
 def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     if not snapshot.guards and not snapshot.recompiles:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts = [fixed(recompile_rows(snapshot, width))]
@@ -56,23 +56,15 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     parameters = [guard for guard in readable if is_parameter(guard)]
     opened = name not in toggled
     cost = "" if installed.latency_us is None else f"  one check {installed.latency_us:.0f} µs"
-    yield fixed(
-        [
-            fold(
-                name,
-                opened,
-                (installed.graph, "title"),
-                (f"  {count(len(installed.guards), 'guard')}{cost}", "muted"),
-                indent=0,
-            )
-        ]
-    )
+    number = count(len(installed.guards), "guard")
+    yield fixed([fold(name, opened, (installed.graph, "title"), (f"  {number}{cost}", "muted"), indent=0)])
     if not opened:
         return
     yield _rows(installed.graph, [guard for guard in readable if not is_parameter(guard)], where, width)
+    structural = [guard for guard in installed.guards if guard.structural]
     folded = (
-        ("parameters", parameters, "check", "of the shape and dtype of parameters and buffers"),
-        ("structural", [g for g in installed.guards if g.structural], "identity check", "on modules and torch itself"),
+        ("parameters", parameters, "guard", "on parameters and buffers"),
+        ("structural", structural, "structural guard", "on modules and torch itself"),
     )
     for kind, guards, noun, on in folded:
         fold_name = f"{kind} of guards {installed.graph}"
@@ -83,7 +75,7 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
 
 
 def is_parameter(guard: Guard) -> bool:
-    """Whether a guard checks a tensor that a module owns: it changes with the model, not with the call."""
+    """Return whether a guard checks a parameter or buffer, which changes with the model, not with the call."""
     return guard.kind == "TENSOR_MATCH" and ("._parameters[" in guard.source or "._buffers[" in guard.source)
 
 
@@ -114,7 +106,7 @@ _DETAILS: tuple[Callable[[Guard], tuple[str, str]], ...] = (
 
 
 def _condition(guard: Guard, style: str) -> Iterable[Span]:
-    """The readable form, dynamic dimensions marked; the code where there is none."""
+    """Return the readable form with dynamic dimensions marked, or else the code."""
     condition = guard.summary or " and ".join(guard.code) or guard.kind
     if not guard.summary or guard.kind != "TENSOR_MATCH" or "[" not in condition:
         return (Span(condition, style),)
@@ -135,5 +127,5 @@ def _source(guard: Guard) -> str:
 
 
 def _tail(text: str, room: int) -> str:
-    """The end of a source expression: the part that differs from its neighbors."""
+    """Return the end of a source expression, the part that differs from its neighbors."""
     return text if len(text) <= room else "…" + text[len(text) - room + 1 :]

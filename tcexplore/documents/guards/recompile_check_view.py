@@ -20,27 +20,27 @@ _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 
 _VERDICTS = {
     "recompiles": "would recompile",
-    "limit": "would run eagerly: the recompile limit is reached, and no entry matches",
-    "raises": "would be an error: no entry matches, and compiling again is not allowed",
+    "limit": "would run eagerly: no entry matches and the recompile limit is reached",
+    "raises": "would raise an error: no entry matches and recompiling is not allowed",
     "eager": "would run eagerly",
-    "unknown": "not known",
+    "unknown": "unknown",
 }
 
 
 TEACHES = (
-    "Press R and type inputs, for instance f32[33, 512] or lr=0.01: torch's own guards are then asked whether compiled "
-    "code fits them, and which guard would fail first. Nothing is run."
+    "Press R and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
+    "matches them, and which guard would fail first. Nothing runs."
 )
 _STYLES = {"matches": "ok", "recompiles": "recompile", "limit": "break", "raises": "break", "unknown": "muted"}
 _MARKS = {"matches": "✔", "recompiles": "↻", "limit": "✖", "raises": "✖", "eager": "∅", "unknown": "·"}
 
 
 def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
-    """The document of the view."""
+    """Return the document of the view."""
     answers = list(reversed(snapshot.recompile_answers))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
     teaches = fixed(wrapped(TEACHES, width, "muted", keys_only=True))
-    return Parts(count(len(answers), "question") if answers else "", [fixed(rows), teaches])
+    return Parts(count(len(answers), "check") if answers else "", [fixed(rows), teaches])
 
 
 def _answer(answer: RecompileAnswer, snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -88,41 +88,40 @@ def _entry(entry: EntryAnswer, where: Places, width: int) -> Iterator[Row]:
 
 
 def _unknown(frames: list[FrameAnswer], where: Places, width: int) -> Iterator[Row]:
-    """What cannot be known, once for each reason."""
+    """Yield the frames without an answer, once for each reason."""
     for why in dict.fromkeys(frame.note for frame in frames):
         named = [f"frame {frame.number} {f'({where.describe(frame.frame)})' if frame.frame else ''}".strip()
                  for frame in frames if frame.note == why]  # fmt: skip
-        yield from wrapped(f"not known for {', '.join(filter(None, named))}: {why}", width, "muted", lead="· ")
+        yield from wrapped(f"unknown for {', '.join(filter(None, named))}: {why}", width, "muted", lead="· ")
 
 
 def describe_verdict(frame: FrameAnswer) -> str:
-    """`0/1 would be used again`, `would recompile`."""
-    return f"{frame.graph} would be used again" if frame.verdict == "matches" else _VERDICTS[frame.verdict]
+    """Return `0/1 would be reused`, `would recompile`."""
+    return f"{frame.graph} would be reused" if frame.verdict == "matches" else _VERDICTS[frame.verdict]
 
 
 def describe_dynamic_sizes(frame: FrameAnswer) -> str:
-    """What would be a symbol in the new graph, empty where nothing would be compiled."""
+    """Return the sizes that would be dynamic in the new graph, empty if nothing would be compiled."""
     if frame.verdict != "recompiles":
         return ""
     if not frame.dynamic:
-        return "Every size in the new graph would be a number."
+        return "The new graph would have no dynamic sizes."
     names = ", ".join(_SIZE.sub(r".\1(\2)", name) for name in frame.dynamic)
-    return f"It would be compiled as dynamic in {names}: further changes of it then need no new graph."
+    return f"The new graph would be dynamic in {names}, so that further changes need no recompile."
 
 
 def describe_moved_state(frame: FrameAnswer) -> str:
-    """That the program is not as the file's last call left it, where a number that it keeps itself decides."""
-    kept = {
+    """Return that timing calls have changed the state that the answer depends on, empty if they have not."""
+    attributes = {
         e.failed.name for e in frame.entries if e.failed and e.failed.origin == "attribute" and e.failed.kind == "int"
     }
-    if not kept:
+    if not attributes:
         return ""
     return (
-        f"The program is asked as it is now: {', '.join(sorted(kept))} went on counting in the calls that are made to "
-        "time it."
+        f"The check uses the current state of the program: timing calls have changed {', '.join(sorted(attributes))}."
     )
 
 
 def format_inputs(inputs: tuple[str, ...]) -> str:
-    """The inputs as one call."""
+    """Return the inputs as one call."""
     return f"({', '.join(inputs)})"

@@ -1,4 +1,4 @@
-"""Recompiles: which guard failed, what it compared, how near the limit is."""
+"""Rows and texts about recompiles: the guard that failed, what it compared, the recompile limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SOURCES = {
 
 
 def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """The rows of all recompiles, a blank one behind each."""
+    """Yield the rows of all recompiles, each followed by a blank one."""
     for recompile, others in newest_causes(snapshot):
         links = (line_link(recompile.location),) if recompile.location else ()
         rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
@@ -33,7 +33,7 @@ def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 def _others(others: int) -> Iterator[Row]:
     if others:
-        yield row((f"   nor did {others} older {'entry' if others == 1 else 'entries'} match", "muted"))
+        yield row((f"   {others} older {'entry' if others == 1 else 'entries'} did not match either", "muted"))
 
 
 def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row]:
@@ -54,12 +54,12 @@ def _recompile(recompile: Recompiled, where: Places, width: int) -> Iterator[Row
     if recompile.reason and recompile.reason != recompile.failed_guard:
         yield from wrapped(recompile.reason, width, "muted", indent=3)
     if recompile.limit_hit:
-        text = "the limit is reached: from now on this frame runs eagerly, uncompiled"
+        text = "recompile limit reached: from now on this frame runs eagerly"
         yield from wrapped(text, width, "break", indent=3, lead="✖ ")
 
 
 def name_guarded(recompile: Recompiled) -> str:
-    """`x.size(0)`, `self.steps`; the guard itself where torch does not say what it looked at."""
+    """Return what the guard checks, `x.size(0)`, `self.steps`, or else the guard itself."""
     if recompile.kind == "grad mode":
         return recompile.kind
     if recompile.kind == "global state":
@@ -73,68 +73,68 @@ def name_guarded(recompile: Recompiled) -> str:
 
 
 def format_change(recompile: Recompiled) -> str:
-    """`4 → 5`, of a condition `not for 1`; empty where torch does not tell the values."""
+    """Return `4 → 5`, for a condition `not for 1`, empty if torch does not report the values."""
     if recompile.kind == "condition" and recompile.new:
         return f"not for {recompile.new}"
     return f"{recompile.old or '?'} → {recompile.new or '?'}" if recompile.old or recompile.new else ""
 
 
 def describe_origin(recompile: Recompiled) -> str:
-    """`a global`; empty where it is not known."""
+    """Return where the guarded value comes from: `a global`, empty if unknown."""
     return _SOURCES.get(recompile.origin, "")
 
 
 def format_compile_seconds(entry: CacheEntry) -> str:
-    """`0.64 s`, `0.64 s + backward 0.20 s`, empty where torch gave no span."""
+    """Return `0.64 s`, `0.64 s + backward 0.20 s`, empty if torch reports no span."""
     forward = "" if entry.seconds is None else duration(entry.seconds)
     backward = "" if entry.backward_seconds is None else f"backward {duration(entry.backward_seconds)}"
     return " + ".join(filter(None, (forward, backward)))
 
 
 def name_call(entry: CacheEntry) -> str:
-    """`call 3`, empty where it is not known."""
+    """Return `call 3`, empty if unknown."""
     return "" if entry.call is None else f"call {entry.call}"
 
 
 def count_entries(number: int) -> str:
-    """`1 entry`, `8 entries`."""
+    """Return `1 entry`, `8 entries`."""
     return "1 entry" if number == 1 else f"{number} entries"
 
 
 def summarize_entries(frame: FrameEntries) -> str:
-    """`8 entries, 5.31 s of compiling, 4.67 s of it again`."""
+    """Return `8 entries, compiling 5.31 s, recompiles 4.67 s of it`."""
     entries = count_entries(len(frame.entries))
     times = [(entry.seconds or 0.0) + (entry.backward_seconds or 0.0) for entry in frame.entries]
     if not any(times):
         return entries
-    again = f", {duration(sum(times[1:]))} of it again" if any(times[1:]) else ""
-    return f"{entries}, {duration(sum(times))} of compiling{again}"
+    again = f", recompiles {duration(sum(times[1:]))} of it" if any(times[1:]) else ""
+    return f"{entries}, compiling {duration(sum(times))}{again}"
 
 
 def describe_limit(frame: FrameEntries) -> str:
-    """What happens at the limit, or has happened; said before it is reached, empty for a frame far from it."""
+    """Return what happens at the recompile limit or has happened, empty for a frame with one entry."""
     name = frame.limit_hit or "recompile_limit"
     limit = frame.accumulated_limit if name.startswith("accumulated") else frame.limit
     if frame.limit_hit and frame.error_at_limit:
-        return f"The limit is reached: torch.compile raised an error instead of compiling once more ({name} = {limit})."
+        return f"Limit reached ({name} = {limit}): torch.compile raised an error instead of recompiling."
     if frame.limit_hit:
         last = frame.over_limit[0].call if frame.over_limit else None
-        since = f"since call {last} " if last else "from here on "
+        since = f"since call {last}" if last else "from now on"
         return (
-            f"The limit is reached ({name} = {limit}): {since}this frame runs eagerly, uncompiled, whenever none of "
-            "its entries matches. torch says so in a log message only, and only once."
+            f"Limit reached ({name} = {limit}): {since}, this frame runs eagerly if no entry matches. torch logs this "
+            "once."
         )
     left = frame.free_entries
     if left is None or len(frame.entries) < 2:
         return ""
-    happens = "is an error" if frame.error_at_limit else "runs this frame eagerly, without an error"
+    happens = "raises an error" if frame.error_at_limit else "runs this frame eagerly"
     if left == 0:
-        return f"No further entry fits ({name} = {limit}): the next call that matches none of them {happens}."
-    more = "1 more entry fits" if left == 1 else f"{left} more entries fit"
-    return f"{more} ({name} = {limit}); after that, a call that matches none of them {happens}."
+        return f"No entry left ({name} = {limit}): the next call without a match {happens}."
+    more = "1 entry left" if left == 1 else f"{left} entries left"
+    return f"{more} ({name} = {limit}); after that, a call without a match {happens}."
 
 
-def describe_failed_guard(again: Recompiled) -> str:
-    """`64 → 24: ` and the guard that failed."""
-    changed = f"{again.old} → {again.new}: " if again.old and again.new else ""
-    return f"{changed}{again.failed_guard or again.reason}"
+def describe_failed_guard(recompile: Recompiled) -> str:
+    """Return the guard that failed after its change: `64 → 24: L['x'].size()[0] == 64`."""
+    changed = f"{recompile.old} → {recompile.new}: " if recompile.old and recompile.new else ""
+    return f"{changed}{recompile.failed_guard or recompile.reason}"

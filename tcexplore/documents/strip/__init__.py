@@ -1,1 +1,1 @@
-"""The lines around the panes: title, verdict, history."""
+"""The lines above the panes: title, verdict, history."""

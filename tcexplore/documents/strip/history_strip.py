@@ -1,4 +1,4 @@
-"""The history strip: one cell per save, the newest at the right, the one in view in brackets."""
+"""The history strip: one cell per save, the newest on the right, the one in view in brackets."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tcexplore.session import RunSummary, Session, summarize
 
 NAME = " history "
 EARLIER = "‹ "
-"""There are earlier saves that do not fit."""
+"""Mark for earlier saves that do not fit."""
 
 
 def history_row(session: Session, width: int) -> Row:
-    """The strip, at most `width` cells wide; the cell in view is always in it."""
+    """Return the strip, at most `width` columns wide, always with the save in view."""
     if not session.runs:
-        return fitted([piece(NAME, "muted", 1), piece("each save will have a cell here", "dim")], width)
+        return fitted([piece(NAME, "muted", 1), piece("one entry per save", "dim")], width)
     name = NAME if width >= 60 else " "
     seen = session.shown
     cells = [_cell(summarize(run), seen=run is seen, base=run.run == session.baseline) for run in session.runs]
@@ -25,7 +25,7 @@ def history_row(session: Session, width: int) -> Row:
 
 
 def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
-    """The cells to show: the newest ones that fit, moved back as far as it takes to have cell `at` among them."""
+    """Return the range of cells to show: the newest ones that fit, or those that end with cell `at`."""
     last = len(widths)
     while last - 1 > at and sum(widths[at:last]) > room:
         last -= 1
@@ -36,7 +36,7 @@ def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
 
 
 def _cell(save: RunSummary, *, seen: bool, base: bool) -> Piece:
-    """`7 ✖1 1.31×`, in brackets when it is in view, with a word where others are compared with it."""
+    """Return `7 ✖1 1.31×`, in brackets if it is in view, marked if it is the base of comparisons."""
     left, right = ("[", "]") if seen else (" ", " ")
     style = "strong" if seen else "muted"
     based = (Span("base ", "key"),) if base else ()

@@ -1,4 +1,4 @@
-"""The first line of the screen: the file, what it runs on and how, and the run that is under way or in view."""
+"""The first line of the screen: the file, the machine, the configuration, the run in progress or in view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcexplore.session.code import NATIVE
 
 
 def title_row(session: Session, standby: Standby | None, now: float, width: int) -> Row:
-    """The line, `width` cells wide; `now` is how many seconds the newest run has been going."""
+    """Return the line, `width` columns wide; `now` is how many seconds the newest run has taken."""
     newest = session.newest
     if newest is None:
         return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
@@ -44,10 +44,10 @@ def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
 
 
 def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
-    """Which run is in view, and what the newest one is doing."""
+    """Yield which run is in view, and the phase of the newest one."""
     seen = session.shown
     if session.pinned is not None and seen is not None and seen is not newest:
-        yield piece(f"run {seen.run} of {newest.run}, stepped back", "warn")
+        yield piece(f"run {seen.run} of {newest.run}, from history", "warn")
     elif newest.failure is not None:
         yield piece(f"run {newest.run} ✖ {newest.failure.type}", "error")
     elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:

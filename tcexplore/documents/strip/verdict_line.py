@@ -1,4 +1,4 @@
-"""The second line of the screen: what the compiler made of the file, and what changed since the save before."""
+"""The second line of the screen: breaks, graphs, kernels, speed-up, and what changed since the last save."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "un
 
 
 def verdict_row(session: Session, width: int = 160) -> Row:
-    """The line, at most `width` cells wide: breaks and speed stay when there is little room."""
+    """Return the line, at most `width` columns wide; breaks and speed-up are cut last."""
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
@@ -32,7 +32,7 @@ def run_verdict(snapshot: Snapshot) -> Row:
 
 
 def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
-    """That an older run is in view while the newest one is still going, or failed."""
+    """Yield that an older run is in view because the newest one is running or failed."""
     seen = session.shown
     if seen is not None and seen is not shown:
         yield from _failure(seen)
@@ -52,7 +52,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     if not shown.compiled:
         if shown.complete:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
-            yield piece("everything ran eagerly", "muted", 1)
+            yield piece("the whole program ran eagerly", "muted", 1)
         elif shown.status == "superseded":
             yield piece(" superseded by the next run", "muted")
         elif shown.failure is None:
@@ -84,7 +84,7 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
         going = shown.status == "running"
-        text = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended before there was a verdict"
+        text = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended without a verdict"
         yield piece(text, "running" if going else "muted", 1)
     elif timing is not None:
         style = STYLES.get(timing.verdict, "")
@@ -101,5 +101,5 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
         return
     base = "base, " if before.run == session.baseline else ""
     changed = changes(summarize(before), summarize(shown))
-    text = "  ".join(changed) if changed else "same figures"
+    text = "  ".join(changed) if changed else "no change"
     yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(text, "changed" if changed else "muted")), 4)

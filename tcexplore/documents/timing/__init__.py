@@ -1,1 +1,1 @@
-"""The timing pane and its views: the verdict, one call, compile time, a script's time line."""
+"""The timing pane and its views: verdict, profile of a call, compile time, timeline of a script."""

@@ -1,4 +1,4 @@
-"""Rows of the timing pane: is the answer still right, and what does it take in memory?"""
+"""Rows of the timing pane about accuracy and memory."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tcexplore.session import Snapshot
 from tcexplore.session.saved_tensors import saved_for_backward
 
 ACCURACY_SENTENCES = {
-    "not judged": "the results were not compared",
-    "identical": "compiled gives what eager gives, to the last bit",
+    "not judged": "results not compared",
+    "identical": "compiled and eager results are bit-identical",
     "as accurate as eager": "compiled is as accurate as eager",
     "close to eager": "compiled is close to eager",
     "less accurate than eager": "compiled is less accurate than eager",
-    "not close to eager": "compiled is further from eager than torch.testing accepts",
-    "wrong": "compiled gives something else than eager",
+    "not close to eager": "compiled differs from eager by more than torch.testing tolerates",
+    "wrong": "compiled results are wrong: they differ from eager",
 }
 
 GOOD = ("identical", "as accurate as eager", "close to eager")
-"""Verdicts that leave nothing to look into."""
+"""Verdicts that need no attention."""
 
 
 ACCURACY_STYLES = {**dict.fromkeys(GOOD, "faster"), "not judged": "muted", "wrong": "slower"}
 
 
 def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """The verdict, its figures, every difference; nothing before it is known."""
+    """Yield the verdict, the errors and every difference, once they are known."""
     accuracy = snapshot.accuracy
     if accuracy is None:
         return
@@ -46,7 +46,7 @@ def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """What each side takes; nothing before it is known."""
+    """Yield the memory of each side, once it is known."""
     memory = snapshot.memory
     if memory is None:
         return
@@ -63,29 +63,28 @@ def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def describe_accuracy(accuracy: Accuracy) -> str:
-    """The verdict and why, without figures."""
+    """Return the verdict and its reason, without figures."""
     text = ACCURACY_SENTENCES.get(accuracy.verdict, accuracy.verdict)
     if accuracy.verdict == "not judged":
         return f"{text}: {accuracy.reason}" if accuracy.reason else text
     if accuracy.verdict in GOOD or not accuracy.worst:
         return text
-    return f"{text}, most of all in {accuracy.worst}"
+    return f"{text}, most in {accuracy.worst}"
 
 
 def format_errors(accuracy: Accuracy) -> str:
-    """The errors; empty where there are none."""
+    """Return the errors, empty if there are none."""
     parts = []
     if accuracy.eager_vs_fp64 is not None and accuracy.compiled_vs_fp64 is not None:
-        parts.append(
-            f"error against float64: eager {format_error(accuracy.eager_vs_fp64)}, compiled {format_error(accuracy.compiled_vs_fp64)}"
-        )
+        errors = format_error(accuracy.eager_vs_fp64), format_error(accuracy.compiled_vs_fp64)
+        parts.append("error vs. float64: eager {}, compiled {}".format(*errors))
     if accuracy.max_abs is not None and accuracy.verdict != "identical":
-        parts.append(f"largest difference to eager {format_error(accuracy.max_abs)}")
+        parts.append(f"largest difference from eager {format_error(accuracy.max_abs)}")
     return "; ".join(parts)
 
 
 def describe_comparison(accuracy: Accuracy) -> str:
-    """What was compared, and how; empty where nothing was."""
+    """Return what was compared and how, empty if nothing was."""
     if not accuracy.calls:
         return ""
     parts = ["compared: outputs and gradients" if accuracy.train else "compared: outputs"]
@@ -96,31 +95,31 @@ def describe_comparison(accuracy: Accuracy) -> str:
             else f"all {accuracy.total_calls} calls"
         )
     if accuracy.random:
-        drawn = "compiled again with fallback_random to draw the same" if accuracy.fallback_random else "the same seed"
-        parts.append(f"it draws random numbers: {drawn}")
+        drawn = "recompiled with fallback_random" if accuracy.fallback_random else "same seed"
+        parts.append(f"random numbers: {drawn}")
     if accuracy.reason:
-        parts.append(f"compared with eager alone, for it cannot be judged against float64: {accuracy.reason}")
+        parts.append(f"compared with eager only, no float64 reference: {accuracy.reason}")
     return " · ".join(parts)
 
 
 def format_error(value: float) -> str:
-    """`0`, `2.7e-07`."""
+    """Return `0`, `2.7e-07`."""
     return f"{value:.2g}"
 
 
-def memory_figures(memory: Memory, kept_compiled: int | None) -> Iterator[tuple[str, str]]:
-    """Each figure with what it is; `kept_compiled` is what compiled keeps for the backward, None where unknown."""
+def memory_figures(memory: Memory, saved_compiled: int | None) -> Iterator[tuple[str, str]]:
+    """Yield each figure with its name; `saved_compiled` is what compiled saves for the backward, None if unknown."""
     if memory.eager_peak is not None:
-        yield "eager", f"{size(memory.eager_peak)} at the peak of a call"
+        yield "eager", f"{size(memory.eager_peak)} peak"
     if memory.compiled_peak is not None:
-        yield "compiled", f"{size(memory.compiled_peak)} at the peak of a call{_share(memory)}"
+        yield "compiled", f"{size(memory.compiled_peak)} peak{_share(memory)}"
     yield "weights", f"{size(memory.weights)}, inputs {size(memory.inputs)}"
     if memory.saved_for_backward is not None:
-        compiled = f", compiled {size(kept_compiled)}" if kept_compiled is not None else ""
-        yield "for backward", f"eager keeps {size(memory.saved_for_backward)}{compiled}"
+        compiled = f", compiled {size(saved_compiled)}" if saved_compiled is not None else ""
+        yield "for backward", f"eager saves {size(memory.saved_for_backward)}{compiled}"
     if memory.compiling_adds is not None:
-        grown = f"{size(memory.compiling_adds)} more" if memory.compiling_adds >= 0 else "nothing more"
-        yield "compiling", f"{grown} than before it ({memory.compiling_method})"
+        grown = f"adds {size(memory.compiling_adds)}" if memory.compiling_adds >= 0 else "adds nothing"
+        yield "compiling", f"{grown} ({memory.compiling_method})"
 
 
 def _share(memory: Memory) -> str:

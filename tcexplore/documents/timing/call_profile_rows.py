@@ -1,4 +1,4 @@
-"""Rows of the timing pane: where the time of one call goes."""
+"""Rows of the timing pane about the profile of one call."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PART_NAMES = {
 }
 
 MOST = 16
-"""So many parts are told one by one."""
+"""Parts that are listed one by one."""
 
 Line = tuple[str, str, str]
-"""Time, share of the call, and what it is."""
+"""Time, share of the call and name of a part."""
 
 
 CALL_PROFILE = "one call"
 
 
 def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Row]:
-    """One row, and the parts below it when it is opened; nothing before it is known."""
+    """Yield a fold with the parts of a call, once it is profiled."""
     profile = snapshot.call_profile
     if profile is None:
         return
@@ -47,16 +47,16 @@ def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Ro
 
 
 def summarize_profile(profile: CallProfiled) -> str:
-    """`one call under the profiler: 412 µs, 61 % of it in kernels`; of a device how long it works."""
-    total = f"one call under the profiler: {duration(profile.total_us / 1e6)}"
+    """Return `one profiled call: 412 µs, 61 % of it in kernels`, or how long the device is busy."""
+    total = f"one profiled call: {duration(profile.total_us / 1e6)}"
     if profile.device_busy_us is not None:
-        return f"{total}, the device works {_share(profile.device_busy_us, profile.total_us)} of it"
+        return f"{total}, device busy for {_share(profile.device_busy_us, profile.total_us)} of it"
     kernels = sum(part.us for part in profile.parts if part.kind in ("kernel", "extern"))
     return total + (f", {_share(kernels, profile.total_us)} of it in kernels" if kernels and profile.total_us else "")
 
 
 def profile_lines(profile: CallProfiled) -> Iterator[Line]:
-    """Time, share and name of each part of the host's time, the longest first; then what the device works."""
+    """Yield the parts of the host's time, longest first, then those of the device."""
     yield from _longest([part for part in profile.parts if part.kind != "device"], profile)
     device = [part for part in profile.parts if part.kind == "device"]
     if profile.device_busy_us is not None:
@@ -65,19 +65,16 @@ def profile_lines(profile: CallProfiled) -> Iterator[Line]:
         outside = [part for part in device if not part.graph]
         if outside:
             spent = sum(part.us for part in outside)
-            yield duration(spent / 1e6), _share(spent, profile.total_us), "the device's work outside the graphs"
+            yield duration(spent / 1e6), _share(spent, profile.total_us), "device work outside the graphs"
             yield from _longest(outside, profile)
 
 
 def _of_device(profile: CallProfiled) -> Iterator[Line]:
     busy, gaps = profile.device_busy_us or 0.0, profile.launch_gaps_us or 0.0
     replays = f", {profile.replayed_tasks} of them in {count(profile.replays, 'CUDA graph')}" if profile.replays else ""
-    works = (
-        f"the device works: {profile.device_tasks} kernels, copies and fills, "
-        f"launched {profile.launches} times{replays}"
-    )
+    works = f"device busy: {profile.device_tasks} kernels, copies and fills in {profile.launches} launches{replays}"
     yield duration(busy / 1e6), _share(busy, profile.total_us), works
-    yield duration(gaps / 1e6), _share(gaps, profile.total_us), "the device waits between two launches"
+    yield duration(gaps / 1e6), _share(gaps, profile.total_us), "device idle between launches"
 
 
 def _longest(parts: Sequence[CallPart], profile: CallProfiled) -> Iterator[Line]:
@@ -100,11 +97,11 @@ def _line(part: CallPart, whole: float) -> Line:
 
 
 def shorten_device_function(name: str) -> str:
-    """A device function without its return type, template arguments and parameters: `at::native::reduce_kernel`."""
+    """Return the name of a device function without types and arguments: `at::native::reduce_kernel`."""
     short = name.removeprefix("void ").replace("(anonymous namespace)::", "")
     while (shorter := re.sub(r"<[^<>]*>", "", short)) != short:
         short = shorter
-    # `Memcpy DtoH (Device -> Pinned)` has no parameters: what is in its brackets is what it is.
+    # The parentheses of `Memcpy DtoH (Device -> Pinned)` are part of its name.
     return short if " (" in short else short.partition("(")[0]
 
 

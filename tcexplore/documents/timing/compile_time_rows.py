@@ -1,4 +1,4 @@
-"""Rows of the timing pane: where compiling spent its time."""
+"""Rows of the timing pane about compile time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shorten
 from tcexplore.session.compile_time import compile_time as tree_of
 
-OTHER_TIME = "in the calls that compiled, with the share of their time:"
+OTHER_TIME = "other time in the calls that compiled:"
 
 SLOWEST = 5
-"""So many kernels are named."""
+"""Kernels that are named."""
 
 
 COMPILE_TIME = "compile time"
 
 
 def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
-    """One row, and the tree below it when it is opened; nothing where nothing was compiled."""
+    """Yield a fold with the tree of compile spans, nothing if nothing was compiled."""
     spent = tree_of(snapshot)
     if not spent.roots:
         return
@@ -31,34 +31,33 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
         return
     for depth, name, seconds, share in span_lines(spent):
         yield row((f" {seconds:>8} {share:>5}  ", "muted"), "  " * depth + name)
-    beside = list(other_time_lines(spent))
-    if beside:
+    others = list(other_time_lines(spent))
+    if others:
         yield from wrapped(OTHER_TIME, width, "muted")
-    for name, seconds, share in beside:
+    for name, seconds, share in others:
         yield row((f" {seconds:>8} {share:>6} ", "muted"), name)
     for line in slowest_compiles(snapshot):
         yield from wrapped(line, width, "muted")
 
 
 def summarize_compile_time(spent: CompileTime) -> str:
-    """`compiling took 7.20 s, 98 % of the calls that compiled`."""
+    """Return `compiling took 7.20 s, 98 % of the calls that compiled`."""
     share = "" if spent.share is None else f", {100 * spent.share:.0f} % of the calls that compiled"
     return f"compiling took {duration(spent.seconds)}{share}"
 
 
 def span_lines(spent: CompileTime) -> Iterator[tuple[int, str, str, str]]:
-    """Depth, name, time and share of each span that matters."""
+    """Yield depth, name, time and share of each significant span."""
     for root in spent.roots:
         yield from _lines(shorten(root, spent.seconds), spent.seconds, 0)
 
 
 def other_time_lines(spent: CompileTime) -> Iterator[tuple[str, str, str]]:
-    """What else the calls that compiled spent their time on, with its time and its share of them; nothing where that
-    was not measured."""
+    """Yield name, time and share of everything but compiling in the calls that compiled, as far as measured."""
     parts = (
-        ("running what was compiled", spent.graph_seconds),
-        ("Dynamo looking at frames, outside its spans", spent.frame_seconds),
-        ("the rest: guards, and your own code between graphs", spent.unaccounted_seconds),
+        ("running compiled code", spent.graph_seconds),
+        ("Dynamo inspecting frames, outside its spans", spent.frame_seconds),
+        ("guards, and your code between graphs", spent.unaccounted_seconds),
     )
     for name, seconds in parts:
         if seconds is not None and spent.wall_seconds:
@@ -75,7 +74,7 @@ def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, s
 
 
 def slowest_compiles(snapshot: Snapshot) -> Iterator[str]:
-    """The slowest kernels to compile: Triton's by name, the C++ compiler's files by time, for torch names none."""
+    """Yield the slowest kernels to compile: Triton kernels by name, C++ files, which torch does not name, by time."""
     named = sorted(snapshot.kernel_compiles, key=lambda kernel: -kernel.seconds)[:SLOWEST]
     if named:
         yield "slowest kernels: " + ", ".join(f"{kernel.name} {duration(kernel.seconds)}" for kernel in named)

@@ -1,4 +1,4 @@
-"""The device and what it did, in words."""
+"""Rows of the timing pane about the device, and texts about its measured rates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcexplore.session.achieved_rates import Achieved
 
 
 def format_rate(per_second: float, unit: str) -> str:
-    """`1.62 TB/s`, `840 GFLOP/s`: decimal units, as vendors give peaks."""
+    """Return `1.62 TB/s`, `840 GFLOP/s`: decimal units, as in vendors' peak figures."""
     amount, prefix = per_second, ""
     for prefix in ("", "k", "M", "G", "T", "P"):
         if amount < 1000 or prefix == "P":
@@ -24,14 +24,14 @@ def format_rate(per_second: float, unit: str) -> str:
 
 
 def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
-    """Whether a compiled call waits for launches more than for the device; None where there is no device."""
+    """Return whether launches take longer than the device's work, None without a device."""
     if estimate.device_compiled_us is None:
         return None
     return any(note.startswith("Launch-bound") for note in estimate.notes)
 
 
 def describe_device_share(estimate: ev.TimingEstimate) -> str:
-    """`the device itself works 12.3 µs of it eager (9 %), 8.10 µs compiled (40 %)`; empty without a device."""
+    """Return `device busy for 12.3 µs eager (9 %), 8.10 µs compiled (40 %)`, empty without a device."""
     sides = (
         ("eager", estimate.device_eager_us, estimate.eager_us),
         ("compiled", estimate.device_compiled_us, estimate.compiled_us),
@@ -41,18 +41,18 @@ def describe_device_share(estimate: ev.TimingEstimate) -> str:
         for name, device, wall in sides
         if device is not None
     ]
-    return f"the device itself works {', '.join(parts)} of a call's time" if parts else ""
+    return f"device busy for {', '.join(parts)} of a call" if parts else ""
 
 
 def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
-    """What the device is, its clocks, its memory: a sentence each, what is not known left out."""
+    """Yield the name of the device, its clocks, why it is throttled, its memory, as far as known."""
     driver = f", driver {device.driver}" if device.driver else ""
     yield f"{device.name}, compute capability {device.capability}{driver}"
     clocks = [
         f"{name} at {now} of {most} MHz" if most else f"{name} at {now} MHz"
         for name, now, most in (
-            ("multiprocessors", device.sm_clock, device.sm_clock_max),
-            ("memory", device.memory_clock, device.memory_clock_max),
+            ("SM clock", device.sm_clock, device.sm_clock_max),
+            ("memory clock", device.memory_clock, device.memory_clock_max),
         )
         if now is not None
     ]
@@ -61,7 +61,7 @@ def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
     if clocks:
         yield ", ".join(clocks + power + heat)
     if device.slowed_by:
-        yield f"slowed down by {', '.join(device.slowed_by)}"
+        yield f"throttled by {', '.join(device.slowed_by)}"
     if device.memory_total is not None and device.memory_free is not None:
         used = f", this process {size(device.memory_used)}" if device.memory_used is not None else ""
         held = f" ({size(device.memory_reserved)} by torch)" if used and device.memory_reserved is not None else ""
@@ -69,7 +69,7 @@ def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
 
 
 def format_measured(rates: Achieved) -> str:
-    """`measured 3.10 µs ×2 · 1.62 TB/s, 34 % of the peak`; on a CPU there is no peak to compare with."""
+    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34 % of peak`; a CPU has no peak."""
     timed = rates.measured
     times = f" in {timed.launches} launches" if timed.launches > 1 else ""
     where = "" if timed.device == "cpu" else ", replayed" if timed.replayed else ""
@@ -79,15 +79,15 @@ def format_measured(rates: Achieved) -> str:
         (rates.compute, rates.compute_share, "FLOP/s"),
     ):
         if per_second:
-            parts.append(format_rate(per_second, unit) + (f", {share:.0%} of the peak" if share is not None else ""))
+            parts.append(format_rate(per_second, unit) + (f", {share:.0%} of peak" if share is not None else ""))
     return " · ".join(parts)
 
 
 def device_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """What the GPU is and how it is doing; nothing on a CPU."""
+    """Yield the facts about the GPU, nothing on a CPU."""
     if snapshot.device is None:
         return
     yield BLANK
     yield heading("Device")
     for text in describe_device(snapshot.device):
-        yield from wrapped(text, width, "warn" if text.startswith("slowed") else "")
+        yield from wrapped(text, width, "warn" if text.startswith("throttled") else "")

@@ -1,4 +1,4 @@
-"""Distributions as text: one row of bars for each, all on the same axis."""
+"""Distributions as rows of bars on a common axis."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 BARS = " ▁▂▃▄▅▆▇█"
 
 REACH = 1.5
-"""How many times the middle half's width the axis goes beyond it at each end: outliers must not squeeze all others."""
+"""Interquartile ranges by which the axis extends beyond the quartiles; values further out are outliers."""
 
 MOST = 4096
-"""Newest samples that are drawn."""
+"""Number of samples drawn, the newest ones."""
 
 
 class Axis(NamedTuple):
-    """`low` and `high` in the samples' unit; `bins` cells between them."""
+    """An axis from `low` to `high`, in the unit of the samples, with `bins` cells."""
 
     low: float
     high: float
@@ -24,11 +24,11 @@ class Axis(NamedTuple):
 
 
 def axis(series: Sequence[Sequence[float]], bins: int) -> Axis | None:
-    """An axis that all series fit on but for their tails; None where there is nothing to draw."""
-    kept = [sorted(values[-MOST:]) for values in series if values]
-    if not kept or bins < 1:
+    """Return an axis for all series without their outliers, None if there is nothing to draw."""
+    drawn = [sorted(values[-MOST:]) for values in series if values]
+    if not drawn or bins < 1:
         return None
-    fences = [_fences(values) for values in kept]
+    fences = [_fences(values) for values in drawn]
     low, high = min(low for low, _ in fences), max(high for _, high in fences)
     if high == low:
         low, high = low - (abs(low) * 0.01 or 1.0), high + (abs(high) * 0.01 or 1.0)
@@ -36,14 +36,14 @@ def axis(series: Sequence[Sequence[float]], bins: int) -> Axis | None:
 
 
 def _fences(values: Sequence[float]) -> tuple[float, float]:
-    """The smallest and the largest of sorted values that are no outliers."""
+    """Return the smallest and the largest of sorted values without the outliers."""
     lower, upper = values[len(values) // 4], values[-1 - len(values) // 4]
     reach = REACH * (upper - lower)
     return min(v for v in values if v >= lower - reach), max(v for v in values if v <= upper + reach)
 
 
 def bars(values: Sequence[float], on: Axis) -> str:
-    """One character per cell of the axis: how many of the values lie in it, the fullest cell highest."""
+    """Return one character per cell of the axis: the number of values in it, relative to the fullest cell."""
     counts = [0] * on.bins
     step = (on.high - on.low) / on.bins
     edges = [on.low + step * n for n in range(1, on.bins)]
@@ -55,5 +55,5 @@ def bars(values: Sequence[float], on: Axis) -> str:
 
 
 def beyond(values: Sequence[float], on: Axis) -> int:
-    """How many of the drawn values lie beyond the axis."""
+    """Return how many of the drawn values lie beyond the axis."""
     return sum(not on.low <= value <= on.high for value in values[-MOST:])

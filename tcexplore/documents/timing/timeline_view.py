@@ -1,4 +1,4 @@
-"""The time line of a script: a lane for each compiled region, and below it what was compiled when, and why again."""
+"""The timeline view of a script: a lane for each compiled region, with its compiles and recompiles."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from tcexplore.session.timeline import (
 
 GLYPHS = {COMPILE: "●", RECOMPILE: "↻", BACKWARD: "◁", BACKWARD_AGAIN: "◀"}
 STYLES = {COMPILE: "strong", RECOMPILE: "recompile", BACKWARD: "label.1", BACKWARD_AGAIN: "recompile"}
-"""How a mark is drawn; it goes on as a line for as long as it lasts."""
+"""Style of each mark; the mark continues as a line for its duration."""
 
-_GOES_ON = "━"
+_LINE = "━"
 _BARS = "▁▂▃▄▅▆▇█"
-_NOTHING = "·"
+_IDLE = "·"
 
 
-_DID = {
-    COMPILE: "compiled", RECOMPILE: "compiled again", BACKWARD: "its backward compiled",
-    BACKWARD_AGAIN: "its backward compiled again",
+_COMPILES = {
+    COMPILE: "compiled", RECOMPILE: "recompiled", BACKWARD: "backward compiled",
+    BACKWARD_AGAIN: "backward recompiled",
 }  # fmt: skip
 
 
 TEACHES = (
-    "A script that compiles things itself has a time line here: a lane for each function, module or optimizer step "
-    "that it compiled, with its calls, and where it stopped to compile, or to compile again."
+    "The timeline of a script that calls torch.compile itself appears here: a lane for each compiled function, module "
+    "or optimizer step, with its calls, compiles and recompiles."
 )
 
 NO_SCRIPT = (
-    "This file is no script: tcexplore compiled it and made the calls itself, one after another. The calls stand in "
-    "the timing view. A file without `model` and `inputs` that uses torch.compile is run as a script, and followed."
+    "This file is not a script: tcexplore compiles it and makes the calls itself. The timing view lists them. A file "
+    "without `model` and `inputs` that uses torch.compile runs as a script."
 )
 
 FEW = 6
-"""So many compiles of a region are told before a fold has the others."""
+"""Compiles of a region outside the fold."""
 
 
 def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     lanes = timeline(snapshot)
     if not lanes.regions:
         if snapshot.entry is not None and snapshot.entry.kind != "script":
@@ -69,7 +69,7 @@ def timeline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
 
 
 def region_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """What the calls of each region took, in short."""
+    """Yield the figures of each region in brief."""
     where = places(snapshot.file)
     for lane in timeline(snapshot).regions:
         at = lane.region.location
@@ -83,7 +83,7 @@ def _head(snapshot: Snapshot, seconds: float, width: int) -> Iterator[Row]:
     if text := describe_ending(snapshot.script_end):
         limit = snapshot.script_end is not None and snapshot.script_end.time_limit is not None
         yield from wrapped(text, width, "warn" if limit else "muted", lead="! " if limit else "")
-    yield from wrapped("times are until the call returned; a script has no eager form to compare with", width, "muted")
+    yield from wrapped("times until each call returns; a script has no eager version to compare with", width, "muted")
     end = duration(seconds)
     yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
 
@@ -94,7 +94,7 @@ def _lane(lane: RegionTimeline, seconds: float, where: Places, toggled: frozense
     kind = "" if lane.region.kind == "function" else f"  {lane.region.kind}"
     yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
     if lane.calls is not None:
-        yield row(" ", *strip(lane, seconds, max(8, width - 2)), links=links, location=at)
+        yield row(" ", *draw_lane(lane, seconds, max(8, width - 2)), links=links, location=at)
     yield from wrapped(" · ".join(region_figures(lane)), width, links=links, location=at)
     if lane.calls is not None and (ran := " · ".join(graph_figures(lane.calls))):
         yield from wrapped(ran, width, "warn" if lane.calls.uncompiled else "", links=links, location=at)
@@ -111,7 +111,7 @@ def _marks(lane: RegionTimeline, where: Places, toggled: frozenset[str], width: 
     for mark in shown:
         yield from _mark(mark, where, width)
     if (rest := len(lane.marks) - FEW) > 0:
-        yield fold(name, opened, ("fewer" if opened else f"and {rest} more", "muted"), indent=3)
+        yield fold(name, opened, ("fewer" if opened else f"{rest} more", "muted"), indent=3)
 
 
 def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
@@ -125,7 +125,7 @@ def _mark(mark: CompileMark, where: Places, width: int) -> Iterator[Row]:
 
 
 def summarize_timeline(timeline: Timeline) -> str:
-    """`3 regions · 1,004 calls · 5 compiles · 2 recompiles, 2.01 s`."""
+    """Return `3 regions · 1,004 calls · 5 compiles, 9.20 s · 2 recompiles, 2.01 s`."""
     marks = [mark for lane in timeline.regions for mark in lane.marks if mark.call is not None]
     again = [mark for mark in marks if mark.repeated]
     parts = [count(len(timeline.regions), "region"), count(timeline.calls, "call")]
@@ -137,16 +137,16 @@ def summarize_timeline(timeline: Timeline) -> str:
 
 
 def describe_ending(script: ScriptEnded | None) -> str:
-    """How the script ended; empty while it runs."""
+    """Return how the script ended, empty while it runs."""
     if script is None:
         return ""
     if script.time_limit is None:
         return f"the script ran for {duration(script.seconds)}"
-    return f"ended after {script.time_limit:g} s: --follow S follows a script for S seconds, 0 until it ends by itself"
+    return f"stopped after {script.time_limit:g} s: --follow S sets the limit in seconds, 0 means no limit"
 
 
 def region_figures(lane: RegionTimeline) -> Iterator[str]:
-    """What the calls of a region came to, a part each."""
+    """Yield the figures of a region: calls, compiles, time of a warm call."""
     seen = lane.calls
     if seen is None:
         yield "not called"
@@ -162,58 +162,56 @@ def region_figures(lane: RegionTimeline) -> Iterator[str]:
 
 
 def format_warm_call(seen: RegionCalls) -> str:
-    """`warm 84.1 µs (80.0 µs to 92.0 µs)`."""
+    """Return `warm 84.1 µs (80.0 µs to 92.0 µs)`."""
     low, median, high = (duration((us or 0.0) / 1e6) for us in (seen.low_us, seen.median_us, seen.high_us))
     return f"warm {median} ({low} to {high})" if seen.sampled > 1 else f"warm {median}"
 
 
 def graph_figures(seen: RegionCalls) -> Iterator[str]:
-    """What the calls ran: how many graphs each, behind breaks, or none at all."""
+    """Yield how many graphs the calls ran, how many after a break, and how many calls ran none."""
     if seen.entered is not None and seen.entered:
         each = seen.entered / seen.calls
-        yield f"{each:.3g} {'graph' if each == 1 else 'graphs'} a call"
+        yield f"{each:.3g} {'graph' if each == 1 else 'graphs'} per call"
         if seen.resumed:
-            yield f"{count(seen.resumed, 'entry') if seen.resumed == 1 else f'{seen.resumed:,} entries'} behind a break"
+            yield f"{count(seen.resumed, 'entry') if seen.resumed == 1 else f'{seen.resumed:,} entries'} after a break"
     if seen.uncompiled:
-        yield f"{count(seen.uncompiled, 'call')} ran no graph: {'it' if seen.uncompiled == 1 else 'they'} ran eagerly"
+        yield f"{count(seen.uncompiled, 'call')} ran eagerly, without a graph"
     if seen.raised:
         yield f"{count(seen.raised, 'call')} raised"
 
 
 def suggest_region_fix(lane: RegionTimeline) -> str:
-    """What spares an optimizer's step its recompiles, where it is the learning rate that they are from."""
+    """Return how to avoid recompiles of an optimizer step that its learning rate causes, else nothing."""
     rates = (again.kind == "float" and again.name.endswith("['lr']") for mark in lane.marks for again in mark.causes)
     if lane.region.kind != "optimizer" or not any(rates):
         return ""
     return (
-        "the learning rate is a float, built into the code: give the optimizer lr=torch.tensor(…) and change it with "
-        ".fill_(); capturable=True where the optimizer asks for that"
+        "the learning rate is a float, a constant in the compiled code: use lr=torch.tensor(…), change it with "
+        ".fill_(), and set capturable=True if the optimizer requires it"
     )
 
 
 def describe_compile(mark: CompileMark) -> str:
-    """`call 3 at 1.97 s: compiled again 0/1, 2.01 s`."""
+    """Return `call 3 at 1.97 s: recompiled 0/1, 2.01 s`."""
     which = f"call {mark.call} at" if mark.call is not None else "at"
-    return f"{which} {duration(mark.at)}: {_DID[mark.kind]} {', '.join(mark.graphs)}, {duration(mark.seconds)}"
+    return f"{which} {duration(mark.at)}: {_COMPILES[mark.kind]} {', '.join(mark.graphs)}, {duration(mark.seconds)}"
 
 
 def recompile_reasons(mark: CompileMark) -> Iterator[str]:
-    """Which guard failed, of each graph that was compiled again; and why a backward was captured anew."""
+    """Yield the failed guard of each recompiled graph, and why a backward was recaptured."""
     yield from dict.fromkeys(map(describe_failed_guard, mark.causes))
     if mark.capture_reason is not None:
-        yield (
-            f"captured anew: {mark.capture_reason}" if mark.capture_reason else "captured anew: torch does not say why"
-        )
+        yield (f"recaptured: {mark.capture_reason}" if mark.capture_reason else "recaptured: torch gives no reason")
 
 
-def strip(lane: RegionTimeline, seconds: float, cells: int) -> tuple[Span, ...]:
-    """`cells` cells for `seconds`; bars count calls, as high as the region's busiest cell."""
+def draw_lane(lane: RegionTimeline, seconds: float, cells: int) -> tuple[Span, ...]:
+    """Return `cells` cells for `seconds`; bars count calls, relative to the busiest cell."""
     drawn = _bars(lane, seconds, cells)
     for mark in sorted(lane.marks, key=lambda mark: mark.repeated):
         first, last = (_cell(at, seconds, cells) for at in (mark.at, mark.at + mark.seconds))
         style = STYLES[mark.kind]
         for cell in range(first, last + 1):
-            drawn[cell] = (_GOES_ON, style)
+            drawn[cell] = (_LINE, style)
         drawn[first] = (GLYPHS[mark.kind], style)
     return tuple(_joined(drawn))
 
@@ -224,7 +222,7 @@ def _bars(lane: RegionTimeline, seconds: float, cells: int) -> list[tuple[str, s
         for index, calls in enumerate(lane.calls.activity):
             counts[_cell((index + 0.5) * lane.calls.bin_s, seconds, cells)] += calls
     most = max(counts, default=0)
-    return [(_BARS[(calls * len(_BARS) - 1) // most], "kernel.0") if calls else (_NOTHING, "dim") for calls in counts]
+    return [(_BARS[(calls * len(_BARS) - 1) // most], "kernel.0") if calls else (_IDLE, "dim") for calls in counts]
 
 
 def _cell(at: float, seconds: float, cells: int) -> int:

@@ -1,4 +1,4 @@
-"""The timing pane: is it faster, how sure is that, what did the first call cost and when has it paid off."""
+"""The timing pane: the verdict with its interval, the conditions, the cost of the first call and the break-even."""
 
 from __future__ import annotations
 
@@ -25,32 +25,28 @@ from tcexplore.session.economics import economics
 from tcexplore.session.run_summary import wrong_result
 
 MOST = 8
-"""So many calls are told one by one."""
+"""Calls that are listed one by one."""
 
 
 TEACHES = (
-    "Eager and compiled will be timed here in turns, warm, on the same inputs, until the next save: medians, spread, "
-    "and a verdict that says faster or slower only where the noise leaves no doubt."
+    "Eager and compiled calls are timed in turns here, warm, on the same inputs, until the next save. The verdict is "
+    "faster or slower only if the difference is above the noise."
 )
 
-NO_EAGER = "The script makes the calls: each is timed until it returns, and there is no eager form to compare with."
+NO_EAGER = "The script makes the calls. Each is timed until it returns; there is no eager version to compare with."
 
 VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
     "slower": ("SLOWER", "slower", "compiled is slower than eager"),
-    "no difference": ("NO DIFFERENCE", "strong", "none that stands out from the noise"),
-    "undecided": ("UNDECIDED", "strong", "too noisy to tell yet: it may be anything within the interval"),
-    "measuring": ("MEASURING", "running", "not enough pairs for a verdict yet"),
+    "no difference": ("NO DIFFERENCE", "strong", "no difference above the noise"),
+    "undecided": ("UNDECIDED", "strong", "too noisy for a verdict; the speed-up may be anywhere in the interval"),
+    "measuring": ("MEASURING", "running", "too few pairs for a verdict"),
 }
-"""The verdict loudly, its style, and what it means."""
+"""The badge of each verdict, its style and its meaning."""
 
 
-def timing_document(
-    snapshot: Snapshot,
-    toggled: frozenset[str] = frozenset(),
-    width: int = 78,
-) -> Parts:
-    """The document of the pane."""
+def timing_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
+    """Return the document of the pane."""
     known = snapshot.timing is not None or _samples(snapshot, "eager_us")
     if not known and not snapshot.timing_skipped and not snapshot.calls and not snapshot.regions:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
@@ -82,11 +78,11 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
-            yield row((" ✖ WRONG RESULT", "error"), ("  the speed-up means nothing", "muted"))
+            yield row((" ✖ WRONG RESULT", "error"), ("  the speed-up is meaningless", "muted"))
             yield from wrapped("L finds the layer.", width, "muted", keys_only=True)
         yield from _verdict(estimate, width)
     elif snapshot.regions:
-        yield row((" CALLS AS THEY HAPPENED", "heading"))
+        yield row((" CALLS OF THE SCRIPT", "heading"))
         yield from wrapped("v shows the timeline.", width, "muted", keys_only=True)
         yield from wrapped(NO_EAGER, width, "muted")
         yield from region_rows(snapshot, width)
@@ -100,10 +96,10 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _cut_short(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """A run that ended without a verdict, and why."""
+    """Yield why a run ended without a verdict."""
     yield row((" NOT TIMED" if snapshot.timing_skipped else " NO VERDICT", "heading"))
-    over = "superseded: a newer run began" if snapshot.status == "superseded" else "the run ended"
-    yield from wrapped(snapshot.timing_skipped or f"{over} before there were enough pairs", width, "muted")
+    over = "superseded by a newer run" if snapshot.status == "superseded" else "the run ended"
+    yield from wrapped(snapshot.timing_skipped or f"{over} before it had enough pairs", width, "muted")
 
 
 def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
@@ -112,7 +108,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
-    # An undecided figure would be read as one: only what it may be is known.
+    # A figure would be taken for a result.
     figure = "" if estimate.verdict == "undecided" else f"  {estimate.speedup:.2f}×"
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
@@ -124,7 +120,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
 
 
 def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Median, spread and distribution of both sides, on one axis."""
+    """Yield the median, spread and distribution of both sides on one axis."""
     estimate = snapshot.timing
     sides = (("eager", _samples(snapshot, "eager_us")), ("compiled", _samples(snapshot, "compiled_us")))
     figures = _figures(estimate)
@@ -144,12 +140,12 @@ def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield _scale(on, indent)
         outside = sum(beyond(values, on) for _, values in sides)
         if outside:
-            yield row((" " * indent + f"{count(outside, 'sample')} off this axis", "dim"))
+            yield row((" " * indent + f"{count(outside, 'outlier')} not shown", "dim"))
     yield BLANK
 
 
 def _figures(estimate: TimingEstimate | None) -> dict[str, str]:
-    """Median and spread of both sides in words, empty before there is an estimate."""
+    """Return the median and spread of both sides, empty before the first estimate."""
     if estimate is None:
         return {"eager": "", "compiled": ""}
     return {
@@ -171,7 +167,7 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
     passes = "forward and backward" if estimate.train else "forward"
     unit = f"{passes} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else passes
     facts = (
-        unit, f"{count(estimate.pairs, 'pair')} in turns", f"noise floor {100 * estimate.noise_floor:.1f} %",
+        unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f} %",
         estimate.device, count(estimate.threads, "thread"),
     )  # fmt: skip
     yield from wrapped(" · ".join(facts), width, "muted")
@@ -187,15 +183,15 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if costs.compile_s is not None:
         facts.append(f"compiling {duration(costs.compile_s)}")
     if costs.break_even_calls is not None:
-        facts.append(f"pays off after {count(costs.break_even_calls, 'call')}")
+        facts.append(f"break-even at {count(costs.break_even_calls, 'call')}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
     for text in call_lines(snapshot):
         yield from wrapped(text, width, "muted")
     if text := recommend(snapshot, snapshot.expected_calls):
         yield from wrapped(text, width, "strong")
-        if known := format_reservation(snapshot):
-            yield from wrapped(known, width, "muted")
+        if caveat := format_reservation(snapshot):
+            yield from wrapped(caveat, width, "muted")
             yield from wrapped("C measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.expected_calls is None:
             yield from wrapped("# net gain over N calls", width, "dim", keys_only=True)
@@ -206,25 +202,25 @@ def _samples(snapshot: Snapshot, side: str) -> list[float]:
 
 
 def call_lines(snapshot: Snapshot) -> Iterator[str]:
-    """`call 1: compile, 1.93 s`; the warm ones at the end as one, with the time that was measured for them."""
+    """Yield `call 1: compile, 1.93 s` for each call, and one line for the warm calls at the end."""
     made = compiled_calls(snapshot)
     last = max((call.number for call in made if call.kind != WARM), default=0)
     for call in made[:last][:MOST]:
-        yield _said(call)
+        yield _format_call(call)
     if last > MOST:
-        yield f"and {last - MOST} more until call {last}"
+        yield f"{last - MOST} more, up to call {last}"
     if not made:
         return
     timing = snapshot.timing
     steady = f": {duration(timing.compiled_us / 1e6)} each" if timing else _first_warm(made[last:])
     if timing or len(made) > last:
-        yield f"call {last + 1} on{steady}"
+        yield f"from call {last + 1} on{steady}"
 
 
 def _first_warm(made: tuple[CompiledCall, ...]) -> str:
     return f": {duration(made[0].seconds)}" if made else ""
 
 
-def _said(call: CompiledCall) -> str:
+def _format_call(call: CompiledCall) -> str:
     reason = "; ".join(describe_failed_guard(again) for again in call.causes)
     return f"call {call.number}: {call.kind}{f' ({reason})' if reason else ''}, {duration(call.seconds)}"

@@ -8,7 +8,7 @@ from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, fold, heading, row, wrapped
-from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, recompile_reasons, strip
+from tcexplore.documents.timing.timeline_view import GLYPHS, STYLES, draw_lane, recompile_reasons
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import CompileMark
@@ -41,7 +41,7 @@ def _first(trial: Trial, toggled: frozenset[str], width: int) -> Iterator[Row]:
     calls = lane(trial.run)
     yield row((f" {words.headline(trial)}", "strong"), ("  as they are, over the time that they took", "muted"))
     if calls.calls is not None:
-        yield row(" ", *strip(calls, calls.calls.seconds, max(8, width - 2)))
+        yield row(" ", *draw_lane(calls, calls.calls.seconds, max(8, width - 2)))
         end = duration(calls.calls.seconds)
         yield row((" 0 s" + " " * max(1, width - 5 - len(end)) + end, "dim"))
     if said := words.why_not(trial):
@@ -92,7 +92,7 @@ def _treatment(trial: Trial, longest: float, width: int) -> Iterator[Row]:
     elif calls.calls is not None and longest:
         # On one scale: a treatment that takes half of the time is half as long.
         cells = max(8, round((width - 2) * min(1.0, calls.calls.seconds / longest)))
-        yield row(" ", *strip(calls, calls.calls.seconds, min(cells, width - 2)))
+        yield row(" ", *draw_lane(calls, calls.calls.seconds, min(cells, width - 2)))
     if said := words.limit(trial):
         yield from wrapped(said, width, "break", lead="✖ ")
     verdict, said = words.padding(trial)

@@ -97,13 +97,13 @@ class Hooks:
         finally:
             self.emit = emit
 
-    def attempt(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        """Call an observer; report its exception as a missing `fact`, and do not call it again after one."""
+    def attempt(self, fact: str, symbol: str, function: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Call a function that emits `fact`; after an exception, report the fact as missing and ignore further calls."""
         if (fact, symbol) in self._failed:
             return
         try:
-            observer(*args, **kwargs)
-        except Exception as error:  # a defect in an observer costs its fact, never the compile
+            function(*args, **kwargs)
+        except Exception as error:  # a defect in tcexplore costs this fact, never the compile
             self._failed.add((fact, symbol))
             self.report_missing(fact, symbol, f"{type(error).__name__}: {error}")
 

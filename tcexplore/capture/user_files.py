@@ -110,7 +110,7 @@ class UserFiles:
         return Location(os.path.abspath(file), line or 0, function_name(function))
 
     def find(self, ending: str, line: int, function: str) -> Location | None:
-        """Return the location in the known file of the user's whose path has this ending, None if there is none."""
+        """Return the location in the user's file whose path has this ending, None if no such file is known."""
         candidates = (file for file, owned in self._owned.items() if owned and file.endswith(ending))
         file = self.file if self.file.endswith(ending) else next(candidates, None)
         return self.location(file, line, function) if file else None

@@ -1,1 +1,1 @@
-"""What AOTAutograd and Inductor made of a graph: ATen graphs, passes, kernels with their lines, the wrapper."""
+"""Capture of AOTAutograd and Inductor: ATen graphs, passes, kernels with their lines, wrappers."""

@@ -94,7 +94,7 @@ class CudaGraphs:
         self._emit_skipped(CudaGraphSkipped(graph=str(running or compile_id()), reason=reason))
 
     def _compiled(self, _inputs: Any, compiled: Any, *_: Any, **__: Any) -> None:
-        """Emit why a whole graph is skipped that torch would have partitioned: torch logs nothing then."""
+        """Emit why torch skips a whole graph instead of partitioning it, which it does not log."""
         phase = "backward" if compiled.fx_kwargs.get("is_backward") else "forward"
         for reason in getattr(compiled.cudagraph_info, "cudagraph_fail_reasons", None) or ():
             self._emit_skipped(CudaGraphSkipped(graph=compile_id(), phase=phase, reason=str(reason)))

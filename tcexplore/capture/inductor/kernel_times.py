@@ -125,7 +125,7 @@ Matched = tuple[Kernel, ProfileStep]
 
 def _matched(steps: Sequence[ProfileStep], kernels: Sequence[Kernel]) -> Iterator[Matched]:
     by_name = {name: kernel for kernel in kernels for name in launch_names(kernel)}
-    planned = sorted(((call.order, kernel) for kernel in kernels for call in kernel.calls), key=lambda one: one[0])
+    planned = sorted(((call.order, kernel) for kernel in kernels for call in kernel.calls), key=lambda pair: pair[0])
     order = [kernel for _, kernel in planned] or list(kernels)
     used = [step for step in steps if not step.name.startswith(_UNPLANNED_OPS) or step.replayed]
     generated = [(by_name[step.name], step) for step in used if step.name in by_name]

@@ -128,10 +128,10 @@ def device_work(events: Sequence[ProfilerEvent]) -> list[DeviceWork]:
 
 def _work(event: ProfilerEvent, launch: ProfilerEvent | None, calls: Sequence[ProfilerEvent]) -> DeviceWork:
     ancestors = list(launch.with_ancestors()) if launch is not None else []
-    graph = next((one.name.removeprefix(GRAPH) for one in ancestors if one.name.startswith(GRAPH)), "")
-    call = next((one for one in ancestors if one.name == CALL), None)
+    graph = next((event.name.removeprefix(GRAPH) for event in ancestors if event.name.startswith(GRAPH)), "")
+    call = next((event for event in ancestors if event.name == CALL), None)
     if launch is None:
-        call = next((one for one in calls if one.start <= event.start <= one.end), None)
+        call = next((timed for timed in calls if timed.start <= event.start <= timed.end), None)
     replayed = launch is not None and launch.name.startswith(_GRAPH_LAUNCHES)
     return DeviceWork(event.name, event.start, event.end, launch, call, graph, replayed)
 

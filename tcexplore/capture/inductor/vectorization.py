@@ -24,7 +24,7 @@ class Vectorization:
         """The functions that were tiled, and torch's result."""
 
     def install(self) -> None:
-        """Emit a `LoopVectorized` for each loop nest; of one that is written repeatedly the last one counts."""
+        """Emit a `LoopVectorized` for each loop nest; the last one counts if torch writes it repeatedly."""
         watch = self._hooks.watch
         watch(_FACT, f"{_CPP}:CppKernelProxy.codegen_nodes", before=self._begins)
         watch(_FACT, f"{_CPP}:TilingSelect.select_tiling", after=self._tiled)

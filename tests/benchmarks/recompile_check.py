@@ -1,7 +1,7 @@
-"""`python -m tests.benchmarks.recompile_check [CASES] [SEED]`: "would it recompile?" against really calling.
+"""Compare the recompile check with real calls: `python -m tests.benchmarks.recompile_check [CASES] [SEED]`.
 
-Random changes of shape, dtype, layout and value over ten models, each asked about first: the verdict, the entry that
-matches, the guard that fails first, and what would be dynamic in the new graph have to be what torch then does.
+Makes random changes of shape, dtype, layout and value to the inputs of ten models. For each call, the predicted
+verdict, the matching entry, the first failed guard and the dynamic sizes must equal what torch then does.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from collections import Counter
 
 import torch
 
-from tests.capture.recompile_check_models import SUBJECTS
-from tests.capture.recompile_check_truth import agree, cases
+from tests.capture.recompile_check_models import CHECKED_MODELS
+from tests.capture.recompile_check_truth import agrees, check_cases
 
 
-def main(many: int = 300, seed: int = 0) -> int:
-    """Print the figure, and every case in which the answers differ; returns how many those are."""
+def main(count: int = 300, seed: int = 0) -> int:
+    """Print the number of agreements and every disagreement; return the number of disagreements."""
     torch._logging.set_logs(dynamo=logging.CRITICAL)
-    started, verdicts, differ = time.perf_counter(), Counter[str](), 0
-    for subject in SUBJECTS:
-        for case in cases(subject, many // len(SUBJECTS), seed):
-            verdicts[case.did.verdict] += 1
-            if not agree(case):
-                differ += 1
-                print(f"{case.subject} {case.inputs}\n  said {case.said}\n  did  {case.did}")
-    made = sum(verdicts.values())
-    told = ", ".join(f"{verdict} {times}" for verdict, times in verdicts.most_common())
-    print(f"torch {torch.__version__}: {made - differ} of {made} answers the same ({told}), "
-          f"{time.perf_counter() - started:.0f} s")  # fmt: skip
-    return differ
+    started, verdicts, disagreements = time.perf_counter(), Counter[str](), 0
+    for model in CHECKED_MODELS:
+        for case in check_cases(model, count // len(CHECKED_MODELS), seed):
+            verdicts[case.observed.verdict] += 1
+            if not agrees(case):
+                disagreements += 1
+                print(f"{case.model} {case.inputs}\n  predicted {case.predicted}\n  observed  {case.observed}")
+    total, seconds = sum(verdicts.values()), time.perf_counter() - started
+    counts = ", ".join(f"{verdict} {times}" for verdict, times in verdicts.most_common())
+    print(f"torch {torch.__version__}: {total - disagreements} of {total} answers agree ({counts}), {seconds:.0f} s")
+    return disagreements
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What following a long script costs the front end: memory, and how far behind the script the screen is.
+"""Memory of the front end while it follows a long script, and the delay of the screen.
 
-A script makes 1,000 calls of which 100 compile again with Inductor, then many more warm ones. The real app follows it
-in a pseudo-terminal with the time line in view. Printed are the front end's peak memory, and in how many steps the
-number of calls grew on the screen. The model is one small layer: each of its compiles takes a second, so the whole
-takes some minutes.
+A script makes 1,000 calls, of which 100 recompile with Inductor, then many more warm calls. The app follows it in a
+pseudo-terminal with the timeline in view. The benchmark prints the front end's peak memory, and the number of steps in
+which the number of calls grew on the screen. The model is one small layer; each compile takes a second, so the
+benchmark takes some minutes.
 
 Run: python -m tests.benchmarks.script_memory [--warm 20000]
 """
@@ -48,15 +48,15 @@ CALLS = re.compile(rb"([\d,]+)\s+calls")
 
 
 def peak_mib(pid: int) -> float:
-    """The most memory that a process has had, from `/proc`."""
+    """Return the peak memory of a process, from `/proc`."""
     status = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) / 1024
+    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert peak is not None
+    return int(peak[1]) / 1024
 
 
-def followed(warm: int, folder: Path) -> None:
-    """One run of the app, until the time line has the whole script."""
+def follow_script(warm: int, folder: Path) -> None:
+    """Run the app until the timeline shows the whole script."""
     file = folder / "script.py"
     file.write_text(SCRIPT.replace("WARM", str(warm)))
     command = [sys.executable, "-m", "tcexplore", str(file), "--follow", "0"]
@@ -64,42 +64,42 @@ def followed(warm: int, folder: Path) -> None:
         terminal.wait_for("Timing", 60)
         print(f"first frame: peak {peak_mib(terminal.process.pid):.0f} MiB")
         terminal.type("6vz")
-        seen = painted(terminal)
-        first = [at for at, calls in seen if calls <= 1000]
-        gaps = [later - at for (at, _), (later, _) in itertools.pairwise(seen)]
+        updates = call_updates(terminal)
+        first = [at for at, calls in updates if calls <= 1000]
+        gaps = [later - at for (at, _), (later, _) in itertools.pairwise(updates)]
         print(f"1,000 calls, 100 recompiles: followed over {first[-1] - first[0]:.0f} s in {len(first)} steps")
-        print(f"{seen[-1][1]:,} calls in all: {len(seen)} steps, the longest wait {max(gaps):.1f} s")
+        print(f"{updates[-1][1]:,} calls in total: {len(updates)} steps, the longest wait {max(gaps):.1f} s")
         print(f"peak of the front end at the end: {peak_mib(terminal.process.pid):.0f} MiB")
         print(f"bytes to the terminal: {terminal.written:,}")
 
 
-def painted(terminal: Terminal) -> list[tuple[float, int]]:
-    """Each number of calls that the time line showed, with the moment at which it was painted."""
-    seen: list[tuple[float, int]] = []
-    before = b""
-    told = False
-    while not DONE.search(before):
+def call_updates(terminal: Terminal) -> list[tuple[float, int]]:
+    """Return each number of calls that the timeline showed, with the time at which it appeared."""
+    updates: list[tuple[float, int]] = []
+    text = b""
+    printed = False
+    while not DONE.search(text):
         terminal.forget()
         terminal.read(0.1)
-        before = before[-400:] + plain(terminal)
-        numbers = [int(found.replace(b",", b"")) for found in CALLS.findall(before)]
-        if numbers and (not seen or max(numbers) > seen[-1][1]):
-            seen.append((time.perf_counter(), max(numbers)))
-        if seen and seen[-1][1] >= 1000 and not told:
-            told = True
+        text = text[-400:] + plain_text(terminal)
+        numbers = [int(number.replace(b",", b"")) for number in CALLS.findall(text)]
+        if numbers and (not updates or max(numbers) > updates[-1][1]):
+            updates.append((time.perf_counter(), max(numbers)))
+        if updates and updates[-1][1] >= 1000 and not printed:
+            printed = True
             print(f"peak after 1,000 calls and 100 recompiles: {peak_mib(terminal.process.pid):.0f} MiB")
-    return seen
+    return updates
 
 
-def plain(terminal: Terminal) -> bytes:
-    """What was painted since the last time, without escape sequences."""
+def plain_text(terminal: Terminal) -> bytes:
+    """Return what was painted since the last call, without escape sequences."""
     return re.sub(rb"\x1b\[[0-?]*[ -/]*[@-~]", b" ", terminal.painted)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--warm", type=int, default=20_000)
-    with tempfile.TemporaryDirectory() as made:
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", made)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        followed(parser.parse_args().warm, Path(made))
+        follow_script(parser.parse_args().warm, Path(folder))

@@ -1,4 +1,4 @@
-"""Thirty recompiles, three of each of ten causes, with random values: what changes between two calls, and where."""
+"""Thirty recompiles, three per cause, with random values."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ class Holds(torch.nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """`program` is called with `first`, then `change` is made, then it is called with `second`. The recompile is to
-    name `kind`, `old`, `new`, and the line of `function` that has `line` in it."""
+    """Two calls of a program, the second of which recompiles, and the expected cause."""
 
     name: str
     program: Any
@@ -72,84 +71,86 @@ class Case:
     new: str
     function: Callable[..., Any]
     line: str
+    """Part of the line of `function` that the recompile names."""
     change: Callable[[], None] = lambda: None
+    """Runs between the calls."""
     no_grad: bool = False
 
 
 def all_cases(seed: int = 0) -> list[Case]:
-    chance = random.Random(seed)
-    return [case for make in _MAKERS for case in (make(chance), make(chance), make(chance))]
+    rng = random.Random(seed)
+    return [case for make in _MAKERS for case in (make(rng), make(rng), make(rng))]
 
 
-def _two(chance: random.Random, low: int = 2, high: int = 60) -> tuple[int, int]:
-    one, other = chance.sample(range(low, high), 2)
+def _two(rng: random.Random, low: int = 2, high: int = 60) -> tuple[int, int]:
+    one, other = rng.sample(range(low, high), 2)
     return one, other
 
 
-def _shape(chance: random.Random) -> Case:
-    a, b = _two(chance)
-    dim = chance.randrange(2)
+def _shape(rng: random.Random) -> Case:
+    a, b = _two(rng)
+    dim = rng.randrange(2)
     first, second = ((a, 5), (b, 5)) if dim == 0 else ((5, a), (5, b))
     return Case(f"shape {a} {b}", scales, (torch.ones(first),), (torch.ones(second),), "size", str(a), str(b), scales,
                 "x.sin()")  # fmt: skip
 
 
-def _dtype(chance: random.Random) -> Case:
+def _dtype(rng: random.Random) -> Case:
     names = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
-    old, new = chance.sample(sorted(names), 2)
+    old, new = rng.sample(sorted(names), 2)
     first, second = torch.ones(4, 4, dtype=names[old]), torch.ones(4, 4, dtype=names[new])
     return Case(f"dtype {old} {new}", scales, (first,), (second,), "dtype", old, new, scales, "x.sin()")
 
 
-def _stride(chance: random.Random) -> Case:
-    a, b = _two(chance)
+def _stride(rng: random.Random) -> Case:
+    a, b = _two(rng)
     second = torch.ones(b, a).t()
     return Case(f"stride {a} {b}", scales, (torch.ones(a, b),), (second,), "stride", str(b), "1", scales, "x.sin()")
 
 
-def _grad_mode(chance: random.Random) -> Case:
-    x = torch.ones(*_two(chance))
+def _grad_mode(rng: random.Random) -> Case:
+    x = torch.ones(*_two(rng))
     return Case(f"grad mode {tuple(x.shape)}", scales, (x,), (x,), "grad mode", "on", "off", scales, "def scales",
                 no_grad=True)  # fmt: skip
 
 
-def _float(chance: random.Random) -> Case:
-    old, new = round(chance.random(), 3), round(1 + chance.random(), 3)
+def _float(rng: random.Random) -> Case:
+    old, new = round(rng.random(), 3), round(1 + rng.random(), 3)
     x = torch.ones(4)
     return Case(f"float {old} {new}", scales, (x, old), (x, new), "float", str(old), str(new), scales, "# the float")
 
 
-def _counter(chance: random.Random) -> Case:
-    start = chance.randrange(100)
+def _counter(rng: random.Random) -> Case:
+    start = rng.randrange(100)
     x = torch.ones(4)
     return Case(f"counter {start}", Counts(start), (x,), (x,), "int", str(start), str(start + 1), Counts.forward,
                 "# the counter")  # fmt: skip
 
 
-def _length(chance: random.Random) -> Case:
-    a, b = _two(chance, 1, 9)
+def _length(rng: random.Random) -> Case:
+    a, b = _two(rng, 1, 9)
     rows = [[torch.ones(4) * n for n in range(count)] for count in (a, b)]
     return Case(f"list {a} {b}", sums, (torch.ones(4), rows[0]), (torch.ones(4), rows[1]), "length", str(a), str(b),
                 sums, "# the list")  # fmt: skip
 
 
-def _attribute(chance: random.Random) -> Case:
-    a, b = _two(chance)
+def _attribute(rng: random.Random) -> Case:
+    a, b = _two(rng)
     model = Holds(a)
     x = torch.ones(4)
     return Case(f"attribute {a} {b}", model, (x,), (x,), "int", str(a), str(b), Holds.forward, "# the attribute",
                 change=lambda: setattr(model, "value", b))  # fmt: skip
 
 
-def _global(chance: random.Random) -> Case:
-    a, b = _two(chance)
+def _global(rng: random.Random) -> Case:
+    a, b = _two(rng)
     x = torch.ones(4)
     return Case(f"global {a} {b}", uses_global, (x,), (x,), "int", str(a), str(b), uses_global, "# the global",
                 change=lambda: globals().update(FACTOR=b))  # fmt: skip
 
 
-def _closure(chance: random.Random) -> Case:
-    a, b = _two(chance)
+def _closure(rng: random.Random) -> Case:
+    a, b = _two(rng)
     cell = [a]
     program = closes_over(cell)
     x = torch.ones(4)

@@ -1,4 +1,4 @@
-"""Ten models, and random changes of what they are called with, to ask about and then to make."""
+"""Ten models, with random inputs for the recompile check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Attention(nn.Module):
 
 
 class Counting(nn.Module):
-    """Dynamo guards on the plain number that it counts with."""
+    """Changes a number on each call, which Dynamo guards."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,42 +82,45 @@ def concatenates(x: Tensor, y: Tensor):
 
 
 @dataclass(frozen=True)
-class Subject:
-    """`first` is the call that it is compiled with; `choices` has texts for each argument in turn."""
+class CheckedModel:
+    """A model and the inputs to choose from."""
 
     name: str
     make: Callable[[], Callable[..., Any]]
     first: tuple[Any, ...]
+    """The arguments that it is compiled with."""
     choices: tuple[tuple[str, ...], ...]
+    """Texts for each positional argument."""
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Texts for each keyword argument."""
 
-    def draw(self, chance: random.Random) -> tuple[str, ...]:
-        """The texts of one random call."""
-        texts = [chance.choice(choices) for choices in self.choices]
-        return *texts, *(f"{n}={chance.choice(c)}" for n, c in self.named.items() if chance.random() < 0.5)
+    def draw(self, rng: random.Random) -> tuple[str, ...]:
+        """Return the texts of one random call."""
+        texts = [rng.choice(choices) for choices in self.choices]
+        return *texts, *(f"{n}={rng.choice(c)}" for n, c in self.named.items() if rng.random() < 0.5)
 
 
 _N = ("0", "1", "2", "3", "4", "5", "8", "13")
 _FLOATS = tuple(f"f32[{n}, 8]" for n in _N)
 _DTYPES = ("f64[4, 8]", "bf16[4, 8]", "f32[4, 8] grad", "f32[4, 8] strides[1, 4]", "f32[4, 8, 1]", "f32[8]")
 
-SUBJECTS = (
-    Subject("mlp", Mlp, (torch.ones(4, 8),), ((*_FLOATS, *_DTYPES[:4]),)),
-    Subject("branching", Branching, (torch.ones(4, 8), True), (_FLOATS, ("True", "False", "1")),
+CHECKED_MODELS = (
+    CheckedModel("mlp", Mlp, (torch.ones(4, 8),), ((*_FLOATS, *_DTYPES[:4]),)),
+    CheckedModel("branching", Branching, (torch.ones(4, 8), True), (_FLOATS, ("True", "False", "1")),
             {"scale": ("1.0", "0.5", "2.0", "2")}),
-    Subject("attention", Attention, (torch.ones(4, 8), torch.ones(4, 8)), (_FLOATS[1:], _FLOATS[1:]),
+    CheckedModel("attention", Attention, (torch.ones(4, 8), torch.ones(4, 8)), (_FLOATS[1:], _FLOATS[1:]),
             {"mask": ("None", "bool[1, 1]")}),
-    Subject("counting", Counting, (torch.ones(4, 8),), (("f32[4, 8]", "f32[5, 8]", "f64[4, 8]"),)),
-    Subject("broken", Broken, (torch.ones(4, 8), 2), (_FLOATS, ("0", "1", "2", "3", "7"))),
-    Subject("lists", lambda: takes_lists, (torch.ones(4, 8), [torch.ones(2), torch.ones(3)]),
+    CheckedModel("counting", Counting, (torch.ones(4, 8),), (("f32[4, 8]", "f32[5, 8]", "f64[4, 8]"),)),
+    CheckedModel("broken", Broken, (torch.ones(4, 8), 2), (_FLOATS, ("0", "1", "2", "3", "7"))),
+    CheckedModel("lists", lambda: takes_lists, (torch.ones(4, 8), [torch.ones(2), torch.ones(3)]),
             ((*_FLOATS, *_DTYPES), ("[]", "[f32[2], f32[3]]", "[f32[2]]", "(f32[2], f32[3])", "[f32[5], f32[3]]"))),
-    Subject("dict", lambda: takes_a_dict, (torch.ones(4, 8), {"weight": 2.0, "shift": torch.ones(8)}),
+    CheckedModel("dict", lambda: takes_a_dict, (torch.ones(4, 8), {"weight": 2.0, "shift": torch.ones(8)}),
             (_FLOATS, ("{weight: 2.0, shift: f32[8]}", "{weight: 3, shift: f32[8]}", "{weight: 2.0, shift: f64[8]}",
                        "{weight: 2.0, shift: 1}"))),
-    Subject("sizes", lambda: looks_at_sizes, (torch.ones(4, 8), 6),
+    CheckedModel("sizes", lambda: looks_at_sizes, (torch.ones(4, 8), 6),
             ((*_FLOATS, "f32[4, 7]", "f32[9, 9]"), ("2", "6", "7", "0"))),
-    Subject("steps", lambda: steps, (torch.ones(4, 8), 0.1), ((*_FLOATS[2:], *_DTYPES), ("0.1", "0.01", "1", "0.2")),
-            {"momentum": ("0.9", "0.5")}),
-    Subject("concatenates", lambda: concatenates, (torch.ones(4, 8), torch.ones(4, 8)),
+    CheckedModel("steps", lambda: steps, (torch.ones(4, 8), 0.1),
+            ((*_FLOATS[2:], *_DTYPES), ("0.1", "0.01", "1", "0.2")), {"momentum": ("0.9", "0.5")}),
+    CheckedModel("concatenates", lambda: concatenates, (torch.ones(4, 8), torch.ones(4, 8)),
             ((*_FLOATS, "f64[4, 8]"), (*_FLOATS, "f64[4, 8]", "i64[4, 8]"))),
 )  # fmt: skip

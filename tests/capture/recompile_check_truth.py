@@ -1,4 +1,4 @@
-"""Ask whether a call check recompile, then make it, and compare: torch itself is the judge."""
+"""Compare the recompile check with what torch does: check a call, make it, and compare the answers."""
 
 from __future__ import annotations
 
@@ -16,61 +16,64 @@ from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer, GraphSymbols, Recompiled
 from tests.capture import recompile_check_models
-from tests.capture.dynamo import of, watching
+from tests.capture.dynamo_capture import capture_events, select
+
+CALLS_PER_COMPILE = 15
+"""Enough calls to reach the recompile limit twice."""
 
 
-class Answer(NamedTuple):
-    """`verdict` of `events.ANSWER_VERDICTS`, the entry that matched, the guard that failed of the newest entry, and
-    what is dynamic in the new graph."""
+class Outcome(NamedTuple):
+    """What a call does to the first frame."""
 
     verdict: str
+    """One of `events.ANSWER_VERDICTS`."""
     graph: str
+    """The cache entry that matches."""
     failed: str
+    """The failed guard of the newest entry."""
     dynamic: tuple[str, ...]
+    """The dynamic sizes and numbers of the new graph."""
 
 
 class Case(NamedTuple):
-    subject: str
+    model: str
     inputs: tuple[str, ...]
-    said: Answer
-    did: Answer
+    predicted: Outcome
+    observed: Outcome
 
 
-def cases(subject: recompile_check_models.Subject, many: int, seed: int) -> Iterator[Case]:
-    """`many` random calls of a subject, each asked about first. Compiled anew whenever its limit was reached twice."""
-    chance = random.Random(f"{subject.name} {seed}")
-    left = many
-    while left:
-        sitting = _Sitting(subject)
-        with sitting:
-            for _ in range(min(left, 15)):
-                left -= 1
-                yield sitting.case(subject.draw(chance))
+def check_cases(model: recompile_check_models.CheckedModel, count: int, seed: int) -> Iterator[Case]:
+    """Check and make `count` random calls of a model."""
+    rng = random.Random(f"{model.name} {seed}")
+    while count:
+        with _CompiledModel(model) as compiled:
+            for _ in range(min(count, CALLS_PER_COMPILE)):
+                count -= 1
+                yield compiled.check(model.draw(rng))
 
 
-class _Sitting(contextlib.ExitStack):
-    """A compiled subject and its first call."""
+class _CompiledModel(contextlib.ExitStack):
+    """A compiled model after its first call."""
 
-    def __init__(self, subject: recompile_check_models.Subject) -> None:
+    def __init__(self, model: recompile_check_models.CheckedModel) -> None:
         super().__init__()
         torch._dynamo.reset()
-        self._subject = subject
-        self._events = self.enter_context(watching(recompile_check_models.__file__))
-        self._ran: list[str] = []
-        self._compiled = torch.compile(subject.make(), backend=self._backend)
-        self._call = Call(subject.first)
-        self._make(self._call)
-        project = UserFiles(recompile_check_models.__file__)
-        graphs = ["0/0"]
+        self._model = model
+        self._events = self.enter_context(capture_events(recompile_check_models.__file__))
+        self._entered: list[str] = []
+        self._compiled = torch.compile(model.make(), backend=self._backend)
+        self._first = Call(model.first)
+        self._make(self._first)
+        files = UserFiles(recompile_check_models.__file__)
         self._check = RecompileCheck(
-            self._compiled, (self._call,), project, graphs, modes=torch.no_grad, dynamic=None, raises=False
+            self._compiled, (self._first,), files, ["0/0"], modes=torch.no_grad, dynamic=None, raises=False
         )
 
     def _backend(self, module: Any, _inputs: Any) -> Any:
         graph = str(torch._guards.CompileContext.current_compile_id())
 
         def run(*args: Any) -> Any:
-            self._ran.append(graph)
+            self._entered.append(graph)
             return module.forward(*args)
 
         return run
@@ -79,42 +82,46 @@ class _Sitting(contextlib.ExitStack):
         with torch.no_grad(), contextlib.suppress(RuntimeError, TypeError):
             self._compiled(*call.args, **call.kwargs)
 
-    def case(self, inputs: tuple[str, ...]) -> Case:
-        call = parse_typed_call(inputs, (self._call,))
-        (said, *_) = self._check.check_frames(call)
+    def check(self, inputs: tuple[str, ...]) -> Case:
+        call = parse_typed_call(inputs, (self._first,))
+        (answer, *_) = self._check.check_frames(call)
         code = bind_frame(self._compiled, call).code
         before = {str(entry.compile_id) for entry in cache_entries(code)}
-        self._ran.clear()
+        self._entered.clear()
         del self._events[:]
         self._make(call)
-        new = [str(entry.compile_id) for entry in cache_entries(code) if str(entry.compile_id) not in before]
-        return Case(self._subject.name, inputs, _said(said), self._did(new))
+        recompiled = any(str(entry.compile_id) not in before for entry in cache_entries(code))
+        return Case(self._model.name, inputs, _predicted(answer), self._observed(recompiled))
 
-    def _did(self, new: list[str]) -> Answer:
-        number = "0/"
-        ran = [graph for graph in self._ran if graph.startswith(number)]
-        again = [event for event in of(Recompiled, self._events) if event.graph.startswith(number)]
-        tried = [event.graph for event in again]
-        if not new and not again:
-            return Answer("matches" if ran else "limit", ran[0] if ran else "", "", ())
-        if not new:
-            return Answer("limit" if again[0].limit_hit else "recompiles", "", again[0].failed_guard, ())
-        symbols = [s for found in of(GraphSymbols, self._events) if found.graph == tried[0] for s in found.symbols]
-        sources = sorted(_text(source) for symbol in symbols for source in symbol.sources)
-        return Answer("recompiles", "", again[0].failed_guard if again else "", tuple(sources))
+    def _observed(self, recompiled: bool) -> Outcome:
+        prefix = "0/"
+        entered = [graph for graph in self._entered if graph.startswith(prefix)]
+        recompiles = [event for event in select(Recompiled, self._events) if event.graph.startswith(prefix)]
+        if not recompiled and not recompiles:
+            return Outcome("matches" if entered else "limit", entered[0] if entered else "", "", ())
+        if not recompiled:
+            verdict = "limit" if recompiles[0].limit_hit else "recompiles"
+            return Outcome(verdict, "", recompiles[0].failed_guard, ())
+        events = select(GraphSymbols, self._events)
+        symbols = [symbol for event in events if event.graph == recompiles[0].graph for symbol in event.symbols]
+        dynamic = sorted(_source_text(source) for symbol in symbols for source in symbol.sources)
+        return Outcome("recompiles", "", recompiles[0].failed_guard if recompiles else "", tuple(dynamic))
 
 
-def _said(frame: FrameAnswer) -> Answer:
+def _predicted(frame: FrameAnswer) -> Outcome:
     failed = frame.entries[0].failed if frame.entries and frame.verdict != "matches" else None
-    return Answer(frame.verdict, frame.graph, failed.failed_guard if failed else "", tuple(sorted(frame.dynamic)))
+    return Outcome(frame.verdict, frame.graph, failed.failed_guard if failed else "", tuple(sorted(frame.dynamic)))
 
 
-def _text(source: Any) -> str:
-    return source.name if source.dim is None else f"{source.name}.{source.what}()[{source.dim}]"
+def _source_text(source: Any) -> str:
+    return source.name if source.dim is None else f"{source.name}.{source.kind}()[{source.dim}]"
 
 
-def agree(case: Case) -> bool:
-    """Whether both answers are one. Of an entry beyond the limit torch does not say which guard failed."""
-    said, did = case.said, case.did
-    failed = did.failed in ("", said.failed)
-    return failed and (said.verdict, said.graph, said.dynamic) == (did.verdict, did.graph, did.dynamic)
+def agrees(case: Case) -> bool:
+    """Return whether prediction and observation agree. torch does not name the failed guard beyond the limit."""
+    predicted, observed = case.predicted, case.observed
+    same_guard = observed.failed in ("", predicted.failed)
+    same_result = (predicted.verdict, predicted.graph, predicted.dynamic) == (
+        observed.verdict, observed.graph, observed.dynamic,
+    )  # fmt: skip
+    return same_guard and same_result

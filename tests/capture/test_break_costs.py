@@ -1,4 +1,4 @@
-"""What a break costs is measured where it is lost: from the graph that it ends to the next one."""
+"""The measured cost of graph breaks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BreakCosts
-from tests.capture import breaking
-from tests.capture.dynamo import line_of, watching
+from tests.capture import break_programs
+from tests.capture.dynamo_capture import capture_events, line_number
 
 pytestmark = pytest.mark.torch
 
 
-def costs(program: Callable[..., Any]) -> BreakCosts:
+def measure_costs(program: Callable[..., Any]) -> BreakCosts:
     hooks = Hooks(lambda _: None)
-    with watching(breaking.__file__):
-        break_costs.install(hooks, StructuredTrace(hooks), UserFiles(breaking.__file__))
+    with capture_events(break_programs.__file__):
+        break_costs.install(hooks, StructuredTrace(hooks), UserFiles(break_programs.__file__))
         try:
             compiled = torch.compile(program, backend="eager")
             x = torch.ones(4, 4)
@@ -35,19 +35,19 @@ def costs(program: Callable[..., Any]) -> BreakCosts:
             hooks.remove()
 
 
-def test_each_break_has_the_time_and_the_ops_between_its_graphs():
-    found = costs(breaking.breaks_twice)
-    lines = {line_of(breaking.breaks_twice, said) for said in ('print("first")', 'print("second")')}
-    assert {cost.location.line for cost in found.costs} == lines
-    assert all(cost.us > 0 and cost.gaps == 1 and cost.ops == () for cost in found.costs)
-    assert sum(cost.us for cost in found.costs) + found.around_us < found.total_us
-    assert found.units >= 3
-    (outside,) = costs(breaking.calls_what_is_disabled).costs
-    assert [(name, times) for name, times, _ in outside.ops] == [("aten.add", 1)]
+def test_each_break_has_the_time_and_the_eager_ops_between_its_graphs():
+    costs = measure_costs(break_programs.breaks_twice)
+    lines = {line_number(break_programs.breaks_twice, text) for text in ('print("first")', 'print("second")')}
+    assert {cost.location.line for cost in costs.costs} == lines
+    assert all(cost.us > 0 and cost.gaps == 1 and cost.ops == () for cost in costs.costs)
+    assert sum(cost.us for cost in costs.costs) + costs.around_us < costs.total_us
+    assert costs.units >= 3
+    (disabled,) = measure_costs(break_programs.calls_a_disabled_function).costs
+    assert [(name, times) for name, times, _ in disabled.ops] == [("aten.add", 1)]
 
 
-def test_where_a_function_is_given_up_all_of_it_is_around():
-    found = costs(breaking.breaks_in_a_loop)
-    assert found.costs == ()
-    assert found.around_us == found.total_us
+def test_a_skipped_function_has_no_break_costs():
+    costs = measure_costs(break_programs.breaks_in_a_loop)
+    assert costs.costs == ()
+    assert costs.around_us == costs.total_us
     assert break_costs.any_graph_broke()

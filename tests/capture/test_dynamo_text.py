@@ -1,4 +1,4 @@
-"""What torch gives as text alone, and the words made of it."""
+"""torch's messages, and the text shown for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Failed to trace builtin operator
  For more details about this graph break, please visit: https://example.org/gb0059.html"""
 
 
-def test_a_message_that_is_text_alone_is_parted_into_its_fields():
+def test_a_message_is_parsed_into_fields():
     reason = parse_reason(MESSAGE)
     assert reason.kind == "Failed to trace builtin operator"
     assert reason.explanation.splitlines()[1] == "with argument types ['str']."
@@ -32,25 +32,25 @@ def test_a_message_that_is_text_alone_is_parted_into_its_fields():
     assert reason.context == "builtin print"
 
 
-def test_a_message_in_no_known_form_is_kept_whole():
+def test_an_unknown_message_is_its_own_explanation():
     reason = parse_reason("something new\nhappened")
     assert (reason.kind, reason.explanation) == ("something new", "something new\nhappened")
     assert parse_reason("").kind == ""
 
 
-def test_a_kind_without_words_of_its_own_is_given_by_torchs_name():
-    assert explain_reason(Reason("A kind of tomorrow", "", (), "")) == "A kind of tomorrow."
+def test_an_unknown_kind_is_explained_by_its_name():
+    assert explain_reason(Reason("A future kind", "", (), "")) == "A future kind."
     unnamed = Reason("Failed to trace builtin operator", "no name in it", (), "")
     assert explain_reason(unnamed) == "Failed to trace builtin operator."
 
 
-def test_what_followed_from_a_break_is_said():
-    said = explain_reason(
+def test_consequences_of_a_break_are_explained():
+    explanation = explain_reason(
         parse_reason(MESSAGE),
         [Reason("graph break in loop", "", (), "")],
         "Failed to handle graph break gracefully. Skipping the function and falling back to eager.",
     )
-    assert [part in said for part in ("`print`", "inside a loop", "The whole function")] == [True] * 3
+    assert [part in explanation for part in ("`print`", "inside a loop", "The whole function")] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -64,15 +64,15 @@ def test_what_followed_from_a_break_is_said():
         ("dict(type(G['h']).__dict__)['a']", "type(h).a"),
     ],
 )
-def test_sources_are_shown_as_the_person_writes_them(source: str, readable: str):
+def test_sources_are_shown_as_the_user_writes_them(source: str, readable: str):
     assert readable_source(source) == readable
 
 
-def test_a_check_is_parted_from_torchs_comment_on_it():
+def test_a_check_is_split_from_torchs_comment():
     check = split_check("L['k'] == 3          # return x * k  # dir/model.py:12 in forward (HINT: an int)")
     assert (check.code, check.place) == ("L['k'] == 3", ("dir/model.py", 12, "forward"))
-    told = split_check("L['k'] == 'a  # b'  # line  # m.py:1 in f", ["L['k'] == 'a  # b'"])
-    assert told.code == "L['k'] == 'a  # b'"
+    known = split_check("L['k'] == 'a  # b'  # line  # m.py:1 in f", ["L['k'] == 'a  # b'"])
+    assert known.code == "L['k'] == 'a  # b'"
     assert split_check("GLOBAL_STATE changed").place is None
 
 
@@ -88,21 +88,21 @@ def test_a_check_is_parted_from_torchs_comment_on_it():
             "requires_grad=False",
             "",
         ),
-        ("tensor 'x' of the future. Expected one, actual two", "one", "two", "Tensor 'x' of the future"),
+        ("tensor 'x' future mismatch. Expected one, actual two", "one", "two", "Tensor 'x' future mismatch"),
         ("GLOBAL_STATE changed: grad_mode ", "off", "on", "with gradients off"),
         ("GLOBAL_STATE changed: num_threads ", "", "", "number of threads"),
-        ("GLOBAL_STATE changed: moon_phase ", "", "", "moon_phase"),
+        ("GLOBAL_STATE changed: future_setting ", "", "", "future_setting"),
         ("GLOBAL_STATE changed: grad_mode autocast(cpu)_enabled ", "", "", "Autocast"),
         ('Duplicate tensors found: ["x", "y"]', "different tensors", "the same tensor", "passed twice"),
     ],
 )
-def test_torchs_sentences_on_what_changed(text: str, old: str, new: str, words: str):
+def test_causes_are_read_from_torchs_messages(text: str, old: str, new: str, words: str):
     cause = cause_of_text(text, grad_enabled=True)
     assert (cause.old, cause.new) == (old, new)
     assert words in cause.reason
 
 
-def test_code_is_no_sentence():
+def test_code_has_no_cause_of_text():
     assert cause_of_text("L['k'] == 3", grad_enabled=True) is None
 
 
@@ -119,6 +119,6 @@ def test_code_is_no_sentence():
         ("no code at all (", "", ""),
     ],
 )
-def test_the_values_that_a_guard_compared(code: str, old: str, new: str):
+def test_compared_values_of_a_guard(code: str, old: str, new: str):
     values = compare_values(code, {"L": {"k": 4, "rows": [1, 2, 3]}})
     assert (values.old, values.new) == (old, new)

@@ -1,4 +1,4 @@
-"""The file contract: which rule finds what, and how inputs are written."""
+"""The file contract: the rules that find the entry, and the forms of inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCRIPTS = [
     "net = make()\nnet.compile()",
     "class A:\n  def go(self):\n    self.net.inner.compile(mode='x')",
 ]
-NO_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", ""]
+NOT_SCRIPTS = ["import re\np = re.compile('x')", "from re import compile\ncompile('x')", "compile('x', '', 'exec')", ""]
 
 
 @pytest.mark.parametrize("source", SCRIPTS)
@@ -39,12 +39,12 @@ def test_a_file_that_compiles_something_is_a_script(source: str) -> None:
     assert compiles_itself(ast.parse(source))
 
 
-@pytest.mark.parametrize("source", NO_SCRIPTS)
-def test_other_things_named_compile_are_none(source: str) -> None:
+@pytest.mark.parametrize("source", NOT_SCRIPTS)
+def test_other_functions_named_compile_do_not_make_a_script(source: str) -> None:
     assert not compiles_itself(ast.parse(source))
 
 
-def test_names_bound_at_module_level_are_found_wherever_they_stand_but_not_in_main() -> None:
+def test_module_names_include_nested_statements_but_not_main() -> None:
     source = """
 import a.b, c as d
 from e import f
@@ -99,7 +99,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_rule_finds_its_entry_and_says_which_it_was(entry_of: Callable[..., Entry], case: str) -> None:
+def test_each_rule_finds_and_names_its_entry(entry_of: Callable[..., Entry], case: str) -> None:
     source, options, name, kind, rule = CASES[case]
     entry = entry_of(source, **options)
     assert (entry.name, entry.kind) == (name, kind)
@@ -107,7 +107,7 @@ def test_each_rule_finds_its_entry_and_says_which_it_was(entry_of: Callable[...,
     assert len(entry.calls) == 1
 
 
-def test_the_place_is_the_persons_forward(entry_of: Callable[..., Entry], tmp_path: Path) -> None:
+def test_the_location_is_the_users_forward(entry_of: Callable[..., Entry], tmp_path: Path) -> None:
     entry = entry_of(NET + "model, inputs = Net(), (x,)")
     assert entry.location == Location(str(tmp_path / "my_model.py"), 3, "forward")
     assert entry_of("import torch\nmodel, inputs = torch.nn.ReLU(), (1,)").location is None
@@ -121,14 +121,14 @@ def test_the_place_is_the_persons_forward(entry_of: Callable[..., Entry], tmp_pa
         "torch.compile(torch.nn.Sequential(Net()), backend='eager')",
     ],
 )
-def test_what_the_file_compiled_itself_is_taken_apart(entry_of: Callable[..., Entry], compiled: str) -> None:
+def test_a_target_that_the_file_compiled_is_split(entry_of: Callable[..., Entry], compiled: str) -> None:
     entry = entry_of(NET + f"model, inputs = {compiled}, (x,)")
     assert entry.compiled is not None
     assert not hasattr(entry.target, "_torchdynamo_orig_callable")
     assert "compiled it itself" in entry.notes[0]
 
 
-def test_inputs_in_all_their_kinds() -> None:
+def test_all_kinds_of_inputs() -> None:
     x = torch.ones(2)
     assert read_calls((x, 1)) == (Call((x, 1)),)
     assert read_calls({"x": 1}) == (Call(kwargs={"x": 1}),)
@@ -136,7 +136,7 @@ def test_inputs_in_all_their_kinds() -> None:
     assert read_calls(lambda: (3,)) == (Call((3,)),)
 
 
-def test_specifications_make_tensors_and_values() -> None:
+def test_specifications_create_tensors_and_values() -> None:
     specs = ["f32[2, 3]", "bf16[]", "i64[50]<3", "b8[4]", "c64[1]", "mask=bool[64]", "flag=True", "k=[1, 2]", "s='a=b'"]
     call = parse_call(specs)
     descriptions = ("f32[2, 3]", "bf16[]", "i64[50]", "b8[4]", "c64[1]")
@@ -145,14 +145,14 @@ def test_specifications_make_tensors_and_values() -> None:
 
 
 @pytest.mark.parametrize("spec", ["f32[4", "q8[4]", "f32[1,,2]", "open('x')", "x=", ""])
-def test_a_specification_that_is_none_is_refused(spec: str) -> None:
-    with pytest.raises(EntryError) as refused:
+def test_an_invalid_specification_is_rejected(spec: str) -> None:
+    with pytest.raises(EntryError) as error:
         parse_call([spec])
-    assert refused.value.stage == "arguments"
-    assert repr(spec) in refused.value.message
+    assert error.value.stage == "arguments"
+    assert repr(spec) in error.value.message
 
 
-def test_moving_keeps_what_is_one_tensor_one_and_dynamos_marks() -> None:
+def test_moving_keeps_shared_tensors_and_dynamo_marks() -> None:
     x = torch.ones(2, requires_grad=True)
     torch._dynamo.mark_dynamic(x, 0)
     (call,) = move_calls((Call((x, [x]), {"y": 3}),), torch.device("meta"))

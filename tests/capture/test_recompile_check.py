@@ -16,30 +16,30 @@ from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameAnswer
 from tcexplore.events.commands import RecompileQuery
-from tests.capture import guarded, recompile_check_models
-from tests.capture.dynamo import at, watching
-from tests.capture.recompile_check_truth import agree, cases
+from tests.capture import guard_programs, recompile_check_models
+from tests.capture.dynamo_capture import capture_events, location_of
+from tests.capture.recompile_check_truth import agrees, check_cases
 
 pytestmark = pytest.mark.torch
 
 X = torch.ones(4, 4)
 
 
-@pytest.mark.parametrize("subject", recompile_check_models.SUBJECTS, ids=lambda subject: subject.name)
-def test_the_answer_is_what_really_calling_does(subject: recompile_check_models.Subject):
-    found = list(cases(subject, 8, seed=1))
-    assert [case for case in found if not agree(case)] == []
-    assert len({case.said.verdict for case in found}) > 1 or subject.name == "counting"
+@pytest.mark.parametrize("model", recompile_check_models.CHECKED_MODELS, ids=lambda model: model.name)
+def test_the_answer_agrees_with_a_real_call(model: recompile_check_models.CheckedModel):
+    cases = list(check_cases(model, 8, seed=1))
+    assert [case for case in cases if not agrees(case)] == []
+    assert len({case.predicted.verdict for case in cases}) > 1 or model.name == "counting"
 
 
-def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = True) -> FrameAnswer:
-    with watching(guarded.__file__):
+def check_first_frame(program: Callable[..., Any], first: Call, *inputs: str, train: bool = True) -> FrameAnswer:
+    with capture_events(guard_programs.__file__):
         compiled = torch.compile(program, backend="eager")
         compiled(*first.args, **first.kwargs)
         check = RecompileCheck(
             compiled,
             (first,),
-            UserFiles(guarded.__file__),
+            UserFiles(guard_programs.__file__),
             ["0/0"],
             modes=partial(torch.set_grad_enabled, train),
             dynamic=None,
@@ -50,34 +50,37 @@ def asked(program: Callable[..., Any], first: Call, *inputs: str, train: bool = 
     return answer.frames[0]
 
 
-def test_the_guard_that_would_fail_is_named_with_both_values_and_the_line():
-    found = asked(guarded.multiplies, Call((X, 2.5)), "f32[4, 4]", "3.5")
-    assert (found.verdict, found.graph) == ("recompiles", "")
-    (entry,) = found.entries
+def test_the_failing_guard_has_both_values_and_the_line():
+    frame = check_first_frame(guard_programs.multiplies, Call((X, 2.5)), "f32[4, 4]", "3.5")
+    assert (frame.verdict, frame.graph) == ("recompiles", "")
+    (entry,) = frame.entries
     assert (entry.graph, entry.failed.old, entry.failed.new, entry.failed.kind) == ("0/0", "2.5", "3.5", "float")
-    assert entry.failed.location == at(guarded.multiplies, "return x * k")
-    assert found.dynamic == ("k",)
+    assert entry.failed.location == location_of(guard_programs.multiplies, "return x * k")
+    assert frame.dynamic == ("k",)
 
 
-def test_grad_mode_is_that_of_the_call():
-    assert asked(guarded.plain, Call((X,)), "f32[4, 4]").verdict == "matches"
-    assert asked(guarded.plain, Call((X,)), "f32[4, 4]", train=False).entries[0].failed.kind == "grad mode"
+def test_the_check_runs_in_the_grad_mode_of_the_call():
+    assert check_first_frame(guard_programs.plain, Call((X,)), "f32[4, 4]").verdict == "matches"
+    assert (
+        check_first_frame(guard_programs.plain, Call((X,)), "f32[4, 4]", train=False).entries[0].failed.kind
+        == "grad mode"
+    )
 
 
-def test_inputs_that_do_not_fit_are_a_problem_and_no_answer():
-    with watching(guarded.__file__):
-        compiled = torch.compile(guarded.plain, backend="eager")
+def test_invalid_inputs_are_a_problem():
+    with capture_events(guard_programs.__file__):
+        compiled = torch.compile(guard_programs.plain, backend="eager")
         compiled(X)
         check = RecompileCheck(
             compiled, (Call((X,)),), UserFiles(""), ["0/0"], modes=torch.enable_grad, dynamic=None, raises=False
         )
-        many = check.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
-        strange = check.answer(RecompileQuery(number=2, inputs=("q7[4]",)))
-    assert "do not fit" in many.problem
-    assert "no dtype 'q7'" in strange.problem
+        too_many = check.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
+        unknown_dtype = check.answer(RecompileQuery(number=2, inputs=("q7[4]",)))
+    assert "do not fit" in too_many.problem
+    assert "no dtype 'q7'" in unknown_dtype.problem
 
 
-def test_what_is_left_as_it_was_stays_the_same_object():
+def test_unchanged_inputs_stay_the_same_object():
     shared = torch.ones(3, 2).t().requires_grad_()
     call = parse_typed_call(("f32[2, 3]", "f32[2, 4]", "flag=True"), (Call((shared, shared), {"flag": False}),))
     assert call.args[0] is shared
@@ -85,9 +88,9 @@ def test_what_is_left_as_it_was_stays_the_same_object():
     assert call.kwargs == {"flag": True}
 
 
-def test_containers_and_layouts():
-    own = [torch.ones(3), {"a": 1}]
-    call = parse_typed_call(("[f32[4] grad, {a: 2}]", "f32[2, 3] strides[1, 2]"), (Call((own, 1)),))
+def test_typed_containers_and_layouts():
+    original = [torch.ones(3), {"a": 1}]
+    call = parse_typed_call(("[f32[4] grad, {a: 2}]", "f32[2, 3] strides[1, 2]"), (Call((original, 1)),))
     (tensor, mapping), strided = call.args
     assert (tuple(tensor.shape), tensor.requires_grad, mapping, strided.stride()) == ((4,), True, {"a": 2}, (1, 2))
     with pytest.raises(EntryError):

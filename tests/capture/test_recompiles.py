@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,23 +11,23 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.events import GraphCaptured, Recompiled
-from tests.capture import guarded
-from tests.capture.dynamo import at, broken, of, run, watching
+from tests.capture import guard_programs, recompile_cases
+from tests.capture.dynamo_capture import capture, capture_events, hook_failures, location_of, select
 
 pytestmark = pytest.mark.torch
 
 X = torch.ones(4, 4)
 
 
-def after(change: Callable[[], Any], program: Callable[..., Any]) -> Recompiled:
-    """The recompile that a change between two equal calls makes."""
-    with watching(guarded.__file__) as events:
+def recompile_after(change: Callable[[], Any], program: Callable[..., Any]) -> Recompiled:
+    """Return the recompile that a change between two equal calls causes."""
+    with capture_events(guard_programs.__file__) as events:
         compiled = torch.compile(program, backend="eager")
         compiled(X)
         change()
         compiled(X)
-    (found,) = of(Recompiled, events)
-    return found
+    (recompile,) = select(Recompiled, events)
+    return recompile
 
 
 def nested(*sizes: int) -> list[torch.Tensor]:
@@ -34,86 +35,132 @@ def nested(*sizes: int) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("program", "first", "second", "old", "new", "words"),
+    ("program", "first", "second", "old", "new", "text"),
     [
-        (guarded.plain, (X,), (torch.ones(5, 4),), "4", "5", "Dimension 0 of `x` is 5"),
-        (guarded.plain, (X,), (torch.ones(4, 4, 4),), "2", "3", "3 dimensions"),
-        (guarded.plain, (X,), (X.double(),), "f32", "f64", "dtype of `x` is f64"),
-        (guarded.plain, (torch.ones(4, 6),), (torch.ones(6, 4).t(),), "6", "1", "stride of `x`"),
-        (guarded.plain, (X,), (X.clone().requires_grad_(),), "requires_grad=False", "requires_grad=True", "`x`"),
-        (guarded.plain, (X,), (X.to("meta"),), "CPU, AutogradCPU", "Meta, AutogradMeta", "another kind of tensor"),
-        (guarded.multiplies, (X, 3), (X, 4), "3", "4", "`k` is 4; it was compiled for 3."),
-        (guarded.multiplies, (X, 2.5), (X, 3.5), "2.5", "3.5", "`k` is 3.5"),
-        (guarded.takes_a_flag, (X, True), (X, False), "True", "False", "`flag` is False"),
-        (guarded.takes_none, (X,), (X, X + 1), "None", "f32[4, 4] cpu, contiguous", "`mask` is f32"),
-        (guarded.adds_all, (X, nested(1, 2)), (X, nested(1, 2, 3)), "2", "3", "`len(rows)` is 3"),
-        (guarded.first_of, (X, [1, 2]), (X, (1, 2)), "list", "tuple", "`rows` is tuple"),
-        (guarded.calls, (X, guarded.plus_one), (X, guarded.plus_two), "another function", "plus_two", "`function`"),
+        (guard_programs.plain, (X,), (torch.ones(5, 4),), "4", "5", "Dimension 0 of `x` is 5"),
+        (guard_programs.plain, (X,), (torch.ones(4, 4, 4),), "2", "3", "3 dimensions"),
+        (guard_programs.plain, (X,), (X.double(),), "f32", "f64", "dtype of `x` is f64"),
+        (guard_programs.plain, (torch.ones(4, 6),), (torch.ones(6, 4).t(),), "6", "1", "stride of `x`"),
+        (guard_programs.plain, (X,), (X.clone().requires_grad_(),), "requires_grad=False", "requires_grad=True", "`x`"),
+        (
+            guard_programs.plain,
+            (X,),
+            (X.to("meta"),),
+            "CPU, AutogradCPU",
+            "Meta, AutogradMeta",
+            "another kind of tensor",
+        ),
+        (guard_programs.multiplies, (X, 3), (X, 4), "3", "4", "`k` is 4; it was compiled for 3."),
+        (guard_programs.multiplies, (X, 2.5), (X, 3.5), "2.5", "3.5", "`k` is 3.5"),
+        (guard_programs.takes_a_flag, (X, True), (X, False), "True", "False", "`flag` is False"),
+        (guard_programs.takes_none, (X,), (X, X + 1), "None", "f32[4, 4] cpu, contiguous", "`mask` is f32"),
+        (guard_programs.adds_all, (X, nested(1, 2)), (X, nested(1, 2, 3)), "2", "3", "`len(rows)` is 3"),
+        (guard_programs.first_of, (X, [1, 2]), (X, (1, 2)), "list", "tuple", "`rows` is tuple"),
+        (
+            guard_programs.calls,
+            (X, guard_programs.plus_one),
+            (X, guard_programs.plus_two),
+            "another function",
+            "plus_two",
+            "`function`",
+        ),
     ],
 )
-def test_what_a_call_brought_that_the_compiled_code_was_not_made_for(
-    program: Callable[..., Any], first: tuple[Any, ...], second: tuple[Any, ...], old: str, new: str, words: str
+def test_the_cause_of_a_changed_argument(
+    program: Callable[..., Any], first: tuple[Any, ...], second: tuple[Any, ...], old: str, new: str, text: str
 ):
-    events = run(program, first, second)
-    assert broken(events) == []
-    (found,) = of(Recompiled, events)
-    assert (found.graph, found.failed_entry) == ("0/1", "0/0")
-    assert (found.old, found.new) == (old, new)
-    assert words in found.reason
-    assert (found.entry_count, found.limit, found.limit_hit) == (2, torch._dynamo.config.recompile_limit, False)
-    assert found.location.function == program.__name__
-    assert found.location.file == guarded.__file__
-    assert [graph.graph for graph in of(GraphCaptured, events)] == ["0/0", "0/1"]
+    events = capture(program, first, second)
+    assert hook_failures(events) == []
+    (recompile,) = select(Recompiled, events)
+    assert (recompile.graph, recompile.failed_entry) == ("0/1", "0/0")
+    assert (recompile.old, recompile.new) == (old, new)
+    assert text in recompile.reason
+    assert (recompile.entry_count, recompile.limit, recompile.limit_hit) == (
+        2,
+        torch._dynamo.config.recompile_limit,
+        False,
+    )
+    assert recompile.location.function == program.__name__
+    assert recompile.location.file == guard_programs.__file__
+    assert [graph.graph for graph in select(GraphCaptured, events)] == ["0/0", "0/1"]
 
 
-def test_an_attribute_of_the_module():
-    model = guarded.Scaled()
-    found = after(lambda: setattr(model, "scale", 3), model)
-    assert (found.failed_guard, found.old, found.new) == ("self.scale == 2", "2", "3")
-    assert found.location == at(guarded.Scaled.forward, "self.scale")
+def test_a_changed_attribute_of_the_module():
+    model = guard_programs.Scaled()
+    recompile = recompile_after(lambda: setattr(model, "scale", 3), model)
+    assert (recompile.failed_guard, recompile.old, recompile.new) == ("self.scale == 2", "2", "3")
+    assert recompile.location == location_of(guard_programs.Scaled.forward, "self.scale")
 
 
-def test_train_and_eval():
-    model = guarded.Scaled()
-    found = after(model.eval, model)
-    assert found.reason == "`self.dropout.training` is False; it was compiled for True."
-    assert found.location == at(guarded.Scaled.forward, "self.dropout")
+def test_a_switch_from_train_to_eval():
+    model = guard_programs.Scaled()
+    recompile = recompile_after(model.eval, model)
+    assert recompile.reason == "`self.dropout.training` is False; it was compiled for True."
+    assert recompile.location == location_of(guard_programs.Scaled.forward, "self.dropout")
 
 
-def test_a_global(monkeypatch: pytest.MonkeyPatch):
-    found = after(lambda: monkeypatch.setattr(guarded, "SCALE", 7), guarded.uses_a_global)
-    assert (found.failed_guard, found.old, found.new) == ("SCALE == 3", "3", "7")
+def test_a_changed_global(monkeypatch: pytest.MonkeyPatch):
+    recompile = recompile_after(lambda: monkeypatch.setattr(guard_programs, "SCALE", 7), guard_programs.uses_a_global)
+    assert (recompile.failed_guard, recompile.old, recompile.new) == ("SCALE == 3", "3", "7")
 
 
-def test_a_closure():
+def test_a_changed_closure():
     cell = [2]
-    found = after(lambda: cell.__setitem__(0, 7), guarded.with_closure(cell))
-    assert (found.failed_guard, found.old, found.new) == ("k[0] == 2", "2", "7")
+    recompile = recompile_after(lambda: cell.__setitem__(0, 7), guard_programs.with_closure(cell))
+    assert (recompile.failed_guard, recompile.old, recompile.new) == ("k[0] == 2", "2", "7")
 
 
-def test_grad_mode_is_explained():
-    with watching(guarded.__file__) as events:
-        compiled = torch.compile(guarded.plain, backend="eager")
+def test_a_changed_grad_mode_is_explained():
+    with capture_events(guard_programs.__file__) as events:
+        compiled = torch.compile(guard_programs.plain, backend="eager")
         compiled(X)
         with torch.no_grad():
             compiled(X)
-    (found,) = of(Recompiled, events)
-    assert (found.old, found.new) == ("on", "off")
-    assert "with gradients on" in found.reason
-    assert "torch.no_grad()" in found.reason
-    assert found.location.function == "plain"
+    (recompile,) = select(Recompiled, events)
+    assert (recompile.old, recompile.new) == ("on", "off")
+    assert "with gradients on" in recompile.reason
+    assert "torch.no_grad()" in recompile.reason
+    assert recompile.location.function == "plain"
 
 
-def test_a_condition_on_a_dynamic_size():
+def test_a_failed_condition_on_a_dynamic_size():
     calls = [(torch.ones(n, 4),) for n in (4, 5, 8)]
-    last = [event for event in of(Recompiled, run(guarded.looks_at_the_shape, *calls)) if event.graph == "0/2"]
+    last = [
+        event
+        for event in select(Recompiled, capture(guard_programs.looks_at_the_shape, *calls))
+        if event.graph == "0/2"
+    ]
     assert [event.failed_entry for event in last] == ["0/1", "0/0"]
-    assert (last[0].new, last[0].location) == ("8", at(guarded.looks_at_the_shape, "if x.shape"))
+    assert (last[0].new, last[0].location) == ("8", location_of(guard_programs.looks_at_the_shape, "if x.shape"))
     assert "x.size()[0]" in last[0].reason
     assert (last[1].old, last[1].new) == ("4", "8")
 
 
-def test_the_same_tensor_twice_and_then_two():
-    (found,) = of(Recompiled, run(guarded.takes_none, (X, X), (X, X + 1)))
-    assert (found.old, found.new) == ("one object", "two objects")
-    assert "`mask`" in found.reason
+def test_an_aliased_argument():
+    (recompile,) = select(Recompiled, capture(guard_programs.takes_none, (X, X), (X, X + 1)))
+    assert (recompile.old, recompile.new) == ("one object", "two objects")
+    assert "`mask`" in recompile.reason
+
+
+CASES = recompile_cases.all_cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_random_recompiles_have_kind_line_and_both_values(case: recompile_cases.Case):
+    if case.name.startswith("global"):
+        recompile_cases.FACTOR = int(case.old)
+    with capture_events(recompile_cases.__file__) as events:
+        compiled = torch.compile(case.program, backend="eager")
+        compiled(*case.first)
+        case.change()
+        with torch.no_grad() if case.no_grad else contextlib.nullcontext():
+            compiled(*case.second)
+    assert hook_failures(events) == []
+    (recompile,) = select(Recompiled, events)
+    assert (recompile.kind, recompile.old, recompile.new) == (case.kind, case.old, case.new)
+    assert recompile.location == location_of(case.function, case.line)
+
+
+def test_there_are_three_cases_of_each_cause():
+    assert len(CASES) == 30
+    assert len({case.name.split()[0] for case in CASES}) == 10

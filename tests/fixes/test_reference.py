@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 import torch
 
 from tcexplore.events import GraphBreak
-from tests.capture.dynamo import of, run
+from tests.capture.dynamo_capture import capture, select
 from tests.fixes.programs import PROGRAMS, marked
 
 pytestmark = pytest.mark.torch
@@ -34,6 +34,10 @@ def test_torchs_trace_and_the_capture_have_the_same_breaks(tmp_path: Path):
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = [event.location.line for event in of(GraphBreak, run(module.model, (torch.ones(4, 4),))) if event.location]
+    found = [
+        event.location.line
+        for event in select(GraphBreak, capture(module.model, (torch.ones(4, 4),)))
+        if event.location
+    ]
     assert by_torch == set(found) == set(marked(text))
     assert len(found) == len(set(found))

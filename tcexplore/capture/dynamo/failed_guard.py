@@ -24,7 +24,7 @@ from tcexplore.events import Location, Recompiled
 class Cause(NamedTuple):
     """Why a cache entry does not match a call."""
 
-    what: str
+    name: str
     """The value that differs, readable."""
     old: str
     """What the code was compiled for, empty if unknown."""
@@ -62,14 +62,14 @@ class FailedGuards:
             new=cause.new,
             location=self._location(manager, cause, check.place, code),
             kind=cause.kind,
-            name=cause.what,
+            name=cause.name,
             dim=cause.dim,
-            origin=value_origin(check.code, cause.what, code),
+            origin=value_origin(check.code, cause.name, code),
         )
 
     def _location(self, manager: Any, cause: Cause, place: tuple[str, int, str] | None, code: Any) -> Location | None:
         """Return the line behind the guard, or the compiled function."""
-        location = guard_location(manager, readable_source(cause.what)) or (place and self._user_files.find(*place))
+        location = guard_location(manager, readable_source(cause.name)) or (place and self._user_files.find(*place))
         if location or not self._user_files.owns(code.co_filename):
             return location or None
         return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name)
@@ -87,15 +87,15 @@ def _cause_of_code(manager: Any, scope: Any, code: str) -> Cause:
 
 def cause_of_values(values: ComparedValues, code: str) -> Cause:
     """Return the cause, without its kind, from the values that a guard's readable code compared."""
-    what, old, new = values
+    name, old, new = values
     if old == ONE_OBJECT:
-        both = what.replace(" and ", "` and `")
-        return Cause(what, old, new, f"`{both}` are {new}; it was compiled for {old}.")
+        both = name.replace(" and ", "` and `")
+        return Cause(name, old, new, f"`{both}` are {new}; it was compiled for {old}.")
     if new and old and old != code:
-        return Cause(what, old, new, f"`{what}` is {new}; it was compiled for {old}.")
+        return Cause(name, old, new, f"`{name}` is {new}; it was compiled for {old}.")
     if new and old:
-        return Cause(what, old, new, f"It was compiled for `{old}`, which is false for {new}.")
-    return Cause(what, old, new, f"`{code}` no longer holds.")
+        return Cause(name, old, new, f"It was compiled for `{old}`, which is false for {new}.")
+    return Cause(name, old, new, f"`{code}` no longer holds.")
 
 
 _SHAPE = re.compile(r"\.(?:size|stride)\(\)\[|\.storage_offset\(\)")
@@ -133,18 +133,18 @@ def _kind_of_value(text: str) -> str:
         return "value"
 
 
-def value_origin(code: str, what: str, frame: CodeType) -> str:
+def value_origin(code: str, name: str, frame: CodeType) -> str:
     """Return where a guarded value comes from: `argument`, `attribute`, `global`, `closure`, empty if unknown."""
     if "G['" in code:
         return "global"
     local = _LOCAL.search(code)
-    name = local[1] if local else re.split(r"[.\[]", what.removeprefix("len("), maxsplit=1)[0]
-    if name in frame.co_freevars:
+    variable = local[1] if local else re.split(r"[.\[]", name.removeprefix("len("), maxsplit=1)[0]
+    if variable in frame.co_freevars:
         return "closure"
     arguments = frame.co_varnames[: frame.co_argcount + frame.co_kwonlyargcount + 2]
-    if name not in arguments:
+    if variable not in arguments:
         return ""
-    return "attribute" if re.search(rf"\b{re.escape(name)}\.", what) else "argument"
+    return "attribute" if re.search(rf"\b{re.escape(variable)}\.", name) else "argument"
 
 
 # ---- causes from torch's text
@@ -153,24 +153,24 @@ _TENSOR_MISMATCHES = (
     (
         "size",
         r"size mismatch at index (?P<dim>\d+)",
-        "Dimension {dim} of `{what}` is {new}; it was compiled for {old}.",
+        "Dimension {dim} of `{name}` is {new}; it was compiled for {old}.",
     ),
     (
         "stride",
         r"stride mismatch at index (?P<dim>\d+)",
-        "The stride of `{what}` in dimension {dim} is {new}, not {old}.",
+        "The stride of `{name}` in dimension {dim} is {new}, not {old}.",
     ),
-    ("rank", r"rank mismatch", "`{what}` has {new} dimensions; it was compiled for {old}."),
-    ("dtype", r"dtype mismatch", "The dtype of `{what}` is {new}; it was compiled for {old}."),
-    ("dispatch", r"dispatch key set mismatch", "`{what}` is another kind of tensor: {new} instead of {old}."),
+    ("rank", r"rank mismatch", "`{name}` has {new} dimensions; it was compiled for {old}."),
+    ("dtype", r"dtype mismatch", "The dtype of `{name}` is {new}; it was compiled for {old}."),
+    ("dispatch", r"dispatch key set mismatch", "`{name}` is another kind of tensor: {new} instead of {old}."),
 )
 _MISMATCHES = tuple(
-    (kind, re.compile(rf"^tensor '(?P<what>.+)' {text}\. expected (?P<old>.+), actual (?P<new>.+)$"), template)
+    (kind, re.compile(rf"^tensor '(?P<name>.+)' {text}\. expected (?P<old>.+), actual (?P<new>.+)$"), template)
     for kind, text, template in _TENSOR_MISMATCHES
 )
-_ANY_MISMATCH = re.compile(r"^tensor '(?P<what>.+?)' .*?[Ee]xpected (?P<old>.+?), actual (?P<new>.+)$")
-_REQUIRES_GRAD = re.compile(r"^tensor '(?P<what>.+)' requires_grad mismatch\. expected requires_grad=(?P<flag>\d)")
-_NO_TENSOR = re.compile(r"^expected type of '(?P<what>.+)' to be a tensor type, ' but found <class '(?P<new>.+)'>")
+_ANY_MISMATCH = re.compile(r"^tensor '(?P<name>.+?)' .*?[Ee]xpected (?P<old>.+?), actual (?P<new>.+)$")
+_REQUIRES_GRAD = re.compile(r"^tensor '(?P<name>.+)' requires_grad mismatch\. expected requires_grad=(?P<flag>\d)")
+_NO_TENSOR = re.compile(r"^expected type of '(?P<name>.+)' to be a tensor type, ' but found <class '(?P<new>.+)'>")
 _GLOBAL_STATE = re.compile(r"^GLOBAL_STATE changed: (.+)$")
 _KEY_SET = re.compile(r"^DispatchKeySet\((.+)\)$")
 _DUPLICATE = re.compile(r"^Duplicate tensors? found")
@@ -197,8 +197,8 @@ def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
         if match:
             old, new = _shorten(match["old"], match["new"])
             dim = match.groupdict().get("dim")
-            reason = template.format(what=match["what"], dim=dim, old=old, new=new)
-            return Cause(match["what"], old, new, reason, kind, None if dim is None else int(dim))
+            reason = template.format(name=match["name"], dim=dim, old=old, new=new)
+            return Cause(match["name"], old, new, reason, kind, None if dim is None else int(dim))
     parsers = (_requires_grad, _not_a_tensor, _duplicate, _any_mismatch)
     return _global_state(text, grad_enabled) or next(filter(None, (parse(text) for parse in parsers)), None)
 
@@ -207,17 +207,17 @@ def _requires_grad(text: str) -> Cause | None:
     match = _REQUIRES_GRAD.match(text)
     if not match:
         return None
-    what = match["what"]
+    name = match["name"]
     old, new = (f"requires_grad={flag}" for flag in (match["flag"] == "1", match["flag"] == "0"))
-    return Cause(what, old, new, f"`{what}` has {new}; it was compiled for {old}.", "requires_grad")
+    return Cause(name, old, new, f"`{name}` has {new}; it was compiled for {old}.", "requires_grad")
 
 
 def _not_a_tensor(text: str) -> Cause | None:
     match = _NO_TENSOR.match(text)
     if not match:
         return None
-    what, new = match["what"], match["new"].rpartition(".")[2]
-    return Cause(what, "a tensor", new, f"`{what}` is of type {new}; it was compiled for a tensor.", "type")
+    name, new = match["name"], match["new"].rpartition(".")[2]
+    return Cause(name, "a tensor", new, f"`{name}` is of type {new}; it was compiled for a tensor.", "type")
 
 
 def _duplicate(text: str) -> Cause | None:
@@ -231,7 +231,7 @@ def _any_mismatch(text: str) -> Cause | None:
     match = _ANY_MISMATCH.match(text)
     if not match:
         return None
-    return Cause(match["what"], match["old"], match["new"], f"{text[0].upper()}{text[1:]}.", "tensor")
+    return Cause(match["name"], match["old"], match["new"], f"{text[0].upper()}{text[1:]}.", "tensor")
 
 
 def _global_state(text: str, grad_enabled: bool) -> Cause | None:

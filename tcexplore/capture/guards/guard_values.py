@@ -20,7 +20,7 @@ _IDENTITY = re.compile(r"^___check_(type|obj)_id\((.+), \d+\)(?:, type=<class '(
 class ComparedValues(NamedTuple):
     """Both sides of a guard, each empty if it is unknown."""
 
-    what: str
+    name: str
     """What was compared, readable."""
     old: str
     """What the code was compiled for."""
@@ -56,13 +56,13 @@ def value_text(value: object) -> str:
 def _compare_identity(match: re.Match[str], scope: Mapping[str, Any]) -> ComparedValues:
     check, source, of_type = match.groups()
     known, value = _evaluate(source, scope)
-    what = readable_source(source)
+    name = readable_source(source)
     if check == "type":
-        return ComparedValues(what, of_type or "", type(value).__name__ if known else "")
+        return ComparedValues(name, of_type or "", type(value).__name__ if known else "")
     is_code = source.endswith(".__code__")
-    name = getattr(value, "co_qualname", "") or getattr(value, "co_name", "") if is_code else value_text(value)
+    new = getattr(value, "co_qualname", "") or getattr(value, "co_name", "") if is_code else value_text(value)
     kind = "function" if is_code else of_type or "object"
-    return ComparedValues(what.removesuffix(".__code__"), f"another {kind}", name)
+    return ComparedValues(name.removesuffix(".__code__"), f"another {kind}", new)
 
 
 def _compare_sides(tree: ast.Compare, code: str, scope: Mapping[str, Any]) -> ComparedValues:
@@ -70,13 +70,13 @@ def _compare_sides(tree: ast.Compare, code: str, scope: Mapping[str, Any]) -> Co
     varying = [side for side in sides if not _is_constant(side)]
     values = [_evaluate(ast.unparse(side), scope) for side in varying]
     texts = [value_text(value) if known else "" for known, value in values]
-    what = readable_source(" and ".join(map(ast.unparse, varying)))
+    name = readable_source(" and ".join(map(ast.unparse, varying)))
     if isinstance(tree.ops[0], ast.Is) and len(varying) == 2:
-        return ComparedValues(what, ONE_OBJECT, "two objects")
+        return ComparedValues(name, ONE_OBJECT, "two objects")
     equality = len(sides) == 2 and isinstance(tree.ops[0], ast.Eq | ast.Is)
     if equality and len(varying) == 1:
-        return ComparedValues(what, next(ast.unparse(side) for side in sides if _is_constant(side)), texts[0])
-    return ComparedValues(what, readable_source(code), " and ".join(texts))
+        return ComparedValues(name, next(ast.unparse(side) for side in sides if _is_constant(side)), texts[0])
+    return ComparedValues(name, readable_source(code), " and ".join(texts))
 
 
 def _is_constant(node: ast.expr) -> bool:

@@ -46,9 +46,9 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
     )
 
 
-def guard_location(manager: Any, what: str) -> Location | None:
+def guard_location(manager: Any, name: str) -> Location | None:
     """Return the line that made it necessary to guard a value (`x`, `self.scale`)."""
-    return _locations.get(manager, {}).get(what)
+    return _locations.get(manager, {}).get(name)
 
 
 class _GuardObserver:

@@ -1,4 +1,4 @@
-"""Programs that break the graph, one kind each, and some that are said to and do not."""
+"""Programs that break the graph, one per kind of break, and some that only look as if they did."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def loops_on_a_tensor(x: Tensor):
     return x.sin()
 
 
-def asks_for_a_break(x: Tensor):
+def requests_a_break(x: Tensor):
     y = x.sin()
     torch._dynamo.graph_break()
     return y.cos()
 
 
 @torch.compiler.disable
-def kept_out(x: Tensor):
+def disabled(x: Tensor):
     return x + 1
 
 
-def calls_what_is_disabled(x: Tensor):
+def calls_a_disabled_function(x: Tensor):
     y = x.sin()
-    y = kept_out(y)
+    y = disabled(y)
     return y.cos()
 
 
@@ -75,7 +75,7 @@ def selects_by_values(x: Tensor):
     return x[x > 0].sum()
 
 
-def goes_backward(x: Tensor):
+def calls_backward(x: Tensor):
     (x * x.new_ones(4, requires_grad=True)).sum().backward()
     return x.cos()
 
@@ -130,19 +130,19 @@ def helper(x: Tensor):
     return y * 2
 
 
-def calls_what_breaks(x: Tensor):
+def calls_helper(x: Tensor):
     y = x.sin()
     z = helper(y)
     return z.cos()
 
 
-def calls_what_breaks_twice(x: Tensor):
+def calls_helper_twice(x: Tensor):
     y = helper(x.sin())
     z = helper(y.cos())
     return z.sin()
 
 
-def calls_what_breaks_in_a_loop(x: Tensor):
+def calls_helper_in_a_loop(x: Tensor):
     for _ in range(3):
         x = helper(x)
     return x.sin()
@@ -192,7 +192,7 @@ def seeds(x: Tensor):
 
 def raises(x: Tensor):
     y = x.sin()
-    raise ZeroDivisionError("the user's own")
+    raise ZeroDivisionError("user error")
     return y
 
 

@@ -1,4 +1,4 @@
-"""Programs whose compiled code is guarded or compiled again, one cause each."""
+"""Programs with one kind of guard or one cause of a recompile each."""
 
 from __future__ import annotations
 

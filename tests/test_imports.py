@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -100,3 +103,27 @@ def test_the_command_line_reads_no_device_at_the_start():
         "tcexplore.targets.device_table",
         "tomllib",
     }
+
+
+def imports(path: Path, names: set[str]) -> set[str]:
+    """Return the package's modules that a module imports, also inside functions and for type checking."""
+    imported = set[str]()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= full & names or {node.module}
+    return imported & names
+
+
+def test_no_modules_import_each_other():
+    root = Path(tcexplore.__file__).parent
+    paths = {".".join((root.name, *p.relative_to(root).with_suffix("").parts)): p for p in root.rglob("*.py")}
+    modules_by_name = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    names = set(modules_by_name)
+    graph = {name: imports(path, names) - {name} for name, path in modules_by_name.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"import circle: {' -> '.join(error.args[1])}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 PROTOCOL = 1
-"""Version of the wire format; a worker and a front end of different versions refuse each other."""
+"""Version of the wire format. The front end rejects a worker of another version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,8 +49,8 @@ class Runs:
         *,
         time_for: float | None = 0,
         name: str | None = None,
-        switchable: bool = False,
-        would: tuple[str, ...] = (),
+        retargetable: bool = False,
+        recompile_queries: tuple[str, ...] = (),
         **config: Any,
     ) -> int:
         self._run += 1
@@ -64,8 +64,8 @@ class Runs:
                 argv=("one", "two"),
                 config=Config(**config),
                 time_for=time_for,
-                retargetable=switchable,
-                recompile_queries=would,
+                retargetable=retargetable,
+                recompile_queries=recompile_queries,
             )
         )
         return self._run

@@ -1,4 +1,4 @@
-"""The app as a user has it: a real terminal, a real file, real saves, real torch."""
+"""The app as a user runs it: a real terminal, a real file, real saves, real torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ inputs = (torch.randn(8, 8),)
 """
 REPAIRED = BREAKS.replace('        print("in forward")\n', "")
 RESTORED = b"\x1b[?1049l"
-"""What leaves the alternate screen: the terminal is the user's own again."""
+"""The sequence that leaves the alternate screen."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def terminal(model: Path) -> Iterator[Terminal]:
     command = [sys.executable, "-m", "tcexplore", model.name]
     scratch = model.parent / "scratch"
     scratch.mkdir()
-    # What is left in the temporary folder is to be seen, but the compile caches are those of the other tests.
+    # A separate temporary folder shows leftover files; the compile caches are shared with the other tests.
     caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
     env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches}
     with Terminal(command, columns=160, rows=50, cwd=str(model.parent), env=env) as opened:
@@ -63,7 +63,7 @@ def save(file: Path, text: str) -> None:
 
 
 def descendants(root: int) -> Iterator[int]:
-    """Every process that stems from one."""
+    """Yield the descendants of a process."""
     children = Path(f"/proc/{root}/task/{root}/children")
     for child in map(int, children.read_text().split() if children.exists() else ()):
         yield child
@@ -71,7 +71,7 @@ def descendants(root: int) -> Iterator[int]:
 
 
 def gone(pids: set[int], within: float = 5.0) -> bool:
-    """Whether all have ended; who adopted them may need a moment to notice."""
+    """Return whether all have ended, once their new parent has reaped them."""
     end = time.monotonic() + within
     while any(alive(pid) for pid in pids) and time.monotonic() < end:
         select.select([], [], [], 0.05)
@@ -86,7 +86,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_an_edit_removes_the_break_and_leaving_leaves_nothing(terminal: Terminal, model: Path) -> None:
+def test_an_edit_removes_a_break_and_quitting_leaves_no_process(terminal: Terminal, model: Path) -> None:
     terminal.wait_for("1 graph break", timeout=200)
     terminal.wait_for("kernel")
     terminal.forget()
@@ -109,7 +109,7 @@ def test_an_edit_removes_the_break_and_leaving_leaves_nothing(terminal: Terminal
 @pytest.mark.parametrize(
     ("number", "study", "sign"), [(signal.SIGTERM, "M", "running"), (signal.SIGHUP, "C", "cold compile")], ids=str
 )
-def test_a_signal_amid_a_study_restores_the_terminal_and_leaves_nothing(
+def test_a_signal_during_a_study_restores_the_terminal_and_leaves_no_process(
     terminal: Terminal, model: Path, number: signal.Signals, study: str, sign: str
 ) -> None:
     terminal.wait_for("1 graph break", timeout=200)
@@ -125,7 +125,7 @@ def test_a_signal_amid_a_study_restores_the_terminal_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("continued", [False, True], ids=["silent", "continued"])
-def test_a_terminal_that_closes_takes_everything_with_it(terminal: Terminal, continued: bool) -> None:
+def test_closing_the_terminal_ends_every_process(terminal: Terminal, continued: bool) -> None:
     terminal.wait_for("1 graph break", timeout=200)
     workers = set(descendants(terminal.process.pid))
     terminal.hang_up()
@@ -135,7 +135,7 @@ def test_a_terminal_that_closes_takes_everything_with_it(terminal: Terminal, con
     assert gone(workers)
 
 
-def test_fifty_quick_saves_end_with_the_last_one_in_view(terminal: Terminal, model: Path) -> None:
+def test_fifty_quick_saves_end_with_the_last_one_shown(terminal: Terminal, model: Path) -> None:
     terminal.wait_for("1 graph break", timeout=200)
     terminal.type("2z")
     for number in range(50):

@@ -1,4 +1,4 @@
-"""Workers for the tests of what a run does."""
+"""The supervisor of tests/supervisor, for the tests of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of one call goes, with a real compiler."""
+"""The profile of one call with a real compiler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.worker.test_run import MLP, only
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_the_parts_of_a_call_add_up_and_every_kernel_is_among_them(runs: Runs) -> None:
+async def test_the_parts_of_a_call_add_up_and_include_every_kernel(runs: Runs) -> None:
     events = await runs.run(MLP, backend="inductor")
-    (found,) = only(events, CallProfiled)
-    host = [part for part in found.parts if part.kind != "device"]
-    assert sum(part.us for part in host) == pytest.approx(found.total_us, rel=0.01)
+    (profile,) = only(events, CallProfiled)
+    host = [part for part in profile.parts if part.kind != "device"]
+    assert sum(part.us for part in host) == pytest.approx(profile.total_us, rel=0.01)
     generated = {kernel.name for kernel in only(events, Kernel) if kernel.language != "extern"}
     assert {part.name for part in host if part.kind == "kernel"} == generated
     assert [part.name for part in host if part.kind == "extern"] == ["aten.addmm"]
@@ -24,6 +24,6 @@ async def test_the_parts_of_a_call_add_up_and_every_kernel_is_among_them(runs: R
     times = only(events, KernelTimed)
     assert {timed.kernel for timed in times} == {kernel.name for kernel in only(events, Kernel)}
     assert {(timed.device, timed.replayed) for timed in times} == {("cpu", False)}
-    assert (found.device_busy_us, found.replays) == (None, 0)
-    assert summarize_profile(found).startswith("one profiled call: ")
-    assert len(list(profile_lines(found))) == len(host)
+    assert (profile.device_busy_us, profile.replays) == (None, 0)
+    assert summarize_profile(profile).startswith("one profiled call: ")
+    assert len(list(profile_lines(profile))) == len(host)

@@ -1,4 +1,4 @@
-"""What a run says of results and memory, with a real compiler."""
+"""Accuracy and memory of a run with a real compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ inputs = (torch.randn(32, 64),)
 """
 
 
-async def test_a_peak_that_can_be_counted_by_hand(runs: Runs) -> None:
+async def test_memory_peaks_match_a_count_by_hand(runs: Runs) -> None:
     events = await runs.run(KNOWN, backend="inductor")
     (memory,) = only(events, Memory)
     tensor = 256 * 1024 * 4
@@ -40,7 +40,7 @@ async def test_a_peak_that_can_be_counted_by_hand(runs: Runs) -> None:
     assert accuracy.verdict in ("identical", "as accurate as eager")
 
 
-async def test_training_with_random_numbers_is_judged_and_shows_no_graph_of_its_own(runs: Runs) -> None:
+async def test_accuracy_of_training_with_random_numbers_adds_no_graph(runs: Runs) -> None:
     events = await runs.run(DROPPING, backend="inductor", train=True)
     assert isinstance(events[-1], Finished), events[-1]
     (accuracy,) = only(events, Accuracy)

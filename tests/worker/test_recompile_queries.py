@@ -1,4 +1,4 @@
-"""Questions to a run that is alive: would these inputs recompile?"""
+"""Recompile queries to a run: would these inputs recompile?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ inputs = [(torch.ones(4, 8), True), (torch.ones(5, 8), True)]
 """
 
 
-async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> None:
+async def test_a_timed_run_answers_queries_without_running_the_model(runs: Runs) -> None:
     number = runs.submit(MODEL, time_for=None)
     await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "timing" and e.run == number)
     assert runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[33, 8]", "True")))
@@ -50,8 +50,8 @@ async def test_a_run_answers_while_it_is_timed_and_runs_nothing(runs: Runs) -> N
     assert not [e for e in runs.events if isinstance(e, Recompiled | FrameEntered) and not e.graph]
 
 
-async def test_a_job_asks_once_everything_is_compiled_and_a_run_that_is_over_hears_nothing(runs: Runs) -> None:
-    number = runs.submit(MODEL, would=("f32[5, 8], True", "f32[1, 8], True"))
+async def test_queries_of_a_job_are_answered_and_a_finished_run_takes_none(runs: Runs) -> None:
+    number = runs.submit(MODEL, recompile_queries=("f32[5, 8], True", "f32[1, 8], True"))
     await runs.wait_for(Finished)
     seen = [e for e in runs.events if e.run == number]
     verdicts = [e.frames[0].verdict for e in seen if isinstance(e, RecompileAnswer)]
@@ -91,7 +91,7 @@ main()
 """
 
 
-async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_over(runs: Runs) -> None:
+async def test_regions_of_a_script_answer_while_it_runs_and_after_its_end(runs: Runs) -> None:
     number = runs.submit(SCRIPT.replace("WAIT", "60"), time_for=None)
     await runs.until(lambda e: isinstance(e, RegionCompiled) and e.inputs == ("f32[3]", "0.5") and e.run == number)
     assert runs.supervisor.send(RecompileQuery(number=1, inputs=("f32[3]", "0.75"), region=0))
@@ -102,11 +102,11 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
     number = runs.submit(SCRIPT.replace("WAIT", "0"), time_for=None)
     await runs.until(lambda e: isinstance(e, PhaseStarted) and e.phase == "answering" and e.run == number)
     made = {e.name: e.region for e in runs.events if isinstance(e, RegionCreated) and e.run == number}
-    asked = [
+    queries = [
         (("f32[3, 8]", "flag=True"), made["Net"]), (("f32[9, 8]", "flag=True"), made["Net"]),
         (("f32[3, 8]",), made["SGD.step"]), (("scaled: f32[3]", "0.5"), None), (("f32[3]",), None),
     ]  # fmt: skip
-    for count, (inputs, region) in enumerate(asked):
+    for count, (inputs, region) in enumerate(queries):
         assert runs.supervisor.send(RecompileQuery(number=10 + count, inputs=inputs, region=region))
     await runs.until(lambda e: isinstance(e, RecompileAnswer) and e.number == 14 and e.run == number)
     answers = {e.number: e for e in runs.events if isinstance(e, RecompileAnswer) and e.run == number}
@@ -117,10 +117,10 @@ async def test_the_regions_of_a_script_answer_while_it_goes_on_and_when_it_is_ov
     assert "scaled (line 12)" in answers[14].problem
 
 
-async def test_a_script_is_held_for_questions_only_where_somebody_may_ask(runs: Runs) -> None:
+async def test_inputs_of_regions_are_recorded_only_for_queries(runs: Runs) -> None:
     quiet = await runs.run(SCRIPT.replace("WAIT", "0"))
     assert [e.inputs for e in quiet if isinstance(e, RegionCompiled)] == [(), (), ()]
-    asked = await runs.run(SCRIPT.replace("WAIT", "0"), would=("Net: f32[3, 8], flag=True",))
-    (answer,) = [e for e in asked if isinstance(e, RecompileAnswer)]
+    queried = await runs.run(SCRIPT.replace("WAIT", "0"), recompile_queries=("Net: f32[3, 8], flag=True",))
+    (answer,) = [e for e in queried if isinstance(e, RecompileAnswer)]
     assert [frame.verdict for frame in answer.frames] == ["matches"]
-    assert isinstance(asked[-1], Finished)
+    assert isinstance(queried[-1], Finished)

@@ -65,25 +65,25 @@ with torch.compiler.set_stance("force_eager"):
 """
 
 
-async def test_every_region_has_its_own_graphs_calls_and_breaks(runs: Runs) -> None:
+async def test_graphs_calls_and_breaks_belong_to_their_region(runs: Runs) -> None:
     events = await runs.run(SCRIPT)
     assert isinstance(events[-1], Finished), events[-1]
-    made = only(events, RegionCreated)
-    assert [(region.name, region.kind) for region in made] == [
+    created = only(events, RegionCreated)
+    assert [(region.name, region.kind) for region in created] == [
         ("inner", "function"), ("outer", "function"), ("Net", "module"), ("SGD.step", "optimizer"), ("cos", "function"),
     ]  # fmt: skip
-    assert [region.location.line for region in made if isinstance(region.location, Location)] == [15, 19, 13, 13, 13]
-    seen = {made[found.region].name: found for found in only(events, RegionCalls)}
-    assert {name: found.calls for name, found in seen.items()} == {"inner": 2, "outer": 1, "Net": 5, "SGD.step": 5}
-    net, inner = seen["Net"], seen["inner"]
+    assert [region.location.line for region in created if isinstance(region.location, Location)] == [15, 19, 13, 13, 13]
+    calls = {created[event.region].name: event for event in only(events, RegionCalls)}
+    assert {name: event.calls for name, event in calls.items()} == {"inner": 2, "outer": 1, "Net": 5, "SGD.step": 5}
+    net, inner = calls["Net"], calls["inner"]
     assert (net.entered, net.resumed, net.uncompiled) == (10, 5, 0)
     assert (inner.uncompiled, inner.raised) == (1, 0)
     assert 0 < (net.low_us or 0) <= (net.median_us or 0) <= (net.high_us or 0)
-    compiles = [again for again in only(events, RegionCompiled) if made[again.region].name == "Net"]
-    assert [again.call for again in compiles] == [1, 3]
-    assert all(len(again.graphs) == 2 and again.seconds > 0 for again in compiles)
-    graphs = {found.graph for found in only(events, RegionGraph) if made[found.region].name == "Net"}
-    assert graphs == {graph for again in compiles for graph in again.graphs}
+    compiles = [compile_ for compile_ in only(events, RegionCompiled) if created[compile_.region].name == "Net"]
+    assert [compile_.call for compile_ in compiles] == [1, 3]
+    assert all(len(compile_.graphs) == 2 and compile_.seconds > 0 for compile_ in compiles)
+    graphs = {event.graph for event in only(events, RegionGraph) if created[event.region].name == "Net"}
+    assert graphs == {graph for compile_ in compiles for graph in compile_.graphs}
     assert only(events, ScriptEnded)[0].time_limit is None
     spans = [span for span in only(events, PhaseTimed) if span.name == "entire_frame_compile"]
     assert all(0 < (span.at or 0) < only(events, ScriptEnded)[0].seconds + 1 for span in spans)
@@ -109,31 +109,31 @@ with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
 """
 
 
-async def test_what_compiled_autograd_compiles_is_a_region_of_its_own(runs: Runs) -> None:
+async def test_compiled_autograd_is_a_separate_region(runs: Runs) -> None:
     events = await runs.run(BACKWARD)
     assert isinstance(events[-1], Finished), events[-1]
-    made = only(events, RegionCreated)
-    names = [(region.name, region.kind, region.location and region.location.line) for region in made]
+    created = only(events, RegionCreated)
+    names = [(region.name, region.kind, region.location and region.location.line) for region in created]
     assert [name for name in names if name[1] != "compiled autograd"] == [
         ("train", "function", 6), ("Linear", "module", 14),
     ]  # fmt: skip
-    backward = [region for region in made if region.kind == "compiled autograd"]
+    backward = [region for region in created if region.kind == "compiled autograd"]
     assert [region.name for region in backward] == [f"backward {n}" for n in range(len(backward))]
     assert {region.location and region.location.line for region in backward} == {8, 16}
     for number, region in enumerate(backward):
-        (compiled,) = [again for again in only(events, RegionCompiled) if again.region == region.region]
+        (compiled,) = [compile_ for compile_ in only(events, RegionCompiled) if compile_.region == region.region]
         assert all(graph.startswith(f"!{number}/") for graph in compiled.graphs)
-        (graph,) = [found for found in only(events, GraphCaptured) if found.graph == compiled.graphs[0]]
+        (graph,) = [event for event in only(events, GraphCaptured) if event.graph == compiled.graphs[0]]
         assert graph.frame is None
         assert describe_frame(graph.graph, graph.frame, "") == f"backward {number} of compiled autograd"
         assert frame_number(graph.graph) == graph.graph.split("/")[1]
-    assert {found.region: found.calls for found in only(events, RegionCalls)}[backward[0].region] == 2
+    assert {event.region: event.calls for event in only(events, RegionCalls)}[backward[0].region] == 2
     captured = only(events, BackwardCaptured)
-    assert [found.backward for found in captured] == [str(n) for n in range(len(backward))]
-    assert all(found.reason.startswith("Cache miss due to") for found in captured)
+    assert [event.backward for event in captured] == [str(n) for n in range(len(backward))]
+    assert all(event.reason.startswith("Cache miss due to") for event in captured)
 
 
-async def test_a_script_is_followed_so_long_and_no_longer(runs: Runs) -> None:
+async def test_a_script_ends_at_its_time_limit(runs: Runs) -> None:
     source = """\
 import time, torch
 f = torch.compile(lambda x: x + 1, backend="eager")

@@ -69,7 +69,7 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     assert (whole.name, whole.graph, whole.depth) == ("dynamo", "0/0", 0)
 
 
-async def test_training_compiles_the_backward_too_with_the_files_own_loss(runs: Runs) -> None:
+async def test_training_compiles_the_backward_with_the_loss_of_the_file(runs: Runs) -> None:
     loss = "def loss(output):\n    print('loss of', tuple(output.shape))\n    return output.square().sum()\n"
     events = await runs.run(MLP + loss, backend="inductor", train=True)
     assert isinstance(events[-1], Finished), events[-1]
@@ -78,7 +78,7 @@ async def test_training_compiles_the_backward_too_with_the_files_own_loss(runs: 
     assert {kernel.phase for kernel in only(events, Kernel)} == {"forward", "backward"}
 
 
-async def test_every_call_is_made_in_order_on_the_inputs_as_the_file_made_them(runs: Runs) -> None:
+async def test_calls_are_made_in_order_on_unchanged_inputs(runs: Runs) -> None:
     source = "import torch\ndef model(x):\n    print(x.tolist())\n    return x.add_(1)\n"
     inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"
     events = await runs.run(source + inputs)
@@ -88,7 +88,7 @@ async def test_every_call_is_made_in_order_on_the_inputs_as_the_file_made_them(r
     assert only(events, EntryFound)[0].calls == (("f32[1]",), ("f32[2]",), ("f32[3]",))
 
 
-async def test_a_script_runs_as_main_with_its_arguments_and_what_it_compiles_is_seen(runs: Runs) -> None:
+async def test_a_script_runs_as_main_with_its_arguments_and_its_compiles_are_captured(runs: Runs) -> None:
     source = """\
 import sys, torch
 @torch.compile(backend="eager")
@@ -106,7 +106,7 @@ if __name__ == "__main__":
     assert only(events, TimingSkipped)
 
 
-async def test_seed_and_threads_are_set_and_no_cache_hides_the_compile(runs: Runs) -> None:
+async def test_seed_and_threads_are_set_and_caches_are_disabled(runs: Runs) -> None:
     source = """\
 import random, torch
 import torch._functorch.config as functorch
@@ -121,7 +121,7 @@ model, inputs = torch.nn.ReLU(), (torch.ones(2),)
     assert first != printed(await runs.run(source, seed=4, threads=1))
 
 
-async def test_mkl_chooses_its_threads_as_in_a_program_that_does_not_set_them(runs: Runs) -> None:
+async def test_mkl_chooses_its_threads_unless_the_job_sets_them(runs: Runs) -> None:
     source = """\
 import ctypes, pathlib, torch
 mkl = ctypes.CDLL(str(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
@@ -134,14 +134,14 @@ model, inputs = torch.nn.ReLU(), (torch.ones(2),)
     assert printed(await runs.run(source, threads=2)) == "0\n"
 
 
-async def test_what_is_run_is_the_text_of_the_save_also_in_tracebacks(runs: Runs) -> None:
+async def test_a_run_uses_the_saved_text_also_in_tracebacks(runs: Runs) -> None:
     runs.file.write_text("something else entirely\n" * 5)
     failed = (await runs.run("import torch\n\nraise ValueError('here')  # the saved line\n"))[-1]
     assert isinstance(failed, Failed)
     assert "# the saved line" in failed.traceback
 
 
-async def test_a_module_that_changes_within_the_second_is_read_again(runs: Runs) -> None:
+async def test_a_module_that_changes_within_a_second_is_imported_again(runs: Runs) -> None:
     helper = runs.file.with_name("within_a_second.py")
     source = "import torch, within_a_second as w\nprint(w.value)\nmodel, inputs = torch.nn.ReLU(), (torch.ones(1),)\n"
     for value in ("1", "2", "3"):

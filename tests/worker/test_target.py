@@ -1,4 +1,4 @@
-"""A run for a GPU that is not in this machine, in a real worker: lowered and assembled, the program's own run kept."""
+"""Code for a GPU that this machine lacks is lowered and assembled in a real worker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ inputs = (torch.randn(32, 64), torch.randn(64, 48, requires_grad=True))
 """
 
 
-async def test_a_target_is_lowered_and_assembled_beside_the_run(runs: Runs) -> None:
+async def test_code_for_a_target_is_lowered_and_assembled_after_the_compile(runs: Runs) -> None:
     events = await runs.run(MODEL, backend="inductor", target="l4", assembly=True, threads=1)
     assert isinstance(events[-1], Finished), events[-1]
     kernels = {(k.target, k.language, k.phase) for k in only(events, Kernel)}
@@ -58,22 +58,22 @@ async def test_a_target_is_lowered_and_assembled_beside_the_run(runs: Runs) -> N
     assert compiled < lowered, "the compile that is measured has nothing of the target in it"
 
 
-async def test_a_switch_of_target_lowers_what_is_there_and_traces_nothing(runs: Runs) -> None:
-    number = runs.submit(MODEL, backend="inductor", threads=1, time_for=None, switchable=True)
+async def test_retargeting_lowers_the_recorded_graphs_without_a_new_trace(runs: Runs) -> None:
+    number = runs.submit(MODEL, backend="inductor", threads=1, time_for=None, retargetable=True)
     await runs.wait_for(PairsMeasured)
     before = len(runs.events)
     assert runs.supervisor.send(Retarget(target="l4"))
     await runs.until(lambda e: isinstance(e, KernelAssembled) and (e.run, e.target) == (number, "l4"))
-    assert runs.supervisor.send(Retarget(target="l4")), "asked for twice, it is made once"
+    assert runs.supervisor.send(Retarget(target="l4")), "the second command generates nothing"
     assert runs.supervisor.send(Retarget(target="nothing.toml"))
     await runs.wait_for(TargetSkipped)
     runs.supervisor.stop_run()
     await runs.wait_for(Finished, Failed)
-    mine = [event for event in runs.events if event.run == number]
+    run = [event for event in runs.events if event.run == number]
     after = [event for event in runs.events[before:] if event.run == number]
-    assert len(only(mine, GraphCaptured)) == 1
+    assert len(only(run, GraphCaptured)) == 1
     assert not [e for e in after if isinstance(e, GraphCaptured | CallMade | GuardsInstalled)], "no new trace"
     assert not [e for e in only(after, PhaseStarted) if e.phase not in ("switching", "timing")]
-    assert [e.target for e in only(mine, TargetLowered)] == ["l4"]
+    assert [e.target for e in only(run, TargetLowered)] == ["l4"]
     assert {k.language for k in only(after, Kernel)} == {"triton", "extern"}
-    assert [e.target for e in only(mine, TargetSkipped)] == ["nothing"]
+    assert [e.target for e in only(run, TargetSkipped)] == ["nothing"]

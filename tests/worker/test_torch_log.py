@@ -1,4 +1,4 @@
-"""Log messages of torch that have many lines."""
+"""Log messages of torch with several lines are readable."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tcexplore.worker.torch_log import indented
 PREFIX = "W1121 11:12:35.375000 42 torch/_dynamo/variables/tensor.py:1759] [0/0] "
 
 
-def test_a_prefix_stands_once() -> None:
+def test_a_prefix_is_printed_once() -> None:
     message = "Graph break from `Tensor.item()`\n  set this\n\nor that\n"
     text = "\n".join(PREFIX + line for line in message.split("\n"))
     assert indented(text, message) == PREFIX + "Graph break from `Tensor.item()`\n    set this\n\n  or that"
 
 
 @pytest.mark.parametrize("text", ["one line", "two\nlines", PREFIX + "one line"])
-def test_what_has_no_repeated_prefix_stays(text: str) -> None:
+def test_text_without_a_repeated_prefix_is_unchanged(text: str) -> None:
     assert indented(text, text.removeprefix(PREFIX)) == text
 
 
 @pytest.mark.torch
-def test_torch_logs_through_it() -> None:
+def test_torch_uses_the_formatter() -> None:
     import logging
 
     from tcexplore.worker import torch_log

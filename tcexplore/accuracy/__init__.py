@@ -1,1 +1,1 @@
-"""Is compiled still right? Both sides judged against a float64 run of a copy."""
+"""Correctness of compiled code: eager and compiled compared with a float64 run of a copy."""

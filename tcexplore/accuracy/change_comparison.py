@@ -1,130 +1,155 @@
-"""A changed program beside what it was, both run eagerly: does it still give the same?"""
+"""Comparison of a changed program with the original, both in eager mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch.utils import _pytree as pytree
 
-from tcexplore.accuracy.accuracy_check import badness, values_of
-from tcexplore.accuracy.call_limit import TooLongError, within
+from tcexplore.accuracy.accuracy_check import common_values, severity
 from tcexplore.accuracy.compared_calls import Subject
-from tcexplore.accuracy.observation import Observed, observe
-from tcexplore.accuracy.observation_diff import differences
-from tcexplore.accuracy.tensor_comparison import WRONG, judge
+from tcexplore.accuracy.observation import Observation, observe
+from tcexplore.accuracy.observation_diff import diff_observations
+from tcexplore.accuracy.tensor_comparison import WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import AccuracyVerdict, ChangeChecked, Deviation
 
 VARIATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.neg, torch.zeros_like, lambda t: t + 1)
-"""Other values for the floating-point inputs: the ways through the program that its own inputs do not take."""
+"""Variations of floating-point inputs, to reach branches that the program's own inputs do not take."""
 
-PATIENCE_S = 3.0
-"""Seconds that a call with other values may take: a loop may never end with them."""
-
-WORDS = ((" eagerly", " before"), (" compiled", " now"))
-"""What `differences` calls the two sides, and what they are here."""
+TIME_LIMIT_S = 3.0
+"""Time limit of a call with varied inputs, with which a loop may never end."""
 
 
-def judge_change(before: Subject, now: Subject) -> ChangeChecked:
-    """Compare both on the calls of `now`, and on those with other values. Raises what a call raised before as well."""
-    if reason := _other_weights(before, now):
+def compare_change(before: Subject, after: Subject) -> ChangeChecked:
+    """Compare both programs on the calls of `after` and on variations of them.
+
+    Raises the exceptions that the original program raises on its own inputs.
+    """
+    if reason := _incomparable(before, after):
         return ChangeChecked(verdict="not judged", reason=reason)
-    judging = _Judging(before, now)
-    for number, call in enumerate(now.calls, 1):
-        where = f"call {number}: " if len(now.calls) > 1 else ""
-        judging.compare(call, where)
+    comparison = _ChangeComparison(before, after)
+    for number, call in enumerate(after.calls, 1):
+        prefix = f"call {number}: " if len(after.calls) > 1 else ""
+        comparison.compare(call, prefix)
         for variation in VARIATIONS:
-            judging.compare(_varied(call, variation), f"{where}with other inputs: ", varied=True)
-    return judging.judged()
+            comparison.compare(_vary(call, variation), f"{prefix}with other inputs: ", varied=True)
+    return comparison.result()
 
 
-class _Judging:
-    """What has been found so far."""
+class _ChangeComparison:
+    """The differences so far."""
 
-    def __init__(self, before: Subject, now: Subject) -> None:
+    def __init__(self, before: Subject, after: Subject) -> None:
         self._before = before
-        self._now = now
+        self._after = after
         self._values: list[Deviation] = []
-        self._said: dict[str, None] = {}
-        self._broken = False
+        self._differences: dict[str, None] = {}
+        self._wrong = False
         self._varied = 0
 
-    def compare(self, call: Call, where: str, *, varied: bool = False) -> None:
-        """One call of both; a call with varied inputs may fail, if it fails on both sides, and need not end."""
-        one = _tried(self._before, call, varied=varied)
-        if isinstance(one, Exception) and not varied:
-            raise one
-        if isinstance(one, TooLongError):
+    def compare(self, call: Call, prefix: str, *, varied: bool = False) -> None:
+        """Compare one call. A varied call need not end, and may fail if it fails in both programs."""
+        before = _try_call(self._before, call, varied=varied)
+        if isinstance(before, Exception) and not varied:
+            raise before
+        if isinstance(before, CallTimeoutError):
             return
-        other = _tried(self._now, call, varied=varied)
-        if isinstance(other, TooLongError):
-            self._differ(f"{where}it does not end now", breaks=True)
-        elif isinstance(one, Observed) and isinstance(other, Observed):
+        after = _try_call(self._after, call, varied=varied)
+        if isinstance(after, CallTimeoutError):
+            self._add(f"{prefix}it does not end anymore", wrong=True)
+        elif isinstance(before, Observation) and isinstance(after, Observation):
             self._varied += varied
-            self._take(one, other, where)
-        elif isinstance(one, Observed) or isinstance(other, Observed):
-            raised, when = (other, "now") if isinstance(one, Observed) else (one, "before")
-            self._differ(f"{where}{type(raised).__name__} is raised {when} alone", breaks=True)
+            self._compare_observations(before, after, prefix)
+        elif isinstance(before, Observation):
+            self._add(f"{prefix}{type(after).__name__} is raised only now", wrong=True)
+        elif isinstance(after, Observation):
+            self._add(f"{prefix}{type(before).__name__} was raised only before", wrong=True)
 
-    def judged(self) -> ChangeChecked:
-        worst = max(self._values, key=badness, default=None)
+    def result(self) -> ChangeChecked:
+        worst = max(self._values, key=severity, default=None)
         verdict: AccuracyVerdict = worst.verdict if worst else "identical"
         return ChangeChecked(
-            verdict=WRONG if self._broken else verdict,
+            verdict=WRONG if self._wrong else verdict,
             max_abs=worst.max_abs if worst else None,
             max_rel=worst.max_rel if worst else None,
-            differences=tuple(self._said),
-            calls=len(self._now.calls),
+            differences=tuple(self._differences),
+            calls=len(self._after.calls),
             varied=self._varied,
-            train=self._now.train,
+            train=self._after.train,
         )
 
-    def _take(self, one: Observed, other: Observed, where: str) -> None:
-        for found in differences(one, other):
-            said = found.said
-            for old, new in WORDS:
-                said = said.replace(old, new)
-            self._differ(where + said, breaks=found.breaks)
-        if one.drew != other.drew:
-            self._differ(f"{where}random numbers are drawn on one side alone", breaks=True)
-        self._values += [judge(value._replace(name=where + value.name)) for value in values_of(one, other, None)]
+    def _compare_observations(self, before: Observation, after: Observation, prefix: str) -> None:
+        for difference in diff_observations(before, after, ("before", "now")):
+            self._add(prefix + difference.text, wrong=difference.wrong)
+        if before.random != after.random:
+            self._add(f"{prefix}only one version draws random numbers", wrong=True)
+        values = common_values(before, after, None)
+        self._values += [compare_value(value._replace(name=prefix + value.name)) for value in values]
 
-    def _differ(self, said: str, *, breaks: bool) -> None:
-        self._said[said] = None
-        self._broken = self._broken or breaks
+    def _add(self, difference: str, *, wrong: bool) -> None:
+        self._differences[difference] = None
+        self._wrong = self._wrong or wrong
 
 
-def _tried(subject: Subject, call: Call, *, varied: bool) -> Observed | Exception | TooLongError:
+class CallTimeoutError(BaseException):
+    """A call exceeded its time limit. A `BaseException`, so that user code does not catch it."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `CallTimeoutError` inside the context after `seconds`. Other threads than the main thread have no limit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise CallTimeoutError
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        with within(PATIENCE_S) if varied else nullcontext():
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _try_call(subject: Subject, call: Call, *, varied: bool) -> Observation | Exception | CallTimeoutError:
+    try:
+        with time_limit(TIME_LIMIT_S) if varied else nullcontext():
             return observe(subject, subject.eager, call, subject.module)
-    except (Exception, TooLongError) as error:
+    except (Exception, CallTimeoutError) as error:  # user code may raise anything; the caller compares exceptions
         subject.restore()
         return error
 
 
-def _varied(call: Call, variation: Callable[[torch.Tensor], torch.Tensor]) -> Call:
-    def other(leaf: object) -> object:
+def _vary(call: Call, variation: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    def vary(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
             return leaf
         return variation(leaf.detach()).requires_grad_(leaf.requires_grad)
 
-    return Call(pytree.tree_map(other, call.args), pytree.tree_map(other, dict(call.kwargs)))
+    return Call(pytree.tree_map(vary, call.args), pytree.tree_map(vary, dict(call.kwargs)))
 
 
-def _other_weights(before: Subject, now: Subject) -> str:
-    """Why the two cannot be compared; empty where they have the same weights. Buffers are made the same: calls that
-    were made before may have written to those of one side."""
-    if before.module is None or now.module is None:
-        return "" if before.module is now.module else "one of them is a module, the other is none"
-    sides = [dict(subject.module.named_parameters()) for subject in (before, now) if subject.module]
+def _incomparable(before: Subject, after: Subject) -> str:
+    """Return the reason why two programs cannot be compared; empty if they have the same weights.
+
+    Copy the buffers, which earlier calls of either program may have changed.
+    """
+    if before.module is None or after.module is None:
+        return "" if before.module is after.module else "only one version is a module"
+    sides = [dict(subject.module.named_parameters()) for subject in (before, after) if subject.module]
     if sides[0].keys() != sides[1].keys():
-        return "the module has other parameters than before"
+        return "the module's parameters have other names than before"
     if not all(torch.equal(sides[0][name], sides[1][name]) for name in sides[0]):
-        return "its parameters start with other values than before: the file draws them otherwise when it is imported"
-    buffers = dict(now.module.named_buffers())
+        return "the initial parameters differ from those before: importing the file draws other random numbers"
+    buffers = dict(after.module.named_buffers())
     with torch.no_grad():
         for name, buffer in before.module.named_buffers():
             if name in buffers:

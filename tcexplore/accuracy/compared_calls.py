@@ -1,35 +1,65 @@
-"""What is compared: the same calls of the user's program, once eager and once compiled."""
+"""The program whose eager and compiled calls are compared, and the tensors of a call by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
 
 from tcexplore.capture.entry.entry import Call
-
-if TYPE_CHECKING:
-    import torch
 
 Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A program in its forms, and how to call them.
-
-    `call(function, call)` makes one call as the run does, with its backward pass to `train`, and returns the output.
-    `restore` gives inputs their values back and forgets gradients; `seed` seeds every generator. `module` is what
-    holds the parameters, None for a function. `unrandomized(warm)` compiles once more so that random numbers are drawn
-    as eager draws them, and has `warm` call it for the first time; None where compiled draws them so anyway.
-    """
+    """A program, eager and compiled, and the functions to call it."""
 
     eager: Function
     compiled: Function
     calls: tuple[Call, ...]
     call: Callable[[Function, Call], Any]
+    """Makes one call as the run does, with its backward pass for `train`, and returns the output."""
     restore: Callable[[], None]
+    """Restores the inputs and clears gradients."""
     seed: Callable[[], None]
+    """Seeds every random generator."""
     train: bool
     module: torch.nn.Module | None = None
+    """The module with the parameters; None for a function."""
     unrandomized: Callable[[Callable[[Function], None]], Function] | None = None
+    """Compiles again so that random numbers equal eager's, and passes the result to its argument for a warm-up. None if
+    compiled code draws the same random numbers anyway."""
+
+
+def input_tensors(call: Call) -> dict[str, torch.Tensor]:
+    """Return the tensors in a call's arguments by name: `input[0]`, `input[1]['mask']`, `mask`."""
+    positional = tensors_by_name(call.args, "input")
+    return {**positional, **{k: v for name, arg in call.kwargs.items() for k, v in tensors_by_name(arg, name).items()}}
+
+
+def tensors_by_name(value: Any, name: str) -> dict[str, torch.Tensor]:
+    """Return every tensor in nested containers; a bare tensor has the plain name."""
+    return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
+
+
+def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield every leaf of nested containers with its name."""
+    for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+        yield name + pytree.keystr(path), leaf
+
+
+def storage_of(tensor: torch.Tensor) -> int | None:
+    """Return the address of a tensor's memory, or None if it has none (sparse, meta, empty)."""
+    try:
+        return tensor.untyped_storage().data_ptr() or None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def size_of(tensors: Iterator[torch.Tensor] | list[torch.Tensor]) -> int:
+    """Return the bytes of these tensors' elements, counting each tensor once."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in {id(t): t for t in tensors}.values())

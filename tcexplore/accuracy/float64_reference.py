@@ -1,80 +1,146 @@
-"""The float64 run that both sides are judged by, or why there is none."""
+"""The float64 run that serves as the reference for both sides."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import zip_longest
+from typing import Any, Self
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcexplore.accuracy.compared_calls import Subject
-from tcexplore.accuracy.float64_copy import Double, NoDoubleError, double_by_default
-from tcexplore.accuracy.observation import Observed, observe
-from tcexplore.accuracy.op_trace import Path, ops_of, parted
+from tcexplore.accuracy.float64_copy import Float64Copy, NoFloat64Error, default_float64
+from tcexplore.accuracy.observation import Observation, observe
 from tcexplore.accuracy.tensor_comparison import rms
 from tcexplore.capture.entry.entry import Call
 
-SLOWER_IN_DOUBLE = {"cpu": 4, "cuda": 64}
-"""How many times as long a float64 call may take as an eager one; GPUs that are made for drawing have 1/64."""
+FLOAT64_SLOWDOWN = {"cpu": 4, "cuda": 64}
+"""Worst-case slowdown of a float64 call; consumer GPUs have 1/64 of the float32 rate."""
 
-PATIENCE_S = 20.0
-"""No float64 call is begun that would, by that, take longer."""
+MAX_CALL_S = 20.0
+"""Calls with a longer worst-case duration are not run in float64."""
+
+CAST = "aten._to_copy"
+SILENT = (CAST, "aten.detach", "aten.clone", "aten.alias", "aten.lift_fresh")
+"""Ops that do not change values are ignored: a float64 run makes fewer casts."""
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+NO_OP = "nothing more"
 
 
-class Reference:
-    """Float64 runs of a subject's calls; `reason` says why there is none, as soon as that is known."""
+class Float64Reference:
+    """Float64 runs of a subject's calls. `reason` is set if there is none."""
 
     def __init__(self, subject: Subject) -> None:
         self.reason = ""
         self._subject = subject
-        self._double: Double | None = None
+        self._copy: Float64Copy | None = None
         try:
-            self._double = Double(subject)
-        except NoDoubleError as error:
+            self._copy = Float64Copy(subject)
+        except NoFloat64Error as error:
             self.reason = str(error)
 
-    def of(self, call: Call, eager_s: float, eager: Observed) -> Observed | None:
-        """The float64 run of a call that took `eager_s` seconds in eager and gave `eager`; None where there is none."""
-        if self._double is None:
+    def run(self, call: Call, eager_s: float, eager: Observation) -> Observation | None:
+        """Run a call in float64 that took `eager_s` seconds in eager mode; return None if its result is unusable."""
+        if self._copy is None:
             return None
         device = next((tensor.device.type for tensor in eager.outputs.values()), "cpu")
-        if eager_s * SLOWER_IN_DOUBLE.get(device, 4) > PATIENCE_S:
+        if eager_s * FLOAT64_SLOWDOWN.get(device, 4) > MAX_CALL_S:
             self.reason = "a float64 run would take too long"
             return None
-        path = Path(widen=True)
+        trace = OpTrace(widen=True)
         try:
-            with double_by_default(), path:
-                exact = observe(self._subject, self._double.function, Double.call(call), self._double.module)
-        except Exception as error:
-            said = str(error).partition("\n")[0]
-            self.reason, self._double = f"it does not run in float64: {type(error).__name__}: {said}", None
+            with default_float64(), trace:
+                exact = observe(self._subject, self._copy.function, Float64Copy.call(call), self._copy.module)
+        except Exception as error:  # user code may fail in float64 in any way
+            message = str(error).partition("\n")[0]
+            self.reason, self._copy = f"it does not run in float64: {type(error).__name__}: {message}", None
             return None
-        if unusable := self._unusable(call, eager, exact, path.ops):
+        if unusable := self._unusable(call, eager, exact, trace.ops):
             self.reason = unusable
             return None
         return exact
 
-    def _unusable(self, call: Call, eager: Observed, exact: Observed, ops: list[str]) -> str:
-        """Why a float64 run is none to judge by: another dtype, other random numbers, or another path.
+    def _unusable(self, call: Call, eager: Observation, exact: Observation, ops: list[str]) -> str:
+        """Return the reason why a float64 run cannot serve as reference: other dtype, random numbers or ops.
 
-        Ops may differ where what they give does not (torch has several for attention), so paths are only compared
-        where the values are far apart.
+        Different ops may compute the same values (torch has several for attention), so ops are compared only if the
+        values differ.
         """
         floats = {name: tensor for name, tensor in eager.outputs.items() if tensor.is_floating_point()}
         wide = {name: tensor for name, tensor in exact.outputs.items() if tensor.dtype is torch.float64}
         both = floats.keys() & wide.keys()
         if floats and not both:
-            return "the program sets dtypes of its own: its float64 run is none"
+            return "the program sets its dtypes itself, so it has no float64 run"
         if all(_near(floats[name], wide[name]) for name in both):
             return ""
-        if eager.drew:
+        if eager.random:
             return "its float64 run draws other random numbers"
         subject = self._subject
-        own = ops_of(lambda: observe(subject, subject.eager, call, subject.module))
-        where = parted(own, ops)
-        return where and f"its float64 run takes another path: {where}"
+        original = _trace_ops(lambda: observe(subject, subject.eager, call, subject.module))
+        divergence = _describe_divergence(original, ops)
+        return divergence and f"its float64 run takes another path: {divergence}"
 
 
-def _near(found: torch.Tensor, exact: torch.Tensor) -> bool:
-    if found.shape != exact.shape:
+class OpTrace(TorchDispatchMode):  # type: ignore[misc]
+    """Records the names of the ATen ops that run inside in `ops`.
+
+    With `widen`, casts to smaller floating-point dtypes become casts to float64: a norm that always computes in float32
+    would otherwise round the float64 run. Compilation is disabled inside: eager `torch.cond` compiles its branches, and
+    code compiled under a dispatch mode would stay cached and fail in later calls.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, *, widen: bool = False) -> None:
+        super().__init__()
+        self.ops: list[str] = []
+        self._widen = widen
+        self._exit_stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._exit_stack.enter_context(torch.compiler.set_stance("force_eager"))
+        entered: Self = super().__enter__()
+        return entered
+
+    def __exit__(self, *exc_info: Any) -> None:
+        super().__exit__(*exc_info)
+        self._exit_stack.close()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        name = str(getattr(func, "overloadpacket", func))
+        if name not in SILENT:
+            self.ops.append(name)
+        if self._widen and name == CAST and options.get("dtype") in FLOATS:
+            options = {**options, "dtype": torch.float64}
+        return func(*args, **options)
+
+
+def _describe_divergence(original: list[str], float64: list[str]) -> str:
+    """Describe the first op in which two runs differ; empty if they ran the same ops."""
+    for one, other in zip_longest(original, float64):
+        if one != other:
+            return f"where the original dtype runs {one or NO_OP}, float64 runs {other or NO_OP}"
+    return ""
+
+
+def _trace_ops(run: Callable[[], object]) -> list[str]:
+    """Return the ops of a run."""
+    trace = OpTrace()
+    with trace:
+        run()
+    ops: list[str] = trace.ops
+    return ops
+
+
+def _near(value: torch.Tensor, exact: torch.Tensor) -> bool:
+    if value.shape != exact.shape:
         return False
-    return rms(found.to(torch.float64) - exact) <= math.sqrt(torch.finfo(found.dtype).eps) * rms(exact)
+    return rms(value.to(torch.float64) - exact) <= math.sqrt(torch.finfo(value.dtype).eps) * rms(exact)

@@ -1,4 +1,4 @@
-"""One call of one side, and everything that it left behind, copied before anything else can change it."""
+"""Observation of one call: copies of its outputs, gradients and side effects."""
 
 from __future__ import annotations
 
@@ -9,69 +9,68 @@ from typing import Any
 
 import torch
 
-from tcexplore.accuracy.compared_calls import Function, Subject
-from tcexplore.accuracy.named_tensors import inputs_of, leaves, storage_of
+from tcexplore.accuracy.compared_calls import Function, Subject, input_tensors, leaves, storage_of
 from tcexplore.capture.entry.entry import Call
 
 SIMPLE = (bool, int, float, complex, str, type(None))
 
 
 @dataclass(slots=True)
-class Observed:
-    """What one call gave. `outputs` and `gradients` by name; `changed` are inputs and buffers that it wrote to.
-
-    `plain` are outputs that are no tensors; `aliases` says for each output which input, or earlier output, it shares
-    memory with. `drew` tells that random numbers were drawn.
-    """
+class Observation:
+    """The results and side effects of one call, by name."""
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     changed: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Inputs and buffers that the call wrote to."""
     plain: dict[str, Any] = field(default_factory=dict)
+    """Outputs that are not tensors."""
     aliases: dict[str, str] = field(default_factory=dict)
-    drew: bool = False
+    """For an output, the input or earlier output whose memory it shares."""
+    random: bool = False
+    """Whether the call drew random numbers."""
 
 
-def observe(subject: Subject, function: Function, call: Call, module: torch.nn.Module | None) -> Observed:
-    """Make one call from a fresh seed and put everything back. Raises what the user's code raises.
+def observe(subject: Subject, function: Function, call: Call, module: torch.nn.Module | None) -> Observation:
+    """Make one call from a fresh seed and undo its side effects. Raises the exceptions of user code.
 
-    `module` is the one that `function` runs: the subject's own, or its float64 copy.
+    `module` belongs to `function`: it is the subject's module or its float64 copy.
     """
-    written = {**inputs_of(call), **_buffers(module)}
-    before = {name: _copy(tensor) for name, tensor in written.items()}
+    writable = {**input_tensors(call), **_buffers(module)}
+    before = {name: _copy(tensor) for name, tensor in writable.items()}
     subject.seed()
-    generators = _generators()
+    generators = _generator_states()
     try:
-        found = _made(subject.call(function, call), inputs_of(call))
-        found.drew = not _same(generators, _generators())
-        found.changed = {name: _copy(tensor) for name, tensor in _changed(written, before)}
+        observation = _observe_outputs(subject.call(function, call), input_tensors(call))
+        observation.random = not _same_states(generators, _generator_states())
+        observation.changed = {name: _copy(tensor) for name, tensor in _changed(writable, before)}
         if subject.train:
-            found.gradients = {f"gradient of {name}": _copy(grad) for name, grad in _gradients(module, call)}
+            observation.gradients = {f"gradient of {name}": _copy(grad) for name, grad in _gradients(module, call)}
     finally:
-        _put_back(written, before)
+        _restore(writable, before)
         subject.restore()
-        _forget_gradients(module, call)
-    return found
+        _clear_gradients(module, call)
+    return observation
 
 
-def _made(output: Any, inputs: dict[str, torch.Tensor]) -> Observed:
-    found = Observed()
+def _observe_outputs(output: Any, inputs: dict[str, torch.Tensor]) -> Observation:
+    observation = Observation()
     owners = {storage_of(tensor): name for name, tensor in reversed(inputs.items()) if storage_of(tensor)}
     for name, leaf in leaves(output, "output"):
         if isinstance(leaf, torch.Tensor):
-            found.outputs[name] = _copy(leaf)
+            observation.outputs[name] = _copy(leaf)
             storage = storage_of(leaf)
             if storage in owners:
-                found.aliases[name] = owners[storage]
+                observation.aliases[name] = owners[storage]
             elif storage is not None:
                 owners[storage] = name
         elif isinstance(leaf, SIMPLE):
-            found.plain[name] = leaf
-    return found
+            observation.plain[name] = leaf
+    return observation
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides, away from the autograd graph and from memory that a later call may reuse."""
+    """Return a detached copy with the same strides; a later call may reuse the original's memory."""
     with torch.no_grad():
         return tensor.detach().clone()
 
@@ -82,36 +81,36 @@ def _buffers(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
 
 def _gradients(module: torch.nn.Module | None, call: Call) -> list[tuple[str, torch.Tensor]]:
     parameters = [] if module is None else list(module.named_parameters())
-    tensors = [*parameters, *inputs_of(call).items()]
+    tensors = [*parameters, *input_tensors(call).items()]
     return [(name, tensor.grad) for name, tensor in tensors if tensor.is_leaf and tensor.grad is not None]
 
 
-def _forget_gradients(module: torch.nn.Module | None, call: Call) -> None:
-    for tensor in (*(module.parameters() if module else ()), *inputs_of(call).values()):
+def _clear_gradients(module: torch.nn.Module | None, call: Call) -> None:
+    for tensor in (*(module.parameters() if module else ()), *input_tensors(call).values()):
         if tensor.is_leaf:
             tensor.grad = None
 
 
-def _changed(written: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
-    """By value: batch norm on a CPU writes to its running statistics without moving their version."""
-    for name, tensor in written.items():
+def _changed(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Compare values, since batch norm on a CPU writes running statistics without incrementing their version."""
+    for name, tensor in tensors.items():
         if not torch.equal(tensor.detach(), before[name]):
             yield name, tensor
 
 
-def _put_back(written: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
+def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
     with torch.no_grad():
-        for name, tensor in _changed(written, before):
+        for name, tensor in _changed(tensors, before):
             tensor.copy_(before[name])
 
 
-def _generators() -> list[Any]:
+def _generator_states() -> list[Any]:
     states: list[Any] = [torch.get_rng_state(), random.getstate()]
     if torch.cuda.is_initialized():
         states += torch.cuda.get_rng_state_all()
     return states
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
+def _same_states(one: list[Any], other: list[Any]) -> bool:
     pairs = zip(one, other, strict=False)
     return all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in pairs)

@@ -1,4 +1,4 @@
-"""What differs between two observations beside the values, in sentences."""
+"""Differences between two observations other than values, as sentences."""
 
 from __future__ import annotations
 
@@ -7,67 +7,80 @@ from typing import NamedTuple
 
 import torch
 
-from tcexplore.accuracy.observation import Observed
+from tcexplore.accuracy.observation import Observation
 from tcexplore.capture.fx.tensor_descriptions import dtype_text
 
 
 class ObservationDiff(NamedTuple):
-    """A sentence; `breaks` tells that a caller gets something else, not only another layout of the same."""
+    """A difference."""
 
-    said: str
-    breaks: bool
+    text: str
+    wrong: bool
+    """Whether a caller gets another result, not only another layout."""
 
 
-def differences(eager: Observed, compiled: Observed) -> Iterator[ObservationDiff]:
-    """Every difference in what is there, in its dtype, shape, device, stride, in aliases and in plain values."""
+def diff_observations(
+    first: Observation, second: Observation, sides: tuple[str, str] = ("eagerly", "compiled")
+) -> Iterator[ObservationDiff]:
+    """Yield every difference in presence, dtype, shape, device, stride, aliasing and plain values.
+
+    `sides` are the names of the two observations in the sentences.
+    """
     for kind in ("outputs", "gradients", "changed"):
-        yield from _missing(kind, getattr(eager, kind), getattr(compiled, kind))
-        for name in getattr(eager, kind).keys() & getattr(compiled, kind).keys():
-            yield from _tensors(name, getattr(eager, kind)[name], getattr(compiled, kind)[name])
-    for name, value in eager.plain.items():
-        if compiled.plain.get(name) != value:
-            yield ObservationDiff(f"{name} is {value!r} eagerly, {compiled.plain.get(name)!r} compiled", True)
-    for name in eager.outputs.keys() & compiled.outputs.keys():
-        yield from _aliases(name, eager.aliases.get(name), compiled.aliases.get(name))
+        one, other = getattr(first, kind), getattr(second, kind)
+        yield from _missing(kind, one, other, sides)
+        for name in one.keys() & other.keys():
+            yield from _diff_tensors(name, one[name], other[name], sides)
+    for name, value in first.plain.items():
+        if second.plain.get(name) != value:
+            yield ObservationDiff(f"{name} is {value!r} {sides[0]}, {second.plain.get(name)!r} {sides[1]}", True)
+    for name in first.outputs.keys() & second.outputs.keys():
+        yield from _diff_aliases(name, first.aliases.get(name), second.aliases.get(name), sides)
 
 
 def comparable(eager: torch.Tensor, compiled: torch.Tensor | None) -> bool:
-    """Whether two tensors have values that can be compared, one by one."""
+    """Check whether the values of two tensors can be compared elementwise."""
     if compiled is None:
         return False
     same = all(getattr(eager, fact) == getattr(compiled, fact) for fact in ("shape", "dtype", "device", "layout"))
     return same and eager.layout == torch.strided
 
 
-def _missing(kind: str, eager: dict[str, torch.Tensor], compiled: dict[str, torch.Tensor]) -> Iterator[ObservationDiff]:
-    is_there = {"outputs": "is returned", "gradients": "is there", "changed": "is changed"}[kind]
-    for name in eager.keys() - compiled.keys():
-        yield ObservationDiff(f"{name} {is_there} eagerly, not compiled", True)
-    for name in compiled.keys() - eager.keys():
-        yield ObservationDiff(f"{name} {is_there} compiled, not eagerly", True)
+def _missing(
+    kind: str, first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], sides: tuple[str, str]
+) -> Iterator[ObservationDiff]:
+    verb = {"outputs": "is returned", "gradients": "exists", "changed": "is changed"}[kind]
+    for name in first.keys() - second.keys():
+        yield ObservationDiff(f"{name} {verb} {sides[0]}, not {sides[1]}", True)
+    for name in second.keys() - first.keys():
+        yield ObservationDiff(f"{name} {verb} {sides[1]}, not {sides[0]}", True)
 
 
-def _tensors(name: str, eager: torch.Tensor, compiled: torch.Tensor) -> Iterator[ObservationDiff]:
+def _diff_tensors(
+    name: str, first: torch.Tensor, second: torch.Tensor, sides: tuple[str, str]
+) -> Iterator[ObservationDiff]:
     facts = (
-        ("shape", list(eager.shape), list(compiled.shape), True),
-        ("dtype", dtype_text(eager.dtype), dtype_text(compiled.dtype), True),
-        ("device", eager.device, compiled.device, True),
-        ("stride", _strides(eager), _strides(compiled), False),
+        ("shape", list(first.shape), list(second.shape), True),
+        ("dtype", dtype_text(first.dtype), dtype_text(second.dtype), True),
+        ("device", first.device, second.device, True),
+        ("stride", _strides(first), _strides(second), False),
     )
-    for fact, one, other, breaks in facts:
-        if one != other and not (fact == "stride" and eager.shape != compiled.shape):
-            yield ObservationDiff(f"{name} has {fact} {one} eagerly, {other} compiled", breaks)
+    for fact, one, other, wrong in facts:
+        if one != other and not (fact == "stride" and first.shape != second.shape):
+            yield ObservationDiff(f"{name} has {fact} {one} {sides[0]}, {other} {sides[1]}", wrong)
 
 
 def _strides(tensor: torch.Tensor) -> list[int] | None:
-    """Of the dimensions in which there is more than one element: any other stride means nothing."""
+    """Return the strides of the dimensions with more than one element; other strides have no effect."""
     if tensor.layout is not torch.strided or not tensor.numel():
         return None
     return [step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
 
 
-def _aliases(name: str, eager: str | None, compiled: str | None) -> Iterator[ObservationDiff]:
-    if eager == compiled:
+def _diff_aliases(
+    name: str, first: str | None, second: str | None, sides: tuple[str, str]
+) -> Iterator[ObservationDiff]:
+    if first == second:
         return
-    one, other = (f"shares memory with {of}" if of else "has memory of its own" for of in (eager, compiled))
-    yield ObservationDiff(f"{name} {one} eagerly, {other} compiled", False)
+    one, other = (f"shares memory with {owner}" if owner else "has its own memory" for owner in (first, second))
+    yield ObservationDiff(f"{name} {one} {sides[0]}, {other} {sides[1]}", False)

@@ -1,4 +1,4 @@
-"""How far two tensors are apart, and what that says."""
+"""Comparison of two tensors: deviation and verdict."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from tcexplore.capture.fx.tensor_descriptions import dtype_text
 from tcexplore.events import AccuracyVerdict, Deviation
 
 FACTOR = 4.0
-"""Compiled may be this many times as far from float64 as eager before it is called less accurate: summing in another
-order moves the error by about that much in either direction."""
+"""Ratio of errors against float64 above which compiled is less accurate than eager.
+
+A different order of summation changes the error by about this factor in either direction.
+"""
 
 ULPS = 16
-"""And this many roundings of its dtype, so that an eager result that happens to be exact makes no other one bad."""
+"""Roundings of the dtype that are always allowed, in case the eager result happens to be exact."""
 
 IDENTICAL: Final = "identical"
 AS_ACCURATE: Final = "as accurate as eager"
@@ -25,18 +27,20 @@ NOT_CLOSE: Final = "not close to eager"
 WRONG: Final = "wrong"
 
 
-class Value(NamedTuple):
-    """One value as each side computed it, tensors of one shape and dtype; `exact` is its float64 value or None.
-
-    `scale` is the largest root mean square among the values of its kind. What has lost more than half of its digits
-    beside it, such as a gradient that is zero but for rounding, is judged by what is left of it.
-    """
+class ComparedValue(NamedTuple):
+    """One value as computed by both sides, as tensors of the same shape and dtype."""
 
     name: str
     eager: torch.Tensor
     compiled: torch.Tensor
     exact: torch.Tensor | None = None
+    """The float64 value."""
     scale: float = 0.0
+    """The largest root mean square among values of this kind.
+
+    Relative errors of much smaller values, such as a gradient that is zero except for rounding, are relative to this
+    times the square root of the machine epsilon.
+    """
 
 
 class _Errors(NamedTuple):
@@ -47,12 +51,12 @@ class _Errors(NamedTuple):
 UNKNOWN = _Errors(None, None)
 
 
-def judge(value: Value) -> Deviation:
-    """The judgement on one value. Wrong is what is off by more than half of the digits that the dtype has, beyond what
-    eager itself is off by."""
+def compare_value(value: ComparedValue) -> Deviation:
+    """Return the deviation of one value. It is wrong if it loses more than half of the dtype's digits beyond eager's
+    own error."""
     if value.eager.is_complex():
         exact = None if value.exact is None else _parts(value.exact)
-        return judge(value._replace(eager=_parts(value.eager), compiled=_parts(value.compiled), exact=exact))
+        return compare_value(value._replace(eager=_parts(value.eager), compiled=_parts(value.compiled), exact=exact))
     if not value.eager.is_floating_point():
         return _discrete(value)
     errors = _errors(value)
@@ -62,20 +66,20 @@ def judge(value: Value) -> Deviation:
     if not all(torch.equal(kind(a), kind(b)) for kind in (torch.isnan, torch.isposinf, torch.isneginf)):
         return _deviation(value, WRONG, None, None, errors)
     finite = torch.isfinite(a)
-    apart = _largest((a - b)[finite])
+    max_abs = _largest((a - b)[finite])
     largest = max(_largest(a[finite]), value.scale * math.sqrt(torch.finfo(value.eager.dtype).eps))
-    verdict = _beside_exact(value, errors) if None not in errors else _without_exact(value)
-    return _deviation(value, verdict, apart, apart / largest if largest else None, errors)
+    verdict = _verdict_by_errors(value, errors) if None not in errors else _verdict_by_eager(value)
+    return _deviation(value, verdict, max_abs, max_abs / largest if largest else None, errors)
 
 
 def rms(values: torch.Tensor) -> float:
-    """The root mean square of the finite values; 0 for none."""
+    """Return the root mean square of the finite values, or 0 if there are none."""
     wide = _wide(values)
     finite = wide[torch.isfinite(wide)]
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 
 
-def _beside_exact(value: Value, errors: _Errors) -> AccuracyVerdict:
+def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict:
     eps = torch.finfo(value.eager.dtype).eps
     allowed, error = FACTOR * (errors.eager or 0.0), errors.compiled or 0.0
     if error <= allowed + ULPS * eps:
@@ -83,7 +87,7 @@ def _beside_exact(value: Value, errors: _Errors) -> AccuracyVerdict:
     return LESS_ACCURATE if error <= allowed + math.sqrt(eps) else WRONG
 
 
-def _without_exact(value: Value) -> AccuracyVerdict:
+def _verdict_by_eager(value: ComparedValue) -> AccuracyVerdict:
     try:
         torch.testing.assert_close(value.compiled, value.eager, equal_nan=True, check_stride=False)
     except AssertionError:
@@ -92,24 +96,24 @@ def _without_exact(value: Value) -> AccuracyVerdict:
     return CLOSE
 
 
-def _discrete(value: Value) -> Deviation:
-    """Whole numbers and truth values are the same or they are not."""
-    apart = _largest(_wide(value.eager) - _wide(value.compiled))
+def _discrete(value: ComparedValue) -> Deviation:
+    """Compare integers and booleans, which must be equal."""
+    max_abs = _largest(_wide(value.eager) - _wide(value.compiled))
     largest = _largest(_wide(value.eager))
-    return _deviation(value, WRONG if apart else IDENTICAL, apart, apart / largest if largest else None)
+    return _deviation(value, WRONG if max_abs else IDENTICAL, max_abs, max_abs / largest if largest else None)
 
 
-def _errors(value: Value) -> _Errors:
+def _errors(value: ComparedValue) -> _Errors:
     if value.exact is None:
         return UNKNOWN
     return _Errors(*(_relative(side, value.exact, value.scale) for side in (value.eager, value.compiled)))
 
 
-def _relative(found: torch.Tensor, exact: torch.Tensor, scale: float) -> float | None:
-    """The root mean square of the error over that of the exact values; None where all of those are zero."""
-    own = max(rms(exact), scale * math.sqrt(torch.finfo(found.dtype).eps))
-    error = rms(_wide(found) - exact)
-    return error / own if own else (0.0 if not error else None)
+def _relative(value: torch.Tensor, exact: torch.Tensor, scale: float) -> float | None:
+    """Return the RMS of the error over that of the exact values; None if all of those are zero."""
+    magnitude = max(rms(exact), scale * math.sqrt(torch.finfo(value.dtype).eps))
+    error = rms(_wide(value) - exact)
+    return error / magnitude if magnitude else (0.0 if not error else None)
 
 
 def _largest(values: torch.Tensor) -> float:
@@ -125,15 +129,19 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _deviation(
-    value: Value, verdict: AccuracyVerdict, apart: float | None, rel: float | None, errors: _Errors = UNKNOWN
+    value: ComparedValue,
+    verdict: AccuracyVerdict,
+    max_abs: float | None,
+    max_rel: float | None,
+    errors: _Errors = UNKNOWN,
 ) -> Deviation:
     return Deviation(
         name=value.name,
         dtype=dtype_text(value.eager.dtype),
         elements=value.eager.numel(),
         verdict=verdict,
-        max_abs=apart,
-        max_rel=rel,
+        max_abs=max_abs,
+        max_rel=max_rel,
         eager_vs_fp64=errors.eager,
         compiled_vs_fp64=errors.compiled,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
-from tcexplore.accuracy.change_comparison import judge_change
+from tcexplore.accuracy.change_comparison import compare_change
 from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls
 from tcexplore.capture.hooks import Hooks
@@ -38,7 +38,7 @@ class Baseline:
     def compare(self, changed: Program) -> ChangeChecked:
         """Compare the results of the changed program with the original's."""
         try:
-            return judge_change(self.program.subject(), changed.subject())
+            return compare_change(self.program.subject(), changed.subject())
         except Exception as error:  # the calls run user code; a failure costs the comparison only
             reason = str(error).partition("\n")[0]
             return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")

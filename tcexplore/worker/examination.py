@@ -8,8 +8,7 @@ from functools import partial
 
 import torch
 
-from tcexplore.accuracy.compared_calls import Subject
-from tcexplore.accuracy.named_tensors import size_of
+from tcexplore.accuracy.compared_calls import Subject, size_of
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
 from tcexplore.events import Accuracy, Memory
@@ -42,10 +41,10 @@ class Examination:
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:
-        from tcexplore.accuracy.accuracy_check import measure
+        from tcexplore.accuracy.accuracy_check import check_accuracy
 
         try:
-            return measure(self._subject())
+            return check_accuracy(self._subject())
         except Exception as error:  # the calls run user code; a failure costs the comparison only
             reason = str(error).partition("\n")[0]
             return Accuracy(verdict="not judged", reason=f"{type(error).__name__}: {reason}")

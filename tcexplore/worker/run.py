@@ -252,10 +252,10 @@ class Run:
             self._emit(keys)
 
     def _emit_padding(self, program: Program) -> None:
-        from tcexplore.accuracy.padded_inputs import judge_padding
+        from tcexplore.accuracy.padded_inputs import check_padding
 
         with self._hooks.silenced():
-            comparison = judge_padding(program.subject(), program.entry.unpadded, program.entry.calls)
+            comparison = check_padding(program.subject(), program.entry.unpadded, program.entry.calls)
         self._hooks.emit(comparison)
 
     def _emit_eager_ops(self, workload: Workload) -> None:

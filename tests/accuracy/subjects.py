@@ -1,4 +1,4 @@
-"""Programs whose compiled side is written by hand, so that what is wrong with it is known."""
+"""Accuracy checks of programs with a handwritten compiled side, whose errors are known."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from tcexplore.accuracy.accuracy_check import measure
+from tcexplore.accuracy.accuracy_check import check_accuracy
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import Accuracy
 
 
-def compared(
+def check(
     eager: Function,
     compiled: Function,
     *inputs: Any,
@@ -21,18 +21,18 @@ def compared(
     module: torch.nn.Module | None = None,
     unrandomized: Callable[[Callable[[Function], None]], Function] | None = None,
 ) -> Accuracy:
-    """The judgement on one call of both; `inputs` are its arguments."""
+    """Check one call of both sides with `inputs` as arguments."""
 
-    def call(function: Function, one: Call) -> Any:
+    def make_call(function: Function, call: Call) -> Any:
         if not train:
             with torch.no_grad():
-                return function(*one.args)
-        output = function(*one.args)
+                return function(*call.args)
+        output = function(*call.args)
         output.mean().backward()
         return output
 
     subject = Subject(
-        eager=eager, compiled=compiled, calls=(Call(args=inputs),), call=call, restore=lambda: None,
+        eager=eager, compiled=compiled, calls=(Call(args=inputs),), call=make_call, restore=lambda: None,
         seed=lambda: torch.manual_seed(0) and None, train=train, module=module, unrandomized=unrandomized,
     )  # fmt: skip
-    return measure(subject)
+    return check_accuracy(subject)

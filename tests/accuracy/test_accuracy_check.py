@@ -1,0 +1,242 @@
+"""Verdicts on programs whose compiled side is known to be right, slightly off, or wrong."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tcexplore.accuracy import accuracy_check, float64_copy
+from tests.accuracy.subjects import check
+
+pytestmark = pytest.mark.torch
+
+X = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+
+
+def total(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(-1)
+
+
+def total_backwards(x: torch.Tensor) -> torch.Tensor:
+    """Compute the same sum in another order."""
+    return x.flip(-1).cumsum(-1)[:, -1]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "verdict"),
+    [
+        (total, "identical"),
+        (total_backwards, "as accurate as eager"),
+        (lambda x: total(x) * (1 + 1e-5), "less accurate than eager"),
+        (lambda x: total(x) * 1.01, "wrong"),
+        (lambda x: total(x).where(torch.arange(64) != 3, torch.nan), "wrong"),
+        (lambda x: total(x).double(), "wrong"),
+        (lambda x: total(x)[:32], "wrong"),
+        (lambda x: (total(x), 1), "wrong"),
+    ],
+)
+def test_the_verdict_matches_the_error_of_compiled(compiled: Callable[[torch.Tensor], Any], verdict: str):
+    accuracy = check(total, compiled, X)
+    assert accuracy.verdict == verdict
+    assert (accuracy.calls, accuracy.total_calls, accuracy.reason) == (1, 1, "")
+
+
+def test_errors_are_relative_to_float64():
+    accuracy = check(total, lambda x: total(x) * (1 + 1e-3), X)
+    assert accuracy.worst == "output"
+    assert accuracy.compiled_vs_fp64 == pytest.approx(1e-3, rel=1e-3)
+    assert 0 < (accuracy.eager_vs_fp64 or 0) < 1e-6
+    exact = X.double().sum(-1).abs().max()
+    assert accuracy.max_abs == pytest.approx(float(exact) * 1e-3, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "difference"),
+    [
+        (
+            lambda x: x + 1,
+            lambda x: (x + 1).t().contiguous().t(),
+            "output has stride [256, 1] eagerly, [1, 64] compiled",
+        ),
+        (
+            lambda x: x,
+            lambda x: x.clone(),
+            "output shares memory with input[0] eagerly, has its own memory compiled",
+        ),
+    ],
+)
+def test_layout_and_aliases_are_listed_but_not_wrong(
+    eager: Callable[[torch.Tensor], Any], compiled: Callable[[torch.Tensor], Any], difference: str
+):
+    accuracy = check(eager, compiled, X)
+    assert (accuracy.verdict, accuracy.differences) == ("identical", (difference,))
+
+
+def test_an_output_on_another_device_is_wrong():
+    accuracy = check(lambda x: (x + 1, x), lambda x: ((x + 1).to("meta"), x), X)
+    assert accuracy.verdict == "wrong"
+    assert "output[0] has device cpu eagerly, meta compiled" in accuracy.differences
+    assert [value.name for value in accuracy.values] == ["output[1]"]
+
+
+def test_an_input_that_only_one_side_changes_is_wrong():
+    accuracy = check(lambda x: x.add_(1), lambda x: x + 1, X.clone())
+    assert accuracy.verdict == "wrong"
+    assert "input[0] is changed eagerly, not compiled" in accuracy.differences
+
+
+def test_each_side_starts_with_the_original_buffers():
+    model = nn.BatchNorm1d(256)
+    accuracy = check(model, model, X, module=model)
+    assert accuracy.verdict == "identical"
+    assert {"output", "buffer running_mean", "buffer num_batches_tracked"} <= {value.name for value in accuracy.values}
+    assert int(model.num_batches_tracked) == 0
+
+
+def test_gradients_are_compared():
+    torch.manual_seed(0)
+    model = nn.Linear(256, 8)
+    wrong = copy.deepcopy(model)
+    wrong.weight.register_hook(lambda grad: grad * 2)
+
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        weight = model.weight * 1
+        weight.register_hook(lambda grad: grad * 2)
+        return nn.functional.linear(x, weight, model.bias)
+
+    accuracy = check(model, compiled, X, train=True, module=model)
+    assert (accuracy.verdict, accuracy.worst, accuracy.train) == ("wrong", "gradient of weight", True)
+    assert {value.name: value.verdict for value in accuracy.values}["gradient of bias"] == "identical"
+    assert model.weight.grad is None
+
+
+def test_random_numbers_are_detected_and_made_equal():
+    model = nn.Dropout(0.5)
+    warmed = []
+
+    def unrandomized(warm: Callable[[Any], None]) -> Any:
+        warmed.append(warm(model))
+        return model
+
+    accuracy = check(model, lambda x: x * 2, X, module=model, unrandomized=unrandomized)
+    assert (accuracy.verdict, accuracy.random, accuracy.fallback_random, len(warmed)) == ("identical", True, True, 1)
+    assert check(nn.ReLU(), nn.ReLU(), X).random is False
+
+
+def test_integers_must_be_equal():
+    assert check(lambda x: x.argmax(-1), lambda x: x.argmax(-1), X).verdict == "identical"
+    assert check(lambda x: x.argmax(-1), lambda x: x.argmin(-1), X).verdict == "wrong"
+    assert check(lambda x: x > 0, lambda x: x >= -10, X).verdict == "wrong"
+
+
+def test_complex_numbers_are_compared_by_their_parts():
+    assert check(torch.fft.fft, lambda x: torch.fft.fft(x) * (1 + 1e-8j), X).verdict == "as accurate as eager"
+    assert check(torch.fft.fft, lambda x: torch.fft.fft(x) * 1j, X).verdict == "wrong"
+
+
+def test_half_precision_allows_larger_errors():
+    model = nn.Linear(256, 64).bfloat16()
+    x = X.bfloat16()
+    rounded = check(model, lambda y: model(y) * (1 + 2**-8), x, module=model)
+    assert rounded.verdict == "as accurate as eager"
+    assert check(model, lambda y: model(y) * 1.2, x, module=model).verdict == "wrong"
+
+
+class Uncopyable(nn.Linear):
+    def __deepcopy__(self, _: Any) -> Any:
+        raise RuntimeError("no copies")
+
+
+def test_a_model_that_cannot_be_copied_is_compared_with_eager_only():
+    model = Uncopyable(256, 4)
+    accuracy = check(model, lambda x: model(x) * (1 + 1e-7), X, module=model)
+    assert (accuracy.verdict, accuracy.eager_vs_fp64) == ("close to eager", None)
+    assert "no copies" in accuracy.reason
+    assert check(model, lambda x: model(x) * 1.0001, X, module=model).verdict == "not close to eager"
+
+
+def test_a_program_that_fails_in_float64_has_a_reason():
+    weight = torch.randn(256, 4)
+    accuracy = check(lambda x: x @ weight, lambda x: x @ weight, X)
+    assert accuracy.verdict == "identical"
+    assert accuracy.reason.startswith("it does not run in float64: RuntimeError")
+
+
+def test_too_large_models_and_results_are_skipped(monkeypatch: pytest.MonkeyPatch):
+    model = nn.Linear(256, 256)
+    monkeypatch.setattr(float64_copy, "free_memory", lambda _: 1_000_000)
+    assert "a float64 copy of the model takes 514.0 KiB" in check(model, model, X, module=model).reason
+    monkeypatch.setattr(accuracy_check, "free_memory", lambda _: 100_000)
+    accuracy = check(model, model, X, module=model)
+    assert (accuracy.verdict, accuracy.calls) == ("not judged", 0)
+    assert "comparing the largest result takes" in accuracy.reason
+
+
+def test_a_gradient_that_is_zero_except_for_rounding_is_accurate():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(256, 8), nn.LayerNorm(8, elementwise_affine=False))
+
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.linear(x, model[0].weight, model[0].bias)
+        return (y - y.mean(-1, keepdim=True)) * (y.var(-1, unbiased=False, keepdim=True) + 1e-5).rsqrt()
+
+    accuracy = check(model, compiled, X, train=True, module=model)
+    assert accuracy.verdict in ("identical", "as accurate as eager")
+    assert math.isfinite(accuracy.compiled_vs_fp64 or 0.0)
+
+
+def test_a_program_that_branches_on_the_dtype_is_compared_with_eager_only():
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        return (x * 11).relu() if x.dtype is torch.float32 else x.relu()
+
+    accuracy = check(branching, branching, X)
+    assert (accuracy.verdict, accuracy.eager_vs_fp64, accuracy.compiled_vs_fp64) == ("identical", None, None)
+    assert accuracy.reason.startswith("its float64 run takes another path")
+    assert "runs aten.mul, float64 runs aten.relu" in accuracy.reason
+    assert check(branching, lambda x: branching(x) * 1.01, X).verdict == "wrong"
+
+
+def test_a_large_error_on_the_same_path_is_eagers_own():
+    def cancelling(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1e8) - 1e8
+
+    accuracy = check(cancelling, cancelling, X)
+    assert accuracy.reason == ""
+    assert (accuracy.eager_vs_fp64 or 0) > 0.1
+
+
+def test_a_norm_that_casts_to_float32_has_an_exact_float64_run():
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        wide = x.to(torch.float32)
+        return (wide * wide.square().mean(-1, keepdim=True).rsqrt()).to(x.dtype)
+
+    accuracy = check(norm, lambda x: norm(x) * (1 + 1e-5), X)
+    assert accuracy.verdict == "less accurate than eager"
+    assert 0 < (accuracy.eager_vs_fp64 or 0) < 2e-7
+    assert accuracy.compiled_vs_fp64 == pytest.approx(1e-5, rel=1e-2)
+
+
+class Conditional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(256, 4), nn.Linear(256, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen: torch.Tensor = torch.cond(x.sum() > 0, lambda: self.left(x), lambda: self.right(x))
+        return chosen
+
+
+def test_eager_code_that_compiles_internally_keeps_working():
+    model = Conditional()
+    with torch.no_grad():
+        own = model(X)
+        accuracy = check(model, lambda _: own, X, module=model)
+        assert (accuracy.verdict, accuracy.reason) == ("identical", "")
+        assert accuracy.eager_vs_fp64 is not None
+        assert torch.equal(model(X), own)

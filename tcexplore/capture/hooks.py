@@ -98,7 +98,7 @@ class Hooks:
             self.emit = emit
 
     def attempt(self, fact: str, symbol: str, function: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        """Call a function that emits `fact`; after an exception, report the fact as missing and ignore further calls."""
+        """Call a function that emits `fact`; after an exception, report it as missing and ignore further calls."""
         if (fact, symbol) in self._failed:
             return
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.code.scheduler_reasons import PLAIN, UNSAID, plain
+from tcexplore.documents.code.scheduler_reasons import PLAIN, UNEXPLAINED, plain
 
 
 def test_figures_of_the_reason_are_kept():
@@ -17,7 +17,7 @@ def test_a_sentence_that_is_not_known_is_not_reworded():
     assert plain("some reason of a later torch") == ""
 
 
-@pytest.mark.parametrize("reason", [*PLAIN, *UNSAID])
+@pytest.mark.parametrize("reason", [*PLAIN, *UNEXPLAINED])
 def test_every_reason_is_said_in_other_words(reason: str):
     example = reason.replace("%s", "8")
     text = plain(example)

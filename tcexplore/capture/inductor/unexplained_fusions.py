@@ -102,17 +102,17 @@ def _sizes(ranges: Any) -> str:
 
 def _template(a: Any, b: Any) -> str:
     if a.is_template():
-        return "the first is a template that cannot take the second in"
-    return "nothing is fused into a C++ template's inputs" if b.is_template() else ""
+        return "the C++ template does not support this epilogue"
+    return "no prologue fusion into C++ templates" if b.is_template() else ""
 
 
 def _too_many(a: Any, b: Any) -> str:
     from torch._inductor import config
 
     together, most = len(a.get_nodes()) + len(b.get_nodes()), config.cpp.max_horizontal_fusion_size
-    return f"{together} nodes, at most {most} side by side" if together > most else ""
+    return f"{together} nodes, at most {most} per horizontal fusion" if together > most else ""
 
 
 def _outer_loop(a: Any, b: Any) -> str:
     parts = [node for node in (a, b) if hasattr(node, "outer_loop_fusion_depth")]
-    return "an outer-loop fusion takes nothing in that only reads the same data" if parts else ""
+    return "outer-loop fusions are not fused horizontally" if parts else ""

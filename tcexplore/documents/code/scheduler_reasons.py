@@ -119,22 +119,22 @@ PLAIN = {
 `%s`. "The first one" and "the second one" are in the order in which torch names the two nodes."""
 
 
-UNSAID = {
+UNEXPLAINED = {
     "no loop in common: %s, %s": (
         "the second one reads what the first one writes, but their loops differ, {0} and {1}, and they have no outer "
         "loop in common"
     ),
     "loops of different ranges: %s, %s": "both use the same data, but their loops have different ranges: {0} and {1}",
-    "%s nodes, at most %s side by side": (
+    "%s nodes, at most %s per horizontal fusion": (
         "together they have {0} nodes; `torch._inductor.config.cpp.max_horizontal_fusion_size` lets {1} share a loop"
     ),
-    "an outer-loop fusion takes nothing in that only reads the same data": (
+    "outer-loop fusions are not fused horizontally": (
         "one of them has nested loops that share an outer one already; those take in only what needs their results"
     ),
-    "nothing is fused into a C++ template's inputs": (
+    "no prologue fusion into C++ templates": (
         "the second one is a C++ template, which reads its inputs as they are"
     ),
-    "the first is a template that cannot take the second in": (
+    "the C++ template does not support this epilogue": (
         "the first one is a C++ template; the second is nothing that it can do at its end"
     ),
     "no speed-up expected": "torch expects the fused kernel to be no faster",
@@ -157,6 +157,6 @@ def plain(reason: str) -> str:
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
         (re.compile(re.escape(text).replace("%s", "(.+?)"), re.DOTALL), plain_text)
-        for text, plain_text in (PLAIN | UNSAID).items()
-        if "%s" in text or text in UNSAID
+        for text, plain_text in (PLAIN | UNEXPLAINED).items()
+        if "%s" in text or text in UNEXPLAINED
     )

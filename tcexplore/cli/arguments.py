@@ -6,11 +6,10 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tcexplore import __version__
-from tcexplore.cli import argument_types as kinds
-from tcexplore.cli import fix_arguments as curing
-from tcexplore.cli import study_arguments as studies
+from tcexplore import argument_types as kinds
 from tcexplore.cli.options import (
     Parser,
     compile_options,
@@ -21,22 +20,21 @@ from tcexplore.cli.options import (
     vary_option,
 )
 from tcexplore.cli.request import TIME_FOR, TIMEOUT, Export, Limits, Request
+from tcexplore.cli.study_arguments import parse_study
+from tcexplore.studies.registry import STUDIES
 
-COMMANDS = """\
-commands:
-  tcexplore FILE[:NAME]           open the explorer, recompile on every save
-  tcexplore check FILE[:NAME]     one run without a screen: a report, or JSON
-  tcexplore compare FILE[:NAME]   every mode and backend side by side
-  tcexplore sweep FILE[:NAME]     one dimension at several sizes
-  tcexplore storm FILE[:NAME]     inputs that vary: recompiles, and what spares them
-  tcexplore ship FILE[:NAME]      what torch can save of the compile, and what that spares
-  tcexplore blame FILE[:NAME]     which layer of the compiler is wrong
-  tcexplore cure FILE[:NAME]      a proven change for each graph break
-  tcexplore export FILE[:NAME]    a kernel as files: to run, and as machine code
-  tcexplore doctor                what this machine can do, and what is missing
+_COMMAND_HELP = {
+    "FILE[:NAME]": "open the explorer, recompile on every save",
+    "check FILE[:NAME]": "one run without a screen: a report, or JSON",
+    **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
+    "export FILE[:NAME]": "a kernel as files: to run, and as machine code",
+    "doctor": "what this machine can do, and what is missing",
+}
 
-Arguments after -- go to a FILE that is a script.
-"""
+COMMANDS = "\n".join([
+    "commands:", *(f"  tcexplore {usage:<24}{text}" for usage, text in _COMMAND_HELP.items()), "",
+    "Arguments after -- go to a FILE that is a script.", "",
+])  # fmt: skip
 
 
 def parse(arguments: Sequence[str]) -> Request:
@@ -49,8 +47,10 @@ def parse(arguments: Sequence[str]) -> Request:
 
 
 def _mistyped(arguments: Sequence[str]) -> str:
-    """The command that was meant by a first word which is neither a command nor a file; empty where none is near."""
-    if len(arguments) < 2 or arguments[0].startswith("-") or os.path.exists(arguments[0].partition(":")[0]):
+    """Return the command closest to a first word that is neither a command nor a file; empty if none is close."""
+    if len(arguments) < 2 or arguments[0].startswith("-") or arguments[0].partition(":")[0].endswith(".py"):
+        return ""
+    if os.path.exists(arguments[0].partition(":")[0]):
         return ""
     import difflib  # not on the way to the first frame
 
@@ -155,12 +155,7 @@ def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
 
 _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     "check": _check,
-    "compare": studies.compare,
-    "sweep": studies.sweep,
-    "storm": studies.storm,
-    "ship": studies.ship,
-    "blame": studies.blame,
-    "cure": curing.cure,
+    **{entry.name: partial(parse_study, entry.name) for entry in STUDIES if entry.command},
     "export": _export,
     "doctor": _doctor,
 }

@@ -11,12 +11,13 @@ from pathlib import Path
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.interruptible import EndedBySignalError
-from tcexplore.cli.limits import USER, blamed
+from tcexplore.cli.limits import USER
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.request import Export, Request
 from tcexplore.cli.run_once import run_once
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_files import NoSuchKernelError, kernel_files
+from tcexplore.studies.study_runs import failure_status
 
 
 def export(request: Request) -> int:
@@ -35,7 +36,7 @@ def export(request: Request) -> int:
         return interrupted.status
     if (failed := outcome.snapshot.failure) is not None:
         _refuse(f"{failed.message} {failed.hint}".strip())
-        return blamed(outcome.snapshot)
+        return failure_status(outcome.snapshot)
     try:
         for path in _write(outcome.snapshot, wanted):
             sys.stdout.write(f"{path}\n")

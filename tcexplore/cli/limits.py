@@ -9,9 +9,9 @@ from tcexplore.documents.timing.accuracy_rows import GOOD, describe_accuracy
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import economics
-from tcexplore.studies.study_runs import Outcome
+from tcexplore.studies.study_runs import Outcome, failure_status
 
-DONE, EXCEEDED, USER, COMPILER = 0, 1, 2, 3
+EXCEEDED, USER = 1, 2
 
 
 def exceeded(request: Request, outcome: Outcome) -> tuple[str, ...]:
@@ -30,14 +30,7 @@ def status(request: Request, outcome: Outcome) -> int:
     """0 done and within limits, 1 a limit exceeded, 2 the user's file or arguments, 3 the compiler or the worker."""
     if exceeded(request, outcome):
         return EXCEEDED
-    return blamed(outcome.snapshot)
-
-
-def blamed(snapshot: Snapshot) -> int:
-    """0 for a run that did not fail, else 2 or 3 by whose failure it was."""
-    if snapshot.failure is None:
-        return DONE
-    return USER if snapshot.failure.blame == "user" else COMPILER
+    return failure_status(outcome.snapshot)
 
 
 def _breaks(limits: Limits, breaks: int) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import Request
+from tcexplore.studies.registry import STUDIES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,40 +55,10 @@ def _check(request: Request) -> int:
     return check(request)
 
 
-def _compare(request: Request) -> int:
-    from tcexplore.cli.modes_command import compare
+def _study(request: Request) -> int:
+    from tcexplore.cli.study_command import study
 
-    return compare(request)
-
-
-def _sweep(request: Request) -> int:
-    from tcexplore.cli.sweep_command import sweep
-
-    return sweep(request)
-
-
-def _storm(request: Request) -> int:
-    from tcexplore.cli.recompiles_command import storm
-
-    return storm(request)
-
-
-def _ship(request: Request) -> int:
-    from tcexplore.cli.artifacts_command import ship
-
-    return ship(request)
-
-
-def _blame(request: Request) -> int:
-    from tcexplore.cli.bisect_command import blame
-
-    return blame(request)
-
-
-def _cure(request: Request) -> int:
-    from tcexplore.cli.fix_command import cure
-
-    return cure(request)
+    return study(request)
 
 
 def _export(request: Request) -> int:
@@ -102,7 +73,6 @@ def _doctor(_: Request) -> int:
     return doctor()
 
 
-_COMMANDS = {
-    "app": _app, "check": _check, "compare": _compare, "sweep": _sweep, "storm": _storm, "ship": _ship,
-    "blame": _blame, "cure": _cure, "export": _export, "doctor": _doctor,
+_COMMANDS: dict[str, Callable[[Request], int]] = {
+    "app": _app, "check": _check, "export": _export, "doctor": _doctor, **{entry.name: _study for entry in STUDIES},
 }  # fmt: skip

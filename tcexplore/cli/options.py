@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
-from tcexplore.cli import argument_types as kinds
+from tcexplore import argument_types as kinds
 from tcexplore.cli.request import TIMEOUT
 from tcexplore.events.job import FOLLOW_S, Config
 from tcexplore.targets.target_names import NATIVE, target_names
@@ -38,7 +38,6 @@ def config(given: argparse.Namespace) -> Config:
         assembly=getattr(given, "assembly", False),
         follow=getattr(given, "follow", FOLLOW_S),
         vary=tuple(getattr(given, "vary", ())),
-        buckets=tuple(getattr(given, "buckets", ())),
     )
 
 
@@ -72,14 +71,18 @@ def target_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def compile_options(parser: argparse.ArgumentParser, *, how: bool = True, dynamic: bool = True) -> None:
-    """FILE, and how to compile it; without `how` (and `dynamic`) what a study goes through itself is left out."""
+COMPILE_OPTIONS = frozenset({"mode", "backend", "dynamic"})
+
+
+def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COMPILE_OPTIONS) -> None:
+    """Add FILE, and how to compile it; `which` are the options of torch.compile that the command has."""
     parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and what in it to compile")
     options = parser.add_argument_group("how to compile")
-    if how:
+    if "mode" in which:
         options.add_argument("--mode", default="default", help="torch.compile's mode (default: default)")
+    if "backend" in which:
         options.add_argument("--backend", default="inductor", help="torch.compile's backend (default: inductor)")
-    if dynamic:
+    if "dynamic" in which:
         options.add_argument("--dynamic", choices=kinds.DYNAMIC, default="auto", help="dynamic shapes (default: auto)")
     options.add_argument("--fullgraph", action="store_true", help="a graph break is an error")
     options.add_argument("--device", help="move model and inputs there first, for instance cuda")

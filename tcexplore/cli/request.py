@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tcexplore.events.job import Config
 
@@ -29,22 +30,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyOptions:
-    """What `compare` and `sweep` go through; empty means all that there is. `repro` is where `blame` writes to;
-    `cure` is for the break with that `number`, and may `write`."""
-
-    modes: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ()
-    dynamic: tuple[bool | None, ...] = ()
-    dim: int = 0
-    sizes: tuple[int, ...] = ()
-    repro: str | None = None
-    buckets: tuple[str, ...] = ()
-    number: int | None = None
-    write: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Export:
     """Which kernel `export` writes, and into which folder."""
 
@@ -54,8 +39,8 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A parsed command line. `command` is `app`, `check`, `doctor`, `compare`, `sweep`, `blame`, `cure` or `export`;
-    times are seconds.
+    """A parsed command line. `command` is `app`, `check`, `doctor`, `export` or the name of a study; times are
+    seconds.
 
     `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number;
     `would` the inputs that are asked about.
@@ -71,5 +56,6 @@ class Request:
     calls: int | None = None
     would: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
-    study: StudyOptions = field(default_factory=StudyOptions)
+    study: Any = None
+    """The options of a study."""
     export: Export | None = None

@@ -1,80 +1,95 @@
-"""A study from the command line: results as they come, and what there is when it is stopped."""
+"""A study from the command line: results as they come, and those so far if it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from tcexplore import events as ev
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.interruptible import EndedBySignalError, until_signal
 from tcexplore.cli.progress_line import Line, progress
 from tcexplore.cli.request import Request
+from tcexplore.documents.document import Document
+from tcexplore.documents.document_parts import StaticDocument
+from tcexplore.documents.prose import BLANK
 from tcexplore.session import Snapshot
-from tcexplore.studies.study_runs import Going, Result, Runs
+from tcexplore.studies.registry import load_study
+from tcexplore.studies.study import Study, StudyState, run_study
+from tcexplore.studies.study_runs import Runs
 
-USER = 2
-
-
-class Studied(list[Result]):
-    """The results so far, in their order. `status` is 0, or says which signal ended the study; `machine` is the
-    worker's greeting."""
-
-    status = 0
-    machine: ev.Standby | None = None
+BAD_FILE = 2
+"""Exit status if the file cannot be run."""
 
 
-def study(request: Request, going: Going[Result], told: Callable[[Result], str] = lambda _: "") -> Studied[Result]:
-    """Go through a study; `going(job, runs, say)` yields its results and says what is under way. `told` is the line
-    that a result is worth as soon as it is there, empty for none.
+def study(request: Request) -> int:
+    """Run a study and print its results; return the exit status."""
+    kind = load_study(request.command)
+    try:
+        state = StudyState[Any, Any](make_job(request), request.study, request.timeout)
+    except BadFileError as error:
+        sys.stderr.write(f"tcexplore: {error.sentence}\n")
+        return BAD_FILE
+    ended = _run(kind, state)
+    if message := kind.write(state):
+        sys.stderr.write(f"tcexplore: {message}\n")
+    if request.json:
+        _print_json(kind, state)
+    else:
+        from tcexplore.report.printed import print_document
 
-    Raises `BadFileError` where there is nothing to run.
-    """
-    job, found = make_job(request), Studied[Result]()
+        print_document(lambda width: study_report(kind, state, width))
+    return ended or kind.exit_status(state)
+
+
+def study_report(kind: Study[Any, Any], state: StudyState[Any, Any], width: int) -> Document:
+    """Return the study's document with its heading."""
+    from tcexplore.studies.study_text import heading_rows
+
+    rows = list(heading_rows(state))
+    if state.results:
+        document = kind.document(state, width)
+        rows += [BLANK, *map(document.row, range(len(document)))]
+    return StaticDocument("", tuple(rows))
+
+
+def _run(kind: Study[Any, Any], state: StudyState[Any, Any]) -> int:
+    """Run the study; return the exit status of the signal that ended it, else 0."""
     with progress(sys.stderr) as line:
         try:
-            asyncio.run(until_signal(_go(job, going, found, line, told)))
+            asyncio.run(until_signal(_follow(kind, state, line)))
         except EndedBySignalError as ended:
-            found.status = ended.status
-    return found
+            state.stopped = True
+            return ended.status
+        finally:
+            state.over, state.run = True, None
+    return 0
 
 
-async def _go(
-    job: ev.Job, going: Going[Result], found: Studied[Result], line: Line, told: Callable[[Result], str]
-) -> None:
+async def _follow(kind: Study[Any, Any], state: StudyState[Any, Any], line: Line) -> None:
     from tcexplore.supervisor import Supervisor
 
-    what = ""
+    def announce(step: str) -> None:
+        state.step = step
+        line.write(step)
 
-    def say(text: str) -> None:
-        nonlocal what
-        what = text
-        line.write(text)
+    def show(run: Snapshot) -> None:
+        line.show(run, state.step)
 
-    def watch(snapshot: Snapshot) -> None:
-        line.show(snapshot, what)
+    def log(result: Any) -> None:
+        if text := kind.result_line(result):
+            line.tell(text)
 
-    say("waiting for a worker")
-    async with Runs(Supervisor, watch) as runs:
-        async for result in going(job, runs, say):
-            found.append(result)
-            if text := told(result):
-                line.tell(text)
-            found.machine = await runs.machine(0)
+    line.write(state.step)
+    async with Runs(Supervisor, show) as runs:
+        await run_study(kind, state, runs, announce, log)
 
 
-def refuse(error: BadFileError) -> int:
-    """A file that cannot be run: one message on stderr."""
-    sys.stderr.write(f"tcexplore: {error.sentence}\n")
-    return USER
+def _print_json(kind: Study[Any, Any], state: StudyState[Any, Any]) -> None:
+    from tcexplore.studies.study_json import study_fields
 
-
-def write_json(fields: dict[str, Any]) -> None:
-    """The whole result on stdout."""
-    json.dump(fields, sys.stdout, indent=1)
+    json.dump(study_fields(kind, state), sys.stdout, indent=1)
     sys.stdout.write("\n")
     sys.stdout.flush()

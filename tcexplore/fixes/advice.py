@@ -7,8 +7,8 @@ import ast
 from tcexplore.fixes.proposals import installed
 from tcexplore.fixes.syntax_source import SyntaxSource
 
-LIBRARY = "This line stands in an installed library: it is not yours to change."
-NONE = "No change of these lines is known that removes the break and keeps what the program does."
+LIBRARY = "This line is in an installed library, which is not yours to change."
+NO_FIX = "No known change of these lines removes the break and keeps the behavior."
 
 _DRAW = (
     "Draw before the compiled call and hand the number in, as a tensor, so that another value needs no other graph; or "
@@ -94,13 +94,13 @@ def advice(file: str, text: str, line: int, kind: str) -> str:
     try:
         source = SyntaxSource(text)
     except (SyntaxError, ValueError):
-        return NONE
+        return NO_FIX
     statement = source.statement(line)
     if isinstance(statement, ast.While):
         return _LOOP
     context = isinstance(statement, ast.With) and KINDS.get(kind) is _CONTEXT
     called = None if statement is None or context else _of_called(source, statement)
-    return called or KINDS.get(kind, NONE)
+    return called or KINDS.get(kind, NO_FIX)
 
 
 def _of_called(source: SyntaxSource, statement: ast.stmt) -> str | None:

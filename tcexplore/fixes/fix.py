@@ -1,4 +1,4 @@
-"""What a cure is: a change to one file that should remove one graph break."""
+"""A fix: a change to one file that should remove one graph break."""
 
 from __future__ import annotations
 
@@ -11,51 +11,53 @@ from tcexplore.fixes.text_edit import Edit, applied, diff, line_map
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The place that breaks: its line of a source, the statement and function there, and torch's `gb_type`."""
+    """The place of a graph break."""
 
     source: SyntaxSource
     line: int
     kind: str
+    """torch's `gb_type`."""
     statement: ast.stmt
     function: Function | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A change. `name` is a few words for it, `said` a sentence on what it does; `changes` are sentences on what the
-    program does otherwise afterwards, none where it does the same. `prints` promises that it prints as much as before.
-    """
+    """Edits that should remove a graph break."""
 
     name: str
-    said: str
+    description: str
+    """One sentence on what it does."""
     edits: tuple[Edit, ...]
-    changes: tuple[str, ...] = ()
+    side_effects: tuple[str, ...] = ()
+    """Sentences on what the program does differently afterwards."""
     prints: bool = False
+    """Whether the program must print as much as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A cure applied: the file before and after it."""
+    """A fix applied to the text of its file."""
 
-    cure: Fix
+    fix: Fix
     file: str
     before: str
     after: str
 
     def diff(self, name: str = "") -> tuple[str, ...]:
-        """A unified diff, without line ends; `name` is the file's name in it."""
+        """Return a unified diff without line endings; `name` is the file's name in it."""
         return diff(self.before, self.after, name or self.file)
 
     def line_before(self, line: int) -> int | None:
-        """What a line of the changed file was; None for a line that the change touched."""
-        return line_map(self.before, self.cure.edits).get(line)
+        """Return the original number of a line in the changed file; None for a line that the change touched."""
+        return line_map(self.before, self.fix.edits).get(line)
 
 
-def change(cure: Fix, file: str, text: str) -> Change | None:
-    """The cure applied to the text of its file; None where that would be no Python, or no change."""
-    after = applied(text, cure.edits)
+def apply_fix(fix: Fix, file: str, text: str) -> Change | None:
+    """Apply a fix to the text of its file; return None if the result is not valid Python, or not a change."""
+    after = applied(text, fix.edits)
     try:
         ast.parse(after)
     except (SyntaxError, ValueError):
         return None
-    return Change(cure, file, text, after) if after != text else None
+    return Change(fix, file, text, after) if after != text else None

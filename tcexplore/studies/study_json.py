@@ -1,57 +1,47 @@
-"""Studies as JSON: schema 1 of each."""
+"""JSON fields that studies share. Schema 2."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tcexplore import __version__
-from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
 from tcexplore.report import json_results, json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.modes.modes_result import choice
-from tcexplore.studies.modes.modes_text import conclusions
+from tcexplore.studies.study import Study, StudyState
 
-SCHEMA = 1
+SCHEMA = 2
+"""Incremented whenever a field is removed or its meaning changes."""
 
 Fields = dict[str, Any]
 
 
-def head(study: str, cells: Sequence[RunFigures], machine: ev.Standby | None, stopped: bool) -> Fields:
-    """What every study begins with."""
+def study_fields(study: Study[Any, Any], state: StudyState[Any, Any]) -> Fields:
+    """Return the whole JSON of a study."""
+    machine = state.machine
     return {
         "schema": SCHEMA,
-        "study": study,
+        "study": study.name,
         "tcexplore": __version__,
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
         "device": machine.device if machine else None,
-        "file": display_path(cells[0].run.file) if cells else None,
-        "stopped": stopped,
+        "file": display_path(state.job.file),
+        "stopped": state.stopped,
+        **study.fields(state),
     }
 
 
-def matrix(cells: Sequence[RunFigures], machine: ev.Standby | None, *, stopped: bool) -> Fields:
-    """Every cell with its raw samples, and the one to use; null where none is faster."""
-    found = choice(cells)
-    return {
-        **head("compare", cells, machine, stopped),
-        "use": configuration(found.take.run) if found else None,
-        "conclusions": list(conclusions(cells)),
-        "cells": [cell(one) for one in cells],
-    }
-
-
-def cell(found: RunFigures) -> Fields:
-    run, summary = found.run, found.summary
+def run_fields(cell: RunFigures) -> Fields:
+    """Return a timed run with its raw samples."""
+    run, summary = cell.run, cell.summary
     return {
         "config": configuration(run),
         "status": run.status,
         "error": failure(run.failure),
-        "compile_s": found.compile_s,
-        "first_call_s": found.first_call_s,
+        "compile_s": cell.compile_s,
+        "first_call_s": cell.first_call_s,
         "timing": json_timing.timing(run),
         "accuracy": json_results.accuracy(run.accuracy),
         "memory": json_results.memory(run),

@@ -1,11 +1,14 @@
-"""Runs one after another, each followed to its end."""
+"""Runs one after another, each awaited to its end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -14,12 +17,12 @@ from tcexplore.session.snapshot import start_snapshot
 Emit = Callable[[ev.Event], None]
 Watcher = Callable[[Snapshot], None]
 
-THEIRS = ("importing", "eager", "timing")
-"""Phases in which the user's own code is what runs."""
+USER_PHASES = ("importing", "eager", "timing")
+"""Phases in which the user's own code runs."""
 
 
 class Runner(Protocol):
-    """What is needed of a supervisor."""
+    """What `Runs` needs of a supervisor."""
 
     async def start(self) -> None: ...
 
@@ -30,15 +33,27 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that one run made known. `machine` is None when no worker ever got ready; `late` when time ran out."""
+    """A finished run."""
 
     snapshot: Snapshot
     machine: ev.Standby | None = None
+    """The first message of the worker; None if no worker became ready."""
     late: bool = False
+    """Whether it ended because its time was over."""
+
+
+def failure_status(run: Snapshot) -> int:
+    """Return the exit status of a run: 0 ok, 2 the user's file or arguments, 3 the compiler or the worker."""
+    if run.failure is None:
+        return 0
+    return 2 if run.failure.blame == "user" else 3
 
 
 class Runs:
-    """Workers for one run after another: `async with Runs(Supervisor) as runs`. `progress` sees each run grow."""
+    """Workers for one run after another: `async with Runs(Supervisor) as runs`.
+
+    `progress` is called with the snapshot of the run under way on each event.
+    """
 
     def __init__(self, runner: Callable[[Emit], Runner], progress: Watcher = lambda _: None) -> None:
         self._runner = runner(self._take)
@@ -56,32 +71,42 @@ class Runs:
     async def __aexit__(self, *_: object) -> None:
         await self._runner.close()
 
-    async def machine(self, within: float) -> ev.Standby | None:
-        """What the worker says of itself, as soon as one is ready; None where none is in time."""
+    async def machine(self, limit_s: float) -> ev.Standby | None:
+        """Wait for the first message of a worker; return None after `limit_s` seconds."""
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(limit_s):
                 await self._known.wait()
         except TimeoutError:
             return None
         return self._machine
 
-    async def run(self, job: ev.Job, within: float) -> Outcome:
-        """Run a job to its end, or for `within` seconds. Its generation is this object's own."""
+    async def run(self, job: ev.Job, limit_s: float) -> Outcome:
+        """Run a job to its end, or for `limit_s` seconds. Jobs are numbered in the order of the calls."""
         self._count += 1
         job = replace(job, run=self._count)
         self._snapshot = start_snapshot(job)
         self._over.clear()
         self._runner.submit(job)
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(limit_s):
                 await self._over.wait()
         except TimeoutError:
-            return Outcome(self._snapshot.apply(_late(self._snapshot, within)), self._machine, late=True)
+            return Outcome(self._snapshot.apply(_timed_out(self._snapshot, limit_s)), self._machine, late=True)
         return Outcome(self._snapshot, self._machine)
 
-    async def end(self) -> None:
-        """Make no more runs; the last one is gone when this returns."""
-        await self._runner.close()
+    @asynccontextmanager
+    async def temporary_folder(self, purpose: str) -> AsyncGenerator[str, None]:
+        """Make an empty folder for the runs; end them and remove it afterwards, also on cancellation."""
+        # Not in a thread: after a cancellation nobody would know the folder's name.
+        folder = tempfile.mkdtemp(prefix=f"tcexplore-{purpose}-")
+        try:
+            yield folder
+        finally:
+            try:
+                # A run under way still writes to the folder.
+                await self._runner.close()
+            finally:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def _take(self, event: ev.Event) -> None:
         if isinstance(event, ev.Standby):
@@ -95,19 +120,12 @@ class Runs:
             self._over.set()
 
 
-Result = TypeVar("Result")
-Say = Callable[[str], None]
-Going = Callable[[ev.Job, Runs, Say], AsyncIterator[Result]]
-"""How a study goes: with the job to vary and runs to make, it yields each result as it has it and says what is under
-way."""
-
-
-def _late(snapshot: Snapshot, within: float) -> ev.Failed:
+def _timed_out(snapshot: Snapshot, limit_s: float) -> ev.Failed:
     return ev.Failed(
         run=snapshot.run,
         stage=snapshot.phase or "worker",
-        blame="user" if snapshot.phase in THEIRS else "compiler",
+        blame="user" if snapshot.phase in USER_PHASES else "compiler",
         type="Timeout",
-        message=f"not finished after {within:g} s",
-        hint="a larger --timeout gives it longer; an endless loop in the file would look the same",
+        message=f"not finished after {limit_s:g} s",
+        hint="--timeout sets the limit; an endless loop in the file times out too",
     )

@@ -8,6 +8,8 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
+from tcexplore.studies.registry import STUDIES
+
 Scope = Literal[
     "view",
     "reading",
@@ -18,11 +20,7 @@ Scope = Literal[
     "target_diff",
     "study",
     "modes",
-    "sweep",
-    "recompiles",
     "bisect",
-    "cold",
-    "artifacts",
     "fix",
     "app",
 ]
@@ -112,24 +110,18 @@ ACTIONS: tuple[Action, ...] = (
     Action("K", "leave", "target_diff", "K", "back", "Back to the panes"),
     Action("x", "stop_study", "study", "x", "stop", "Stop the study; its results stay", 1),
     Action("r", "again", "study", "r", "again", "Restart the study with the current file", 2),
+    Action("q", "leave", "study", "q", "back", "Back to the panes"),
     Action("s", "sort", "modes", "s", "sort", "Sort by the next column", 3),
+    Action("w", "write", "bisect", "w", "write reproducer", "Write a folder that reproduces the failure", 3),
     Action("w", "write", "fix", "w", "write", "Write the verified fix to your file", 1),
     Action("tab", "other", "fix", "tab", "another fix", "Try another fix for the same break", 3),
     Action("u", "undo", "fix", "u", "undo", "Restore your file as it was before w", 2),
-    Action("h,q", "leave", "fix", "h q", "back", "Back to the panes"),
-    Action("M,q", "leave", "modes", "M q", "back", "Back to the panes"),
-    Action("w", "write", "bisect", "w", "write reproducer", "Write a folder that reproduces the fault", 3),
-    Action("L,q", "leave", "bisect", "L q", "back", "Back to the panes"),
-    Action("L", "study('blame')", "app", "L", "bisect", "Find the stage that crashes or is wrong", 15),
-    Action("C,q", "leave", "cold", "C q", "back", "Back to the panes"),
-    Action("C", "study('cold')", "app", "C", "cold compile", "Compile with empty caches, then with warm ones", 16),
-    Action("q", "leave", "artifacts", "q", "back", "Back to the panes"),
-    Action("", "study('ship')", "app", "^p", "cache artifacts", "Save torch's cache artifacts and load them elsewhere"),
-    Action("W,q", "leave", "recompiles", "W q", "back", "Back to the panes"),
-    Action("W", "study('storm')", "app", "W", "recompiles", "Vary the inputs: recompiles, and ways to avoid them", 16),
-    Action("S,q", "leave", "sweep", "S q", "back", "Back to the panes"),
-    Action("S", "study('sweep')", "app", "S", "sweep", "Run one dimension of the inputs at several sizes", 14),
-    Action("M", "study('matrix')", "app", "M", "modes", "Compare all modes and backends", 9),
+    Action("h", "leave", "fix", "h", "back", "Back to the panes"),
+    *(
+        Action(entry.key, f"study('{entry.name}')", "app", entry.key or "^p", entry.label, entry.summary, entry.rank)
+        for entry in STUDIES
+        if entry.label
+    ),
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Show the previous save"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Show the next save"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),

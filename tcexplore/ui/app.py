@@ -31,8 +31,8 @@ from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
-    from tcexplore.ui.screens.fix_screen import CureScreen
-    from tcexplore.ui.study_keys import Studies
+    from tcexplore.ui.screens.fix_screen import FixScreen
+    from tcexplore.ui.screens.study_screen import LastStudies
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _NO_COLOR = NoColor()
@@ -57,7 +57,7 @@ class ExplorerApp(App[int]):
         self._make_engine = engine
         self.standby: Standby | None = None
         self.main = MainScreen()
-        self._studies: Studies | None = None
+        self._last_studies: LastStudies = {}
         self.undo = Undo()
         self._started = now()
         self._target_files: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class ExplorerApp(App[int]):
         else:
             self.push_screen(screen)
 
-    def _fix_screen(self, links: Sequence[Link]) -> CureScreen | str:
+    def _fix_screen(self, links: Sequence[Link]) -> FixScreen | str:
         """Return the screen that fixes the graph break of these links in the newest run, or why there is none."""
         run, engine = self.session.newest, self.engine
         if engine is None or engine.job is None or run is None or not run.complete:
@@ -202,9 +202,9 @@ class ExplorerApp(App[int]):
         graph_break = break_of(run, links)
         if graph_break is None:
             return "Put the cursor on a graph break or on its line: b goes to the next one."
-        from tcexplore.ui.screens.fix_screen import CureScreen
+        from tcexplore.ui.screens.fix_screen import FixScreen
 
-        return CureScreen(engine, engine.job, run, graph_break, self.undo)
+        return FixScreen(engine, engine.job, run, graph_break, self.undo)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
         from tcexplore.ui.recompile_query import recompile_prompt
@@ -255,13 +255,13 @@ class ExplorerApp(App[int]):
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run gets it.")
 
     def action_study(self, name: str) -> None:
-        from tcexplore.ui.study_keys import Studies
 
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return
-        self._studies = self._studies or Studies()
-        if message := self._studies.open(self, name, self.engine, self.session.newest):
+        from tcexplore.ui.screens.study_screen import open_study
+
+        if message := open_study(self, name, self.engine, self.session.newest, self._last_studies):
             self.main.say(message)
 
     def action_undo(self) -> None:

@@ -13,7 +13,7 @@ from tcexplore.ui.actions import Action, Scope, available
 from tcexplore.ui.lines.row_line import Line
 
 if TYPE_CHECKING:
-    from tcexplore.ui.study_task import StudyTask
+    from tcexplore.studies.study import StudyState
 
 
 def title_line(session: Session, standby: ev.Standby | None, elapsed: float) -> Line:
@@ -37,11 +37,11 @@ def history_line(session: Session) -> Line:
     return lambda width: history_row(session, width)
 
 
-def study_line(name: str, job: ev.Job, study: StudyTask[Any] | None) -> Line:
-    """Return what a study is about and how far it is."""
-    from tcexplore.studies.study_title import study_title
+def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None) -> Line:
+    """Return the title line of a study."""
+    from tcexplore.studies.study_text import study_title
 
-    return lambda width: study_title(name, job, study, width)
+    return lambda width: study_title(title, job, state, width)
 
 
 def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None) -> Line:

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.request import Limits, StudyOptions
+from tcexplore.cli.request import Limits
 from tcexplore.events import Config
+from tcexplore.studies.bisect.bisect_study import BisectOptions
+from tcexplore.studies.modes.modes_study import ModesOptions
+from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
+from tcexplore.studies.sweep.sweep_study import SweepOptions
 
 
 def test_a_bare_file_opens_the_app_with_torch_defaults():
@@ -44,12 +48,14 @@ def test_check_takes_more_limits_and_a_number_of_calls():
 
 
 def test_studies_take_lists():
-    compared = parse(["compare", "m.py", "--modes", "default,lite", "--dynamic", "auto,true", "--train"])
-    assert (compared.command, compared.config.train, compared.config.dynamic) == ("compare", True, None)
-    assert compared.study == StudyOptions(modes=("default", "lite"), dynamic=(None, True))
+    compared = parse(["modes", "m.py", "--modes", "default,lite", "--dynamic", "auto,true", "--train"])
+    assert (compared.command, compared.config.train, compared.config.dynamic) == ("modes", True, None)
+    assert compared.study == ModesOptions(modes=("default", "lite"), dynamic=(None, True))
     swept = parse(["sweep", "m.py", "--dim", "1", "--sizes", "1, 2,4,2", "--mode", "lite"])
-    assert (swept.study.dim, swept.study.sizes, swept.config.mode) == (1, (1, 2, 4), "lite")
-    assert parse(["blame", "m.py", "--repro", "there"]).study.repro == "there"
+    assert (swept.study, swept.config.mode) == (SweepOptions(1, (1, 2, 4)), "lite")
+    assert parse(["bisect", "m.py", "--repro", "repro"]).study == BisectOptions("repro")
+    varied = parse(["recompiles", "m.py", "--vary", "x.0=1..4", "--buckets", "x.0=4"])
+    assert varied.study == RecompilesOptions(("x.0=1..4",), ("x.0=4",))
 
 
 def test_a_file_may_have_the_name_of_a_command():
@@ -77,10 +83,11 @@ def test_doctor_takes_nothing():
         (["check", "m.py", "--time-for", "inf"], "inf"),
         (["doctor", "now"], "now"),
         (["check", "m.py", "--min-speedup", "0"], "--min-speedup"),
-        (["compare", "m.py", "--dynamic", "maybe"], "maybe"),
-        (["compare", "m.py", "--modes", ""], "--modes"),
+        (["modes", "m.py", "--dynamic", "maybe"], "maybe"),
+        (["modes", "m.py", "--modes", ""], "--modes"),
         (["sweep", "m.py"], "--sizes"),
         (["sweep", "m.py", "--sizes", "1,0"], "0 is below 1"),
+        (["recompiles", "m.py", "--vary", "x.0=1..500", "--vary", "y=1..500"], "--vary together"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):

@@ -11,7 +11,7 @@ from tcexplore.cli.limits import exceeded, status
 from tcexplore.cli.request import Limits, Request
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Outcome
-from tests.studies.playing import failed, timed
+from tests.studies.playback import failed, timed
 
 SLOW = ev.PhaseTimed(name="dynamo", seconds=12.0, graph="0/0", depth=0)
 MEMORY = ev.Memory(device="cpu", method="counted", weights=0, inputs=0, eager_peak=100, compiled_peak=150)

@@ -1,4 +1,4 @@
-"""`compare`, `sweep` and `blame` from arguments to exit status, with a supervisor that plays back events."""
+"""Studies from arguments to exit status, with a supervisor that plays back events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli import main
-from tests.studies.playing import Playback, failed, timed
+from tests.studies.playback import Playback, failed, timed
 
 Story = Callable[[ev.Job], Sequence[ev.Event]]
 Study = Callable[..., int]
@@ -38,30 +38,30 @@ def good(_: ev.Job) -> list[ev.Event]:
     return [timed(1.5), ev.Accuracy(verdict="identical"), ev.Finished()]
 
 
-def test_compare_prints_a_row_for_each_cell(study: Study, capsys: pytest.CaptureFixture[str]):
-    assert study(good, "compare", "model.py", "--modes", "default", "--dynamic", "false") == 0
+def test_modes_prints_a_row_for_each_run(study: Study, capsys: pytest.CaptureFixture[str]):
+    assert study(good, "modes", "model.py", "--modes", "default", "--dynamic", "false") == 0
     out, err = capsys.readouterr()
     assert out.count("1.50× ▲") == 3
     assert "Use torch.compile(…" in out
     assert [line.split(" · ", 2)[2] for line in err.splitlines()] == [
         f"{name}, default, dynamic false: faster, 1.50× [1.49, 1.51]" for name in ("eager", "aot_eager", "inductor")
-    ], "results as they come"
+    ], "results are logged as they come"
 
 
-def test_ctrl_c_keeps_what_is_there(study: Study, capsys: pytest.CaptureFixture[str]):
+def test_ctrl_c_keeps_the_results(study: Study, capsys: pytest.CaptureFixture[str]):
     def story(job: ev.Job) -> list[ev.Event]:
         if job.run < 3:
             return good(job)
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
         return []
 
-    assert study(story, "compare", "model.py", "--json") == 130
+    assert study(story, "modes", "model.py", "--json") == 130
     report = json.loads(capsys.readouterr().out)
-    assert (report["stopped"], len(report["cells"])) == (True, 2)
+    assert (report["stopped"], len(report["runs"])) == (True, 2)
 
 
-def test_a_study_in_which_nothing_works_fails(study: Study):
-    assert study(lambda _: [failed()], "compare", "model.py") == 3
+def test_a_study_without_a_successful_run_fails(study: Study):
+    assert study(lambda _: [failed()], "modes", "model.py") == 3
     assert study(lambda _: [failed()], "sweep", "model.py", "--sizes", "1,2") == 3
 
 
@@ -72,25 +72,25 @@ def test_sweep_prints_json(study: Study, capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.parametrize(
-    ("guilty", "status", "said"),
+    ("backend", "status", "verdict"),
     [
-        ("", 0, "No layer is to blame"),
-        ("aot_eager", 1, "To blame: AOTAutograd"),
-        ("inductor", 1, "To blame: Inductor's"),
+        ("", 0, "No stage fails"),
+        ("aot_eager", 1, "First failing stage: AOTAutograd"),
+        ("inductor", 1, "First failing stage: Inductor's"),
     ],
 )
-def test_blame_names_the_layer(
-    study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path, guilty: str, status: int, said: str
+def test_bisect_names_the_failing_stage(
+    study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path, backend: str, status: int, verdict: str
 ):
     def story(job: ev.Job) -> list[ev.Event]:
-        return [failed()] if job.config.backend == guilty else good(job)
+        return [failed()] if job.config.backend == backend else good(job)
 
-    assert study(story, "blame", "model.py", "--repro", "there") == status
-    assert said in capsys.readouterr().out
-    assert (tmp_path / "there" / "repro.py").exists() == bool(guilty)
+    assert study(story, "bisect", "model.py", "--repro", "repro") == status
+    assert verdict in capsys.readouterr().out
+    assert (tmp_path / "repro" / "repro.py").exists() == bool(backend)
 
 
-def test_a_file_that_is_not_there_is_said_at_once(study: Study, capsys: pytest.CaptureFixture[str]):
-    for command in (["compare"], ["sweep", "--sizes", "1"], ["blame"]):
+def test_a_missing_file_is_reported_at_once(study: Study, capsys: pytest.CaptureFixture[str]):
+    for command in (["modes"], ["sweep", "--sizes", "1"], ["bisect"], ["fix"]):
         assert study(good, *command, "gone.py") == 2
         assert capsys.readouterr().err == "tcexplore: gone.py does not exist.\n"

@@ -1,6 +1,6 @@
-"""Small programs that break the graph, one kind of break each, as the files of a user: a `model` and `inputs`.
+"""Small model files with one kind of graph break each.
 
-`BREAK` marks each line that breaks. Those in `CURABLE` have a change that removes the break and keeps the results.
+`# BREAK` marks each line that breaks. `FIXABLE` programs have a change that removes the break and keeps the results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _program(body: str, head: str = HEAD) -> str:
     return text if "\ninputs = " in text else text + TAIL
 
 
-CURABLE = {
+FIXABLE = {
     "print": """
         def model(x):
             y = x.sin()
@@ -306,7 +306,7 @@ CURABLE = {
     """,
 }
 
-INCURABLE = {
+NOT_FIXABLE = {
     "random number": """
         def model(x):
             return x * random.random()  # BREAK
@@ -365,12 +365,12 @@ INCURABLE = {
             return x.sin()
     """,
 }
-"""Those that no change of these lines alone removes without changing what the program does; and the random number,
-which Inductor reads wrongly before torch 2.15: there the cure does not prove itself."""
+"""Programs without a change that removes the break and keeps the behavior; and the random number, which Inductor reads
+wrongly before torch 2.15, so that its fix is not verified there."""
 
-PROGRAMS = {name: _program(body) for name, body in (CURABLE | INCURABLE).items()}
+PROGRAMS = {name: _program(body) for name, body in (FIXABLE | NOT_FIXABLE).items()}
 
 
 def marked(text: str) -> tuple[int, ...]:
-    """The lines that break."""
+    """Return the numbers of the lines that break."""
     return tuple(n for n, line in enumerate(text.splitlines(), 1) if line.endswith("# BREAK"))

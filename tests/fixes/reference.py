@@ -1,7 +1,7 @@
 """`python -m tests.fixes.reference FILE`: the graph breaks of a file by torch's own trace, without tcexplore.
 
-The file is run as `torch.compile` would be used by hand, under `TORCH_TRACE`; what torch wrote there is read
-afterwards. Prints JSON: [file, line, kind] of each break, each once, and how many torch reported in all.
+The file runs with `torch.compile` under `TORCH_TRACE`, and the traces are read afterwards. Prints JSON: the distinct
+places [file, line] of breaks, and how many breaks torch reports in all.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.M)
 
 
 def breaks(traces: str) -> list[tuple[str, int]]:
-    """The place of every break that torch's trace files report, as often as they do."""
-    found = []
+    """Return the place of each break that torch's trace files report, repetitions included."""
+    places = []
     for path in glob.glob(os.path.join(traces, "*.log")):
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
-        places = list(_PLACE.finditer(text))
-        behind = [place.start() for place in places[1:]] + [len(text)] * bool(places)
-        found += [_users(place, text[place.end() : end]) for place, end in zip(places, behind, strict=True)]
-    return found
+        matches = list(_PLACE.finditer(text))
+        ends = [match.start() for match in matches[1:]] + [len(text)] * bool(matches)
+        places += [_user_place(match, text[match.end() : end]) for match, end in zip(matches, ends, strict=True)]
+    return places
 
 
-def _users(place: re.Match[str], behind: str) -> tuple[str, int]:
-    """The place; where it is in Python's own library, or in what torch has in its stead, the line that called that."""
-    if not _pythons(place[1]):
-        return os.path.abspath(place[1]), int(place[2])
-    traceback = behind.partition("User code traceback:")[2].partition("\n\t\n")[0].partition("====")[0]
-    callers = [(file, int(line)) for file, line in _FRAME.findall(traceback) if not _pythons(file)]
+def _user_place(match: re.Match[str], rest: str) -> tuple[str, int]:
+    """Return the place, or its caller in the user's code if it is in Python's library or torch's replacement of it."""
+    if not _in_python(match[1]):
+        return os.path.abspath(match[1]), int(match[2])
+    traceback = rest.partition("User code traceback:")[2].partition("\n\t\n")[0].partition("====")[0]
+    callers = [(file, int(line)) for file, line in _FRAME.findall(traceback) if not _in_python(file)]
     return callers[-1]
 
 
-def _pythons(file: str) -> bool:
+def _in_python(file: str) -> bool:
     return file.startswith((sysconfig.get_paths()["stdlib"] + os.sep, "<frozen ")) or "/_dynamo/polyfills/" in file
 
 
 def run(file: str) -> None:
-    """Compile and call what the file has as `model`, with its `inputs`."""
+    """Compile the file's `model` and call it with its `inputs`."""
     import torch
 
     random.seed(0)
@@ -77,8 +77,8 @@ def main(file: str) -> None:
         run(os.path.abspath(file))
         sys.stdout.flush()
         os.dup2(out, 1)
-        found = breaks(traces)
-    print(json.dumps({"places": sorted(set(found)), "reported": len(found)}))  # noqa: T201
+        places = breaks(traces)
+    print(json.dumps({"places": sorted(set(places)), "reported": len(places)}))  # noqa: T201
 
 
 if __name__ == "__main__":

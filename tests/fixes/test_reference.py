@@ -1,4 +1,4 @@
-"""Breaks are where torch's own trace has them: one program of those that `tests.benchmarks.cures` goes through."""
+"""Captured breaks equal those of torch's own trace, for one program of `tests.benchmarks.fixes`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_torchs_trace_and_the_capture_have_the_same_breaks(tmp_path: Path):
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = [
+    lines = [
         event.location.line
         for event in select(GraphBreak, capture(module.model, (torch.ones(4, 4),)))
         if event.location
     ]
-    assert by_torch == set(found) == set(marked(text))
-    assert len(found) == len(set(found))
+    assert by_torch == set(lines) == set(marked(text))
+    assert len(lines) == len(set(lines))

@@ -1,4 +1,4 @@
-"""A cold run and a warm one in a folder of their own, which is gone afterwards however it ends."""
+"""A cold run and a warm one share a temporary folder, which is always removed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.studies.cold.cold_plan import cold_and_warm
-from tcexplore.studies.cold.cold_result import Both, LookedUp, looked_up, side_by_side
+from tcexplore.studies.cold.cold_result import LookupCounts, SpanPair, lookup_counts, span_pairs
+from tcexplore.studies.cold.cold_study import STUDY
+from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
-from tests.studies.playing import JOB, Playback
+from tests.studies.playback import played
 
 SOURCE = """
 import torch
@@ -38,36 +39,30 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
     ]  # fmt: skip
 
 
-def there(folder: str) -> bool:
+def exists(folder: str) -> bool:
     return Path(folder).exists()
 
 
-async def test_both_runs_use_one_folder_that_is_gone_afterwards():
-    players: list[Playback] = []
-
-    def runner(emit):  # noqa: ANN001, ANN202
-        players.append(Playback(emit, story))
-        return players[0]
-
-    async with Runs(runner) as runs:
-        cells = [cell async for cell in cold_and_warm(JOB, runs, lambda _: None, 5.0)]
-    (folder,) = {job.caches for job in players[0].jobs}
+async def test_both_runs_use_one_folder_that_is_removed():
+    state, player = await played("cold", story)
+    cold, warm = (cell.run for cell in state.results)
+    (folder,) = {job.caches for job in player.jobs}
     assert folder
-    assert not there(folder)
-    assert side_by_side(cells[0].run, cells[1].run) == (
-        Both(0, "0/0 compile", 8.0, 1.0), Both(1, "codegen", 4.0, None),
-    )  # fmt: skip
-    assert looked_up(cells[0].run, cells[1].run) == (
-        LookedUp("fx_graph", "miss", "", 1, 0), LookedUp("fx_graph", "hit", "", 0, 1),
+    assert not exists(folder)
+    assert span_pairs(cold, warm) == (SpanPair(0, "0/0 compile", 8.0, 1.0), SpanPair(1, "codegen", 4.0, None))
+    assert lookup_counts(cold, warm) == (
+        LookupCounts("fx_graph", "miss", "", 1, 0), LookupCounts("fx_graph", "hit", "", 0, 1),
     )  # fmt: skip
 
 
 @pytest.mark.torch
-async def test_the_second_start_finds_what_the_first_one_left(tmp_path: Path):
+async def test_the_warm_run_has_the_caches_of_the_cold_one(tmp_path: Path):
     job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE)
+    state = StudyState(job, None, 120.0)
     async with Runs(Supervisor) as runs:
-        cold, warm = [cell async for cell in cold_and_warm(job, runs, lambda _: None, 120.0)]
+        await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+    cold, warm = state.results
     assert (cold.failure, warm.failure) == ("", "")
-    assert {used.outcome for used in cold.run.cache_lookups} <= {"miss", "bypass"}
-    assert any(used.outcome == "hit" for used in warm.run.cache_lookups)
+    assert {lookup.outcome for lookup in cold.run.cache_lookups} <= {"miss", "bypass"}
+    assert any(lookup.outcome == "hit" for lookup in warm.run.cache_lookups)
     assert (cold.first_call_s or 0.0) > (warm.first_call_s or 0.0)

@@ -1,20 +1,17 @@
-"""Sizes one after another: which made it compile again, from which on compiling helps."""
+"""The sweep study: which sizes recompile, and from which size on compiling helps."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 
 from tcexplore import events as ev
 from tcexplore.documents.verdict_marks import format_speedup
-from tcexplore.report.text.sweep import print_sweep
 from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.study_runs import Runs
-from tcexplore.studies.sweep.sweep_json import sweep as fields
-from tcexplore.studies.sweep.sweep_plan import plan, steps
+from tcexplore.studies.study import StudyState
+from tcexplore.studies.sweep.sweep_document import bar, conclusions, longest
 from tcexplore.studies.sweep.sweep_result import Sweep, SweepStep
-from tcexplore.studies.sweep.sweep_text import bar, conclusions, longest
-from tests.studies.playing import JOB, MACHINE, Playback, failed, timed
+from tcexplore.studies.sweep.sweep_study import SweepOptions, planned_steps
+from tests.studies.playback import JOB, failed, json_of, played, printed, timed
 
 SIZES = (1, 8, 64)
 SPEEDUPS = {(False, 1): 0.5, (False, 8): 1.4, (False, 64): 2.0, (True, 1): 0.4, (True, 8): 0.8}
@@ -30,58 +27,59 @@ def story(job: ev.Job) -> list[ev.Event]:
     return [timed(speedup), ev.Finished()] if speedup else [failed()]
 
 
-async def swept() -> Sweep:
-    async with Runs(lambda emit: Playback(emit, story)) as runs:
-        return Sweep(0, SIZES, tuple([step async for step in steps(plan(JOB, 0, SIZES), runs, 5.0)]))
+async def swept() -> StudyState[SweepOptions, SweepStep]:
+    state, _ = await played("sweep", story, SweepOptions(0, SIZES))
+    return state
 
 
-def test_the_walks_are_neither_timed_nor_examined():
-    jobs = [job for _, size, job in plan(JOB, 1, SIZES) if not size]
+async def sweep() -> Sweep:
+    return Sweep(0, SIZES, tuple((await swept()).results))
+
+
+def test_runs_over_all_sizes_are_neither_timed_nor_examined():
+    jobs = [job for _, size, job in planned_steps(JOB, SweepOptions(1, SIZES)) if not size]
     assert [(job.time_for, job.examine, job.config.dim, job.config.dynamic) for job in jobs] == [
         (0.0, False, 1, None), (0.0, False, 1, True),
     ]  # fmt: skip
 
 
-async def test_what_follows_from_the_sizes():
-    found = await swept()
-    assert found.compiled_at("auto") == (1, 8, 64)
-    assert found.compiled_at("dynamic") == (1, 8)
-    assert (found.helps_from("static"), found.helps_from("dynamic")) == (8, None)
+async def test_sizes_that_compile_and_sizes_where_compiling_helps():
+    result = await sweep()
+    assert result.compiled_at("auto") == (1, 8, 64)
+    assert result.compiled_at("dynamic") == (1, 8)
+    assert (result.helps_from("static"), result.helps_from("dynamic")) == (8, None)
 
 
-async def test_the_sweep_as_text_and_as_json():
-    found = await swept()
-    page = StringIO()
-    print_sweep(found, MACHINE, stream=page)
-    text = page.getvalue()
-    for said in (
+async def test_the_results_as_text_and_json():
+    state = await swept()
+    report = printed("sweep", state)
+    for sentence in (
         "static: compiling helps from size 8 on",
-        "all sizes in turn, dynamic auto: compiled again at size 8, 64",
-        "all sizes in turn, dynamic true: compiled again at size 8",
+        "all sizes, dynamic=auto: recompiled at size 8, 64",
+        "all sizes, dynamic=True: recompiled at size 8",
         "✖ dynamic, size 64: InductorError: lowering failed",
         "64  static   ████████████████████│████████████████████  2.00× ▲",
     ):
-        assert said in text, text
-    whole = fields(found, MACHINE, stopped=False)
-    assert [size["size"] for size in whole["sizes"]] == [1, 8, 64]
-    assert whole["walks"]["dynamic"]["recompiled_at"] == [8]
-    assert whole["helps_from"] == {"static": 8, "dynamic": None}
+        assert sentence in report, report
+    fields = json_of("sweep", state)
+    assert [size["size"] for size in fields["sizes"]] == [1, 8, 64]
+    assert fields["all_sizes"]["dynamic"]["recompiled_at"] == [8]
+    assert fields["helps_from"] == {"static": 8, "dynamic": None}
 
 
-async def test_what_is_said_of_some_of_the_sizes_says_so():
-    whole = await swept()
+async def test_conclusions_count_the_measured_sizes():
+    whole = await sweep()
     some = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size != 64))
-    assert next(conclusions(some)) == "static: compiling helps from size 8 on, as far as is known at 2 of 3 sizes"
+    assert next(conclusions(some)) == "static: compiling helps from size 8 on; 2 of 3 sizes measured"
 
 
-def test_a_sweep_that_was_stopped_says_what_it_has():
-    page = StringIO()
-    print_sweep(Sweep(0, SIZES, ()), MACHINE, stopped=True, stream=page)
-    assert page.getvalue() == "stopped before the first run was done\n"
+def test_a_sweep_stopped_before_its_first_result_says_so():
+    state = StudyState[SweepOptions, SweepStep](JOB, SweepOptions(0, SIZES), stopped=True)
+    assert printed("sweep", state).splitlines()[1:] == ["stopped after 0 results"]
 
 
-async def test_a_size_where_nothing_is_known_or_the_result_is_wrong_is_no_size_that_helps():
-    whole = await swept()
+async def test_compiling_does_not_help_at_sizes_that_are_undecided_or_wrong():
+    whole = await sweep()
     noisy = timed(1.19, verdict="undecided")
     wrong = ev.Accuracy(verdict="wrong", worst="output 0", calls=1, total_calls=1)
 
@@ -92,36 +90,36 @@ async def test_a_size_where_nothing_is_known_or_the_result_is_wrong_is_no_size_t
             return replace(step, cell=RunFigures(step.cell.run.apply(replace(wrong, run=step.cell.run.run))))
         return step
 
-    found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
-    assert found[0] == "static: compiling helps at no size; too noisy to tell at size 64"
-    assert "✖ static, size 8: compiled results are wrong: they differ from eager, most in output 0" in found
+    first, *others = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
+    assert first == "static: compiling helps at no size; size 64 undecided"
+    assert any(line.startswith("✖ static, size 8: ") and "output 0" in line for line in others)
 
 
-async def test_above_sizes_that_help_one_that_is_not_known_is_not_said_to_be_worse():
-    whole = await swept()
+async def test_an_undecided_size_above_sizes_that_help_is_not_called_worse():
+    whole = await sweep()
 
     def again(step: SweepStep) -> SweepStep:
         noisy = replace(timed(1.4, verdict="undecided"), run=step.cell.run.run)
-        here = (step.form, step.size) == ("static", 64)
-        return replace(step, cell=RunFigures(step.cell.run.apply(noisy))) if here else step
+        undecided = (step.form, step.size) == ("static", 64)
+        return replace(step, cell=RunFigures(step.cell.run.apply(noisy))) if undecided else step
 
-    found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
-    assert found[0] == "static: compiling helps at size 8; too noisy to tell at size 64"
+    first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
+    assert first == "static: compiling helps at size 8; size 64 undecided"
 
 
-async def test_a_size_that_helps_below_one_that_does_not_is_named():
-    whole = await swept()
+async def test_sizes_that_help_are_listed_if_a_larger_one_does_not():
+    whole = await sweep()
 
     def again(step: SweepStep) -> SweepStep:
         slow = (step.form, step.size) == ("static", 64)
         worse = replace(timed(0.9, eager_us=900.0), run=step.cell.run.run)
         return replace(step, cell=RunFigures(step.cell.run.apply(worse))) if slow else step
 
-    found = list(conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps)))))
-    assert found[0] == "static: compiling helps at size 8, but not at 64"
+    first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
+    assert first == "static: compiling helps at size 8, but not at 64"
 
 
-def test_a_bar_of_what_is_undecided_is_a_shade_over_all_that_it_may_be():
+def test_the_bar_of_an_undecided_speedup_shades_its_interval():
     unknown = replace(timed(0.04, verdict="undecided"), low=0.5, high=1.5)
     assert bar(timed(1.5), 2.0, 8) == "████│██  "
     assert bar(unknown, 2.0, 8) == "  ░░│░░  "

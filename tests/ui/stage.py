@@ -16,7 +16,7 @@ from tcexplore.ui.engine import Deliver
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.panes.pane import Pane
 from tests.documents.golden import check
-from tests.studies.playing import JOB, Playback, Story
+from tests.studies.playback import JOB, Playback, Story
 
 GOLDENS = Path(__file__).parent / "goldens"
 

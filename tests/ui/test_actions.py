@@ -11,19 +11,15 @@ from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.screen_lines import footer
-from tcexplore.ui.screens.artifacts_screen import ShipScreen
-from tcexplore.ui.screens.bisect_screen import BlameScreen
-from tcexplore.ui.screens.cold_screen import ColdScreen
+from tcexplore.ui.screens.bisect_screen import BisectScreen
 from tcexplore.ui.screens.diff_screen import DiffScreen
-from tcexplore.ui.screens.fix_screen import CureScreen
+from tcexplore.ui.screens.fix_screen import FixScreen
 from tcexplore.ui.screens.help_screen import page_text
 from tcexplore.ui.screens.main_screen import MainScreen
-from tcexplore.ui.screens.modes_screen import MatrixScreen
+from tcexplore.ui.screens.modes_screen import ModesScreen
 from tcexplore.ui.screens.overlay_screen import AnswerScreen
 from tcexplore.ui.screens.reading_screen import ReadingScreen
-from tcexplore.ui.screens.recompiles_screen import StormScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
-from tcexplore.ui.screens.sweep_screen import SweepScreen
 from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
 from tcexplore.ui.screens.target_screen import TargetScreen
 
@@ -36,17 +32,13 @@ _CLASSES = {
     "target": TargetScreen,
     "target_diff": TargetDiffScreen,
     "study": StudyScreen,
-    "modes": MatrixScreen,
-    "bisect": BlameScreen,
-    "cold": ColdScreen,
-    "artifacts": ShipScreen,
-    "sweep": SweepScreen,
-    "recompiles": StormScreen,
-    "fix": CureScreen,
+    "modes": ModesScreen,
+    "bisect": BisectScreen,
+    "fix": FixScreen,
     "app": ExplorerApp,
 }
-_STUDIES = (StudyScreen, MatrixScreen, SweepScreen, StormScreen, BlameScreen, ColdScreen, ShipScreen)
-_SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, CureScreen, *_STUDIES)
+_STUDIES = (StudyScreen, ModesScreen, BisectScreen, FixScreen)
+_SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, *_STUDIES)
 
 
 def test_every_action_exists_where_its_key_is_bound():

@@ -14,7 +14,7 @@ from tcexplore.fixes.text_edit import Edit
 _WHEN = "It is evaluated once, when the file is imported: a later change of what it reads is not seen."
 
 
-def propose(site: Site) -> Iterator[Fix]:
+def constant_fixes(site: Site) -> Iterator[Fix]:
     """A name above the function, and the name in the place of what is evaluated; a block that reads as a whole."""
     function = site.function
     if function is None:

@@ -19,17 +19,17 @@ _SAID = {
 _FOR_ALL = "It holds for everything that this process compiles."
 
 
-def scalars(site: Site) -> Iterator[Fix]:
+def scalar_flag_fixes(site: Site) -> Iterator[Fix]:
     """Numbers out of tensors become symbols."""
     yield from _setting(site, SCALARS)
 
 
-def shapes(site: Site) -> Iterator[Fix]:
+def shape_flag_fixes(site: Site) -> Iterator[Fix]:
     """Sizes that depend on values become symbols."""
     yield from _setting(site, SHAPES)
 
 
-def autograd(site: Site) -> Iterator[Fix]:
+def autograd_flag_fixes(site: Site) -> Iterator[Fix]:
     """`torch.autograd.grad` and `.backward()` are traced."""
     yield from _setting(site, AUTOGRAD)
 

@@ -13,7 +13,7 @@ BREAKS = ("torch._dynamo.graph_break", "torch._dynamo.skip_frame")
 DISABLES = ("torch.compiler.disable", "torch._dynamo.disable", "torch.compiler._disable")
 
 
-def asked_for(site: Site) -> Iterator[Fix]:
+def explicit_break_fixes(site: Site) -> Iterator[Fix]:
     """Take the line out."""
     source, statement = site.source, site.statement
     match statement:
@@ -21,7 +21,7 @@ def asked_for(site: Site) -> Iterator[Fix]:
             yield Fix("take it out", "The line that asks for the break goes.", (removed(source, statement),))
 
 
-def disabled(site: Site) -> Iterator[Fix]:
+def disable_fixes(site: Site) -> Iterator[Fix]:
     """Take the decorator off the function that is called here."""
     source = site.source
     called = {source.dotted(node.func).rpartition(".")[2] for node in _calls(site.statement)}

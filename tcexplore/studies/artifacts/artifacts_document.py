@@ -1,7 +1,8 @@
-"""Compile artifacts that one worker saved and another loaded: what went along, and what it spared."""
+"""The artifacts study as a document: what was saved, and what loading it saves."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tcexplore.documents.columns import columns
@@ -9,60 +10,96 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.documents.timing.state_dict_view import checkpoint
-from tcexplore.quantities import duration
+from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.artifacts import artifacts_text as words
-from tcexplore.studies.artifacts.artifacts_result import Shipped
-from tcexplore.studies.artifacts.artifacts_result import shipped as both
+from tcexplore.studies.artifacts.artifacts_result import CPP_COMPILER, ArtifactRuns, artifact_runs
 
 INTENT = (
-    "Your file is compiled in one worker with empty caches, which saves what torch can save of that "
-    "(torch.compiler.save_cache_artifacts); another worker, with empty caches as well, loads it first "
-    "(torch.compiler.load_cache_artifacts) and then does the same."
+    "Your file is compiled in a process with empty caches, which then calls torch.compiler.save_cache_artifacts. A "
+    "second process, also with empty caches, calls torch.compiler.load_cache_artifacts and then does the same."
 )
-CODE = ("saved, info = torch.compiler.save_cache_artifacts()", "torch.compiler.load_cache_artifacts(saved)")
-"""What the user writes: behind the first calls, and elsewhere before them."""
+CODE = ("artifacts, info = torch.compiler.save_cache_artifacts()", "torch.compiler.load_cache_artifacts(artifacts)")
+"""The code that the user writes: after the first calls, and in the other process before them."""
 
 
-def shipped(runs: Sequence[Snapshot], *, over: bool, width: int = 78) -> StaticDocument:
-    """The document of what there is of both runs."""
-    found, rows = both(runs), list(wrapped(INTENT, width, "muted"))
-    if found is not None:
-        rows += [BLANK, *_figures(found), BLANK, *_said(found, width), BLANK, *_how(found, width)]
-        rows += [BLANK, *checkpoint(found.made, width)]
-    if over and (found is None or (found.loaded is None and found.saved)):
+def artifacts_document(results: Sequence[Snapshot], *, over: bool, width: int = 78) -> StaticDocument:
+    """Return the document of the runs so far."""
+    runs, rows = artifact_runs(results), list(wrapped(INTENT, width, "muted"))
+    if runs is not None:
+        rows += [BLANK, *_figures(runs), BLANK, *_conclusions(runs, width), BLANK, *_code(runs, width)]
+        rows += [BLANK, *checkpoint(runs.saving, width)]
+    if over and (runs is None or (runs.loading is None and runs.saved)):
         rows += [BLANK, *wrapped("Stopped before the second run.", width, "warn")]
     return StaticDocument("", tuple(rows))
 
 
-def _figures(found: Shipped) -> Iterator[Row]:
-    made, loaded = RunFigures(found.made), RunFigures(found.loaded) if found.loaded is not None else None
+def _figures(runs: ArtifactRuns) -> Iterator[Row]:
+    saving, loading = RunFigures(runs.saving), RunFigures(runs.loading) if runs.loading is not None else None
     rows = [
-        _row("first call", made.first_call_s, loaded.first_call_s if loaded else None),
-        _row("compiling", made.compile_s, loaded.compile_s if loaded else None),
+        _row("first call", saving.first_call_s, loading.first_call_s if loading else None),
+        _row("compiling", saving.compile_s, loading.compile_s if loading else None),
     ]
-    if found.loaded is not None and found.loaded.artifacts_loaded is not None:
-        rows.append(_row("loading", None, found.loaded.artifacts_loaded.seconds))
+    if runs.loading is not None and runs.loading.artifacts_loaded is not None:
+        rows.append(_row("loading", None, runs.loading.artifacts_loaded.seconds))
+    both = [run for run in (runs.saving, runs.loading) if run is not None]
+    for cache in dict.fromkeys(lookup.cache for run in both for lookup in run.cache_lookups):
+        cells = [_lookups(run, cache) for run in both]
+        rows.append([(Span(f"{cache} cache"),), *((Span(text, "muted"),) for text in (*cells, "")[:2])])
     rows = [cells for cells in rows if any(span.text for cell in cells[1:] for span in cell)]
     yield from columns(("", "saves", "loads"), rows, [()] * len(rows))
 
 
-def _row(name: str, one: float | None, other: float | None) -> list[tuple[Span, ...]]:
-    return [(Span(name),), *(((Span("" if s is None else duration(s), "strong")),) for s in (one, other))]
+def _row(name: str, saving: float | None, loading: float | None) -> list[tuple[Span, ...]]:
+    seconds = ("" if value is None else duration(value) for value in (saving, loading))
+    return [(Span(name),), *((Span(text, "strong"),) for text in seconds)]
 
 
-def _said(found: Shipped, width: int) -> Iterator[Row]:
-    yield from wrapped(words.saved(found), width, "ok" if found.saved else "warn")
-    for run in (found.made, found.loaded):
+def _lookups(run: Snapshot, cache: str) -> str:
+    """Return `miss ×2, hit ×1`."""
+    outcomes = Counter(lookup.outcome for lookup in run.cache_lookups if lookup.cache == cache)
+    return ", ".join(f"{outcome} ×{number}" for outcome, number in outcomes.items())
+
+
+def _conclusions(runs: ArtifactRuns, width: int) -> Iterator[Row]:
+    yield from wrapped(_saved(runs), width, "ok" if runs.saved else "warn")
+    for run in (runs.saving, runs.loading):
         if run is not None and RunFigures(run).failure:
             yield from wrapped(RunFigures(run).failure, width, "error", lead="✖ ")
-    for said in filter(None, (words.verdict(found), words.again(found))):
-        yield from wrapped(said, width, "strong")
+    for sentence in filter(None, (_gain(runs), _recompiled_files(runs))):
+        yield from wrapped(sentence, width, "strong")
 
 
-def _how(found: Shipped, width: int) -> Iterator[Row]:
-    if found.saved:
-        yield heading("How", "behind the first calls here, before them there")
+def _saved(runs: ArtifactRuns) -> str:
+    """Return `Saved 168 KiB: 1 aot_autograd, 1 inductor`."""
+    artifacts = runs.saving.artifacts_saved
+    if artifacts is None:
+        return "This run saved no artifacts."
+    if not artifacts.bytes:
+        return "torch.compiler.save_cache_artifacts() has nothing to save: no graph is in a cache."
+    return f"Saved {size(artifacts.bytes)}: {', '.join(f'{number} {kind}' for kind, number in artifacts.kinds)}"
+
+
+def _gain(runs: ArtifactRuns) -> str:
+    """Return what loading the artifacts saves; empty before that is known."""
+    saved = runs.first_call_saved_s
+    if runs.loading is None or runs.loading.failure is not None or saved is None:
+        return ""
+    hits = count(runs.hits, "hit") if runs.hits else "no hit"
+    return f"Second process: {hits}, first call {f'{duration(saved)} faster' if saved > 0 else 'not faster'}"
+
+
+def _recompiled_files(runs: ArtifactRuns) -> str:
+    """Return what the second process still compiled; empty without such files, or before that is known."""
+    files = [] if runs.loading is None else [span for span in runs.loading.phase_times if span.name == CPP_COMPILER]
+    if not files:
+        return ""
+    seconds = duration(sum(span.seconds for span in files))
+    return f"Not in the artifacts: the second process compiles {count(len(files), 'C++ file')} again, {seconds}"
+
+
+def _code(runs: ArtifactRuns, width: int) -> Iterator[Row]:
+    if runs.saved:
+        yield heading("Code", "after the first calls; in the other process before them")
         for line in CODE:
             yield from wrapped(line, width, "code.python")

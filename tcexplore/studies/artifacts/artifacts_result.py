@@ -1,42 +1,43 @@
-"""What it brings to take compile artifacts along: a worker that made them, and one that was given them."""
+"""Two runs on empty caches: one saves cache artifacts, the other loads them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcexplore.session.run_figures import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
+CPP_COMPILER = "compile_file"
+"""torch's name for the span of one call of the C++ compiler."""
+
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
-    """The run that saved its artifacts, on empty caches, and the one that loaded them, on empty caches too."""
+class ArtifactRuns:
+    """The run that saves, and the run that loads once it is finished."""
 
-    made: Snapshot
-    loaded: Snapshot | None = None
+    saving: Snapshot
+    loading: Snapshot | None = None
 
     @property
     def saved(self) -> bool:
-        """Whether there was something to take along."""
-        return self.made.artifacts_saved is not None and self.made.artifacts_saved.bytes > 0
-
-    def outcomes(self, run: Snapshot) -> Counter[tuple[str, str]]:
-        """How often each cache was asked, by its name and the outcome."""
-        return Counter((used.cache, used.outcome) for used in run.cache_lookups)
+        """Return whether anything was saved."""
+        return self.saving.artifacts_saved is not None and self.saving.artifacts_saved.bytes > 0
 
     @property
     def hits(self) -> int:
-        return 0 if self.loaded is None else sum(used.outcome == "hit" for used in self.loaded.cache_lookups)
+        """Return the number of cache hits in the second run."""
+        return 0 if self.loading is None else sum(lookup.outcome == "hit" for lookup in self.loading.cache_lookups)
 
     @property
-    def spared_s(self) -> float | None:
-        """Seconds of the first call that the artifacts spared; None before both are known."""
-        first = [RunFigures(run).first_call_s for run in (self.made, self.loaded) if run is not None]
-        return first[0] - first[1] if len(first) == 2 and first[0] is not None and first[1] is not None else None
+    def first_call_saved_s(self) -> float | None:
+        """Return the seconds that the artifacts save in the first call; None before both runs are finished."""
+        seconds = [RunFigures(run).first_call_s for run in (self.saving, self.loading) if run is not None]
+        if len(seconds) < 2 or seconds[0] is None or seconds[1] is None:
+            return None
+        return seconds[0] - seconds[1]
 
 
-def shipped(runs: Sequence[Snapshot]) -> Shipped | None:
-    """The two runs of the study; None before the first is done."""
-    return Shipped(*runs[:2]) if runs else None
+def artifact_runs(runs: Sequence[Snapshot]) -> ArtifactRuns | None:
+    """Return the runs of the study; None before the first is finished."""
+    return ArtifactRuns(*runs[:2]) if runs else None

@@ -1,4 +1,4 @@
-"""The ladder of layers, rung by rung, and the one to blame."""
+"""The bisect study as a document: a row for each compiler stage, and the first one that fails."""
 
 from __future__ import annotations
 
@@ -9,78 +9,88 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
-from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, culprit
-from tcexplore.studies.bisect.bisect_text import unjudged, verdict
+from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, first_failure
 
-INTENT = "Each rung has one layer of the compiler more than the one before it. The first that fails is to blame."
-
-REPRODUCER = "w writes a reproducer: a folder that shows this without tcexplore."
-
-
-def blame(steps: Sequence[BisectStep], rungs: Sequence[BisectStage], *, over: bool, width: int = 78) -> StaticDocument:
-    """The document; `over` tells that no rung more will be tried."""
-    return StaticDocument("", (*wrapped(INTENT, width, "muted"), BLANK, *_rungs(steps, rungs, over, width),
-                     BLANK, *_verdict(steps, rungs, over, width)))  # fmt: skip
+INTENT = "Each step adds one compiler stage; the first failure identifies the stage."
+NO_FAILURE = "No stage fails: the file compiles, and its results are as good as eager's."
+USER_CODE_FAILS = "It fails without a compiler: the error is in your code or its inputs."
+REPRODUCER = "w writes a reproducer: a folder that shows the failure without tcexplore"
 
 
-def _rungs(steps: Sequence[BisectStep], rungs: Sequence[BisectStage], over: bool, width: int) -> Iterator[Row]:
-    tried = {step.rung: step for step in steps}
-    running = next((rung for rung in rungs if rung not in tried), None)
-    wide = max(len(rung.layer) for rung in rungs)
-    # Eager is seen to in the run of the rung above it.
-    under_way = rungs[:2] if not tried else (running,)
-    beside = width >= wide + max(len(_adds(rung)) for rung in rungs) + 8
-    for rung in rungs:
-        mark = _mark(tried.get(rung), under_way=not over and rung in under_way)
-        named = (f"  {rung.layer:<{wide}}", "strong" if rung in tried else "muted")
-        yield row(mark, named, (f"  {_adds(rung)}" if beside else "", "muted"))
-        if not beside:
-            yield from wrapped(_adds(rung), width, "muted", indent=5)
+def bisect_document(
+    steps: Sequence[BisectStep], stages: Sequence[BisectStage], *, over: bool, written: str = "", width: int = 78
+) -> StaticDocument:
+    """Return the document; `over` is whether no further stage will be tried, `written` the reproducer's folder."""
+    rows = [*wrapped(INTENT, width, "muted"), BLANK, *_stages(steps, stages, over, width), BLANK]
+    failing = first_failure(steps)
+    if failing is not None or over:
+        rows += _verdict(steps, stages, width)
+    if failing is not None:
+        rows += _failure(failing, written, width)
+    return StaticDocument("", tuple(rows))
 
 
-def _adds(rung: BisectStage) -> str:
-    return f"{rung.backend}: {rung.adds}" if rung.backend else rung.adds
+def _stages(steps: Sequence[BisectStep], stages: Sequence[BisectStage], over: bool, width: int) -> Iterator[Row]:
+    tried = {step.stage: step for step in steps}
+    next_stage = next((stage for stage in stages if stage not in tried), None)
+    name_width = max(len(stage.name) for stage in stages)
+    # The first compiled run includes eager.
+    under_way = () if over else stages[:2] if not tried else (next_stage,)
+    one_line = width >= name_width + max(len(_adds(stage)) for stage in stages) + 8
+    for stage in stages:
+        mark = _mark(tried.get(stage), stage in under_way)
+        name = (f"  {stage.name:<{name_width}}", "strong" if stage in tried else "muted")
+        yield row(mark, name, (f"  {_adds(stage)}" if one_line else "", "muted"))
+        if not one_line:
+            yield from wrapped(_adds(stage), width, "muted", indent=5)
 
 
-def _mark(step: BisectStep | None, *, under_way: bool) -> tuple[str, str]:
+def _adds(stage: BisectStage) -> str:
+    return f"{stage.backend}: {stage.adds}" if stage.backend else stage.adds
+
+
+def _mark(step: BisectStep | None, under_way: bool) -> tuple[str, str]:
     if step is None:
         return (" ◐", "running") if under_way else (" ·", "dim")
     return (" ✖", "error") if step.fails else (" ✔", "ok")
 
 
-def _verdict(steps: Sequence[BisectStep], rungs: Sequence[BisectStage], over: bool, width: int) -> Iterator[Row]:
-    guilty = culprit(tuple(steps))
-    if guilty is None and not over:
+def _verdict(steps: Sequence[BisectStep], stages: Sequence[BisectStage], width: int) -> Iterator[Row]:
+    failing = first_failure(steps)
+    if failing is not None:
+        stage = failing.stage
+        text = USER_CODE_FAILS if stage is EAGER else f"First failing stage: {stage.name}. All stages before it work."
+        yield from wrapped(text, width, "error")
         return
-    if guilty is None and len(steps) < len(rungs):
-        yield from wrapped("Stopped before the last rung: r climbs again.", width, "warn")
+    if len(steps) < len(stages):
+        yield from wrapped("Stopped before the last stage.", width, "warn")
         return
-    yield from wrapped(verdict(steps), width, "error" if guilty else "ok")
-    if said := unjudged(steps):
-        yield from wrapped(said, width, "warn")
-    if guilty is not None:
-        yield from _why(guilty, width)
+    yield from wrapped(NO_FAILURE, width, "ok")
+    accuracies = (step.run.accuracy for step in steps)
+    not_judged = next((one for one in accuracies if one is not None and one.verdict == "not judged"), None)
+    if not_judged is not None:
+        yield from wrapped(f"But {describe_accuracy(not_judged)}.", width, "warn")
 
 
-def _why(guilty: BisectStep, width: int) -> Iterator[Row]:
-    failed, accuracy = guilty.failed, guilty.run.accuracy
+def _failure(step: BisectStep, written: str, width: int) -> Iterator[Row]:
+    failed, accuracy = step.failed, step.run.accuracy
     if failed is not None:
         at = failed.location
-        where = places(guilty.run.file).describe(at)
-        yield row((f"  {failed.type}", "error"), (f"  {where}" if where else "", "location"), location=at)
+        place = places(step.run.file).describe(at)
+        yield row((f"  {failed.type}", "error"), (f"  {place}" if place else "", "location"), location=at)
         yield from wrapped(failed.message, width, "strong", indent=2, location=at)
-        if guilty.rung is EAGER and failed.hint:
+        if step.stage is EAGER and failed.hint:
             yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ")
     elif accuracy is not None:
-        for said in filter(None, (describe_accuracy(accuracy), format_errors(accuracy))):
-            yield from wrapped(said, width, "strong", indent=2)
+        for line in filter(None, (describe_accuracy(accuracy), format_errors(accuracy))):
+            yield from wrapped(line, width, "strong", indent=2)
         for difference in accuracy.differences:
             yield from wrapped(difference, width, "warn", indent=2, lead="! ")
-    if guilty.rung is not EAGER:
+    if written:
+        yield row((f" reproducer: python {written.rstrip('/')}/repro.py", "ok"))
+    elif step.stage is not EAGER:
         yield BLANK
-        yield from wrapped(
-            "w writes a reproducer: a folder that shows this without tcexplore.", width, "ok", lead="try "
-        )
+        yield from wrapped(REPRODUCER, width, "ok", keys_only=True)
     if failed is not None and failed.traceback:
         yield BLANK
         for line in failed.traceback.splitlines():

@@ -1,37 +1,39 @@
-"""The ladder of layers: each rung has one layer of the compiler more than the one below it."""
+"""Compiler stages, each adding to the one before it, and the result of running the model file with each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tcexplore.events import Failed
 from tcexplore.session.snapshot import Snapshot
 
-GOOD = ("not judged", "identical", "as accurate as eager", "close to eager")
-"""Verdicts on a result that blame nothing."""
+GOOD_VERDICTS = ("not judged", "identical", "as accurate as eager", "close to eager")
 
-OWN_STAGES = ("file", "importing", "arguments", "eager")
-"""Stages before the compiler is there."""
+RUN_STAGES_BEFORE_COMPILER = ("file", "importing", "arguments", "eager")
+"""Stages of a run that fail without involving the compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class BisectStage:
-    """A layer, and how to run a program with it on top: `backend`, None without any compiler; `fuse` as in `Config`."""
+    """A compiler stage, and how to run a program with it as the last one."""
 
-    layer: str
+    name: str
     backend: str | None
+    """The backend of torch.compile; None without a compiler."""
     fuse: bool = True
+    """As in `Config`."""
     mode: str = "default"
     adds: str = ""
-    """What this rung has that the one below has not."""
+    """What it adds to the stage before it."""
 
 
-EAGER = BisectStage("your own code", None, adds="no compiler at all")
+EAGER = BisectStage("your own code", None, adds="no compiler")
 
-RUNGS = (
+STAGES = (
     EAGER,
     BisectStage("Dynamo", "eager", adds="Dynamo's graphs, guards and bytecode, run op by op"),
-    BisectStage("AOTAutograd", "aot_eager", adds="functionalisation and the joint graph, run op by op"),
+    BisectStage("AOTAutograd", "aot_eager", adds="functionalization and the joint graph, run op by op"),
     BisectStage(
         "decompositions and partitioner", "aot_eager_decomp_partition", adds="Inductor's decompositions, run op by op"
     ),
@@ -44,31 +46,32 @@ RUNGS = (
 
 @dataclass(frozen=True, slots=True)
 class BisectStep:
-    """A rung that was tried."""
+    """A stage that was tried."""
 
-    rung: BisectStage
+    stage: BisectStage
     run: Snapshot
 
     @property
     def failed(self) -> Failed | None:
-        """What ended the run at this rung; on the lowest one, only what happens before the compiler is there."""
+        """Return the failure of the run; for eager, only one that does not involve the compiler."""
         failed = self.run.failure
-        if failed is None or (self.rung is EAGER and failed.stage not in OWN_STAGES):
+        if failed is None or (self.stage is EAGER and failed.stage not in RUN_STAGES_BEFORE_COMPILER):
             return None
         return failed
 
     @property
     def wrong(self) -> str:
-        """The verdict on the result where it is not good; empty where it is, or where there is none."""
-        if self.rung is EAGER or self.run.accuracy is None or self.run.accuracy.verdict in GOOD:
+        """Return the verdict on the result if it is not a good one; empty otherwise."""
+        if self.stage is EAGER or self.run.accuracy is None or self.run.accuracy.verdict in GOOD_VERDICTS:
             return ""
         return self.run.accuracy.verdict
 
     @property
     def fails(self) -> bool:
+        """Return whether the run crashes or has a wrong result."""
         return bool(self.failed or self.wrong)
 
 
-def culprit(steps: tuple[BisectStep, ...]) -> BisectStep | None:
-    """The first rung that fails; None where none does."""
+def first_failure(steps: Sequence[BisectStep]) -> BisectStep | None:
+    """Return the first stage that fails; None without one."""
     return next((step for step in steps if step.fails), None)

@@ -1,4 +1,4 @@
-"""A cold compile beside a warm one."""
+"""The cold compile study as a document."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import count, duration
 from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.cold.cold_result import looked_up, side_by_side
+from tcexplore.studies.cold.cold_result import lookup_counts, span_pairs
 
 INTENT = (
-    "Your file is run twice with torch's compile caches on, in a folder of their own: cold, the folder is empty; warm, "
-    "it has what the cold run left there, as a second start of your program would find it."
+    "Your file runs twice with torch's compile caches in a temporary folder. In the cold run they are empty; the warm "
+    "run has what the cold one left there, like the next start of your program."
 )
 LEFT_OUT = (
-    "What torch does once in a process or on a machine before its first compile is in neither: the worker has done it."
+    "Neither time includes what torch does once per process or machine before the first compile: the worker has done "
+    "it already."
 )
-OUTCOMES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
+OUTCOME_STYLES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
 
 
-def cold(cells: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticDocument:
-    """The document of what there is of both runs."""
+def cold_document(cells: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticDocument:
+    """Return the document of the runs so far."""
     rows = list(wrapped(INTENT, width, "muted"))
     if cells:
         warm = cells[1] if len(cells) > 1 else None
-        rows += [BLANK, *_figures(cells[0], warm), *_caches(cells[0], warm), *_tree(cells[0], warm)]
+        rows += [BLANK, *_figures(cells[0], warm), *_caches(cells[0], warm, width), *_spans(cells[0], warm)]
         rows += [BLANK, *wrapped(LEFT_OUT, width, "dim")]
     for name, cell in zip(("cold", "warm"), cells, strict=False):
         if cell.failure:
@@ -37,36 +38,33 @@ def cold(cells: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticD
     return StaticDocument("", tuple(rows))
 
 
-def _figures(one: RunFigures, other: RunFigures | None) -> Iterator[Row]:
-    said = [
-        _both("first call", one.first_call_s, other.first_call_s if other else None),
-        _both("compiling", one.compile_s, other.compile_s if other else None),
+def _figures(cold: RunFigures, warm: RunFigures | None) -> Iterator[Row]:
+    rows = [
+        _figure("first call", cold.first_call_s, warm.first_call_s if warm else None),
+        _figure("compiling", cold.compile_s, warm.compile_s if warm else None),
     ]
-    yield from columns(("", "cold", "warm", "warm / cold"), said, [(), ()])
+    yield from columns(("", "cold", "warm", "warm / cold"), rows, [(), ()])
 
 
-def _both(name: str, one: float | None, other: float | None) -> list[tuple[Span, ...]]:
-    share = f"{100 * other / one:.0f} %" if one and other is not None else ""
-    return [(Span(name),), (Span(_time(one), "strong"),), (Span(_time(other), "strong"),), (Span(share, "muted"),)]
+def _figure(name: str, cold: float | None, warm: float | None) -> list[tuple[Span, ...]]:
+    share = f"{100 * warm / cold:.0f} %" if cold and warm is not None else ""
+    seconds = ("" if value is None else duration(value) for value in (cold, warm))
+    return [(Span(name),), *((Span(text, "strong"),) for text in seconds), (Span(share, "muted"),)]
 
 
-def _time(seconds: float | None) -> str:
-    return "" if seconds is None else duration(seconds)
-
-
-def _caches(one: RunFigures, other: RunFigures | None) -> Iterator[Row]:
+def _caches(cold: RunFigures, warm: RunFigures | None, width: int) -> Iterator[Row]:
     yield BLANK
     yield heading("Caches")
-    found = looked_up(one.run, other.run if other else None)
-    if not found:
-        yield from wrapped("torch tells of no look-up in a cache.", 78, "muted")
+    counts = lookup_counts(cold.run, warm.run if warm else None)
+    if not counts:
+        yield from wrapped("torch reports no cache lookups.", width, "muted")
         return
     rows = [
         [
-            (Span(f"{used.cache} cache"),), (Span(used.outcome, OUTCOMES.get(used.outcome, "")),),
-            (Span(_times(used.cold)),), (Span(_times(used.warm)),), (Span(used.reason, "muted"),),
+            (Span(f"{lookups.cache} cache"),), (Span(lookups.outcome, OUTCOME_STYLES.get(lookups.outcome, "")),),
+            (Span(_times(lookups.cold)),), (Span(_times(lookups.warm)),), (Span(lookups.reason, "muted"),),
         ]
-        for used in found
+        for lookups in counts
     ]  # fmt: skip
     yield from columns(("", "", "cold", "warm", ""), rows, [()] * len(rows), left=(0, 1, 4))
 
@@ -75,17 +73,17 @@ def _times(number: int) -> str:
     return f"{number}×" if number else "·"
 
 
-def _tree(one: RunFigures, other: RunFigures | None) -> Iterator[Row]:
-    spans = side_by_side(one.run, other.run if other else None)
+def _spans(cold: RunFigures, warm: RunFigures | None) -> Iterator[Row]:
+    pairs = span_pairs(cold.run, warm.run if warm else None)
     rows = [
-        [(Span("  " * span.depth + span.name),), (Span(_absent(span.cold)),), (Span(_absent(span.warm)),)]
-        for span in spans
+        [(Span("  " * pair.depth + pair.name),), (Span(_seconds(pair.cold)),), (Span(_seconds(pair.warm)),)]
+        for pair in pairs
     ]
     if rows:
         yield BLANK
-        yield heading("Where compiling spent its time", count(len(rows), "span"))
+        yield heading("Compile time", count(len(rows), "span"))
         yield from columns(("", "cold", "warm"), rows, [()] * len(rows))
 
 
-def _absent(seconds: float | None) -> str:
+def _seconds(seconds: float | None) -> str:
     return "·" if seconds is None else duration(seconds)

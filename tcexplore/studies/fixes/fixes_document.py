@@ -1,101 +1,136 @@
-"""A cure of one graph break: the change as a diff, and the proof as far as it is."""
+"""The fix study as a document: the change as a diff, and its verification so far."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import StaticDocument
-from tcexplore.documents.locations import places
+from tcexplore.documents.locations import display_path, places
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.events import GraphBreak, Location
-from tcexplore.fixes.advice import NONE
+from tcexplore.fixes.advice import NO_FIX
 from tcexplore.fixes.text_edit import lines_of
-from tcexplore.fixes.verification import Proof
-from tcexplore.fixes.verification_text import BAD, NOTE, OK, WAIT, brief, facts
+from tcexplore.fixes.verification import Verification
+from tcexplore.fixes.verification_facts import Fact, FactState, facts, summary_fact
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
 from tcexplore.session.run_diff import align
+from tcexplore.studies.fixes.fixes_result import BreakFixes
 
-MARKS = {OK: ("✔", "ok"), BAD: ("✖", "error"), WAIT: ("◐", "running"), NOTE: ("·", "muted")}
-
-PANE = "What torch says of it stands in the breaks pane."
+MARKS: dict[FactState, tuple[str, str]] = {
+    "ok": ("✔", "ok"), "bad": ("✖", "error"), "wait": ("◐", "running"), "note": ("·", "muted"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What is known of a break's cures. `proofs` are over, `current` is under way; `of` cures there are in all.
+class BreakView:
+    """All that is known of the fixes of one break."""
 
-    `written` is the name of the file that was written, `running` whether more is to come; `advice` is what to do where
-    no change holds.
-    """
-
-    found: GraphBreak
+    broken: GraphBreak
     file: str
-    proofs: tuple[Proof, ...] = ()
-    current: Proof | None = None
-    of: int = 0
-    running: bool = False
+    verifications: tuple[Verification, ...] = ()
+    """The finished ones."""
+    current: Verification | None = None
+    """The one under way."""
+    number: int = 0
+    """The break's number in a report on all breaks; 0 for a break by itself."""
+    waiting: bool = False
+    """Whether more is to come."""
     written: str = ""
+    """The name of the file that was written."""
     advice: str = ""
 
     @property
-    def best(self) -> Proof | None:
-        """The proof in view: the one that holds, else the one under way, else the last."""
-        proven = next((proof for proof in self.proofs if proof.proven), None)
-        return proven or self.current or (self.proofs[-1] if self.proofs else None)
+    def shown(self) -> Verification | None:
+        """Return the verification to show: the successful one, else the one under way, else the last."""
+        verified = next((one for one in self.verifications if one.verified), None)
+        return verified or self.current or (self.verifications[-1] if self.verifications else None)
 
 
-def cure(tried: Tried, width: int = 78) -> StaticDocument:
-    """The document."""
-    return StaticDocument("", (*_break(tried, width), *_body(tried, width)))
+def break_document(view: BreakView, width: int = 78) -> StaticDocument:
+    """Return the document of one break."""
+    return StaticDocument("", (*_break(view, width), *_body(view, width)))
 
 
-def _break(tried: Tried, width: int) -> Iterator[Row]:
-    found, at = tried.found, tried.found.location
-    where = places(tried.file).describe(at) or "no line known"
-    yield row((" ✖ ", "break"), (where, "break"), f"  {found.code}", location=at)
-    yield from wrapped(found.reason or found.kind, width, "muted", indent=3, location=at)
+def fixes_document(
+    run: Snapshot | None, breaks: Sequence[BreakFixes], written: Sequence[str], over: bool, width: int = 78
+) -> StaticDocument:
+    """Return the document of all breaks; `run` is the run of the unmodified file."""
+    if run is None:
+        return StaticDocument("", tuple(wrapped("Waiting for the run of the unmodified file.", width, "muted")))
+    if run.failure is not None:
+        return StaticDocument(
+            "", tuple(wrapped(f"{run.failure.type}: {run.failure.message}", width, "error", lead="✖ "))
+        )
+    rows: list[Row] = []
+    for fixes in breaks:
+        view = BreakView(fixes.broken, run.file, fixes.verifications, number=fixes.number, advice=fixes.advice)
+        rows += [*_break(view, width), *_body(view, width), BLANK]
+    fixed = sum(fixes.verified is not None for fixes in breaks)
+    rows += wrapped(f"{fixed} of {count(len(breaks), 'break')} with a verified fix", width, "strong")
+    if written:
+        rows += wrapped(f"written: {', '.join(map(display_path, written))}", width, "ok")
+    elif fixed and over:
+        rows += wrapped("nothing is written without --write", width, "muted")
+    return StaticDocument("", tuple(rows))
+
+
+def _break(view: BreakView, width: int) -> Iterator[Row]:
+    broken, at = view.broken, view.broken.location
+    place = places(view.file).describe(at) or "unknown line"
+    number = (f" {view.number}", "muted") if view.number else ""
+    yield row(number, (" ✖ ", "break"), (place, "break"), f"  {broken.code}", location=at)
+    yield from wrapped(broken.reason or broken.kind, width, "muted", indent=3, location=at)
     yield BLANK
 
 
-def _body(tried: Tried, width: int) -> Iterator[Row]:
-    best = tried.best
-    if best is None:
-        waits = tried.running and tried.of
-        why = f"{tried.advice or NONE} {PANE}"
-        yield from wrapped("Waiting for a worker." if waits else why, width, "muted" if waits else "strong")
+def _body(view: BreakView, width: int) -> Iterator[Row]:
+    verification = view.shown
+    if verification is None:
+        if view.waiting:
+            yield from wrapped("Waiting for a worker.", width, "muted")
+        else:
+            yield from wrapped(view.advice or NO_FIX, width, "strong")
+            yield from wrapped("torch's own hints are in the breaks pane.", width, "muted", keys_only=True)
         return
-    yield from _brief(best, tried, width)
-    yield from _change(best, width)
+    yield from _summary(verification, view, width)
+    yield from _change(verification, width)
     yield BLANK
-    yield heading("the proof", "tried in a worker: your file is not touched")
-    for fact in facts(best):
-        mark, style = MARKS[fact.state]
-        first, *rest = wrapped(fact.text, width, "" if fact.state != NOTE else "muted", indent=5)
-        yield Row((*row((f"   {mark} ", style)).spans, *first.spans[1:]))
-        yield from rest
-    yield from _others(tried, best, width)
+    yield heading("Verification", "separate process; file unchanged")
+    for fact in facts(verification):
+        yield from _fact_rows(fact, width, 3, "" if fact.state != "note" else "muted")
+    for other in view.verifications:
+        if other is not verification and not other.verified:
+            text = f"{other.change.fix.name}: {other.objection}"
+            yield from wrapped(text, width, "muted", indent=5, lead="tried before: ")
     yield BLANK
-    yield from _end(tried, best, width)
+    yield from _end(view, verification, width)
 
 
-def _brief(best: Proof, tried: Tried, width: int) -> Iterator[Row]:
-    """What it comes to, above the diff: the proof itself may stand below the fold."""
-    fact = brief(best)
-    mark, style = MARKS[fact.state]
-    key = "" if not best.proven else "  u takes it back" if tried.written else "  w writes it"
-    first, *rest = wrapped(fact.text + key, width, style, indent=3)
-    yield Row((*row((f" {mark} ", style)).spans, *first.spans[1:]))
+def _summary(verification: Verification, view: BreakView, width: int) -> Iterator[Row]:
+    """Yield one line above the diff: the verification may be below the visible rows."""
+    fact = summary_fact(verification)
+    yield from _fact_rows(fact, width, 1, MARKS[fact.state][1])
+    if verification.verified:
+        yield row((f"   {'u undoes it' if view.written else 'w writes it'}", "muted"), keys_only=True)
+
+
+def _fact_rows(fact: Fact, width: int, indent: int, style: str) -> Iterator[Row]:
+    mark, mark_style = MARKS[fact.state]
+    first, *rest = wrapped(fact.text, width, style, indent=indent + 2)
+    yield Row((*row((f"{' ' * indent}{mark} ", mark_style)).spans, *first.spans[1:]))
     yield from rest
 
 
-def _change(proof: Proof, width: int) -> Iterator[Row]:
-    cure, change = proof.change.cure, proof.change
-    yield row(" ", (cure.name, "heading"))
-    yield from wrapped(cure.said, width, "strong", indent=3)
-    for other in cure.changes:
-        yield from wrapped(other, width, "warn", indent=3, lead="otherwise: ")
+def _change(verification: Verification, width: int) -> Iterator[Row]:
+    change = verification.change
+    yield row(" ", (change.fix.name, "heading"))
+    yield from wrapped(change.fix.description, width, "strong", indent=3)
+    for effect in change.fix.side_effects:
+        yield from wrapped(effect, width, "warn", indent=3, lead="Side effect: ")
     yield BLANK
     before, after = ([line.rstrip("\r\n") for line in lines_of(text)] for text in (change.before, change.after))
 
@@ -105,24 +140,15 @@ def _change(proof: Proof, width: int) -> Iterator[Row]:
     yield from text_rows(align(before, after, str), width, at)
 
 
-def _others(tried: Tried, best: Proof, width: int) -> Iterator[Row]:
-    for proof in tried.proofs:
-        if proof is not best and not proof.proven:
-            yield from wrapped(
-                f"{proof.change.cure.name}: {proof.why}", width, "muted", indent=5, lead="tried before: "
-            )
-
-
-def _end(tried: Tried, best: Proof, width: int) -> Iterator[Row]:
-    name = places(tried.file).path(best.change.file)
-    if tried.written:
-        yield row((" written ", "badge.ok"), (f" to {tried.written}", "strong"), ("  u takes it back", "muted"))
-    elif best.proven:
-        yield row(
-            (" w ", "badge.ok"), (f" writes it to {name}", "strong"), ("  until then nothing is written", "muted")
-        )
-    elif tried.running:
-        yield from wrapped("Nothing is written before it is proven, and then only when you say so.", width, "muted")
+def _end(view: BreakView, verification: Verification, width: int) -> Iterator[Row]:
+    name = places(view.file).path(verification.change.file)
+    if view.written:
+        yield row((" written ", "badge.ok"), (f" to {view.written}", "strong"), ("  u undoes it", "muted"))
+    elif verification.verified:
+        writes = (f" writes it to {name}", "strong")
+        yield row((" w ", "badge.ok"), writes, ("  nothing is written until then", "muted"), keys_only=True)
+    elif view.waiting:
+        yield from wrapped("Nothing is written until you press w.", width, "muted", keys_only=True)
     else:
-        yield row((" not proven ", "badge.break"), (f" {best.why}", "strong"))
-        yield from wrapped(tried.advice, width, "strong") if tried.advice else ()
+        yield row((" not verified ", "badge.break"), (f" {verification.objection}", "strong"))
+        yield from wrapped(view.advice, width, "strong") if view.advice else ()

@@ -1,71 +1,73 @@
-"""The matrix of modes and backends: a row for each cell, from the start."""
+"""The modes study as a document: a row for each run, planned ones included, and which mode to use."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.configurations import DYNAMIC, describe_configuration
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration, format_compile_call
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_error
+from tcexplore.documents.timing.recommendation import suggest_less_noise
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
-from tcexplore.quantities import count, duration, size
+from tcexplore.quantities import count, duration, rounded, size
+from tcexplore.session.economics import economics
 from tcexplore.session.links import Link
-from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.modes.modes_text import FAILED, conclusions, eager_peak
+from tcexplore.session.run_figures import RunFigures, may_be_faster
+from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
+from tcexplore.studies.study import StudyState
+from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 
 HEAD = (
-    "backend", "mode", "dynamic", "speed-up", "95 % interval", "compiled", "compile", "first call", "peak", "off by",
+    "backend", "mode", "dynamic", "speedup", "95 % interval", "compiled", "compile", "first call", "peak", "max diff",
     "breaks", "graphs", "kernels",
 )  # fmt: skip
 LEFT = (0, 1, 2)
 INTERVAL = HEAD.index("95 % interval")
-WIDE = 100
-"""Columns from which on there is room for the interval in view."""
+WIDTH_WITH_INTERVAL = 100
+"""Columns from which on the table has the interval."""
 
 
 class Order(NamedTuple):
-    """How the finished cells are sorted; `key` gives less for what comes first, None where it is not known."""
+    """A sort order of the finished runs."""
 
     name: str
     key: Callable[[RunFigures], float | None]
+    """Lower values come first; runs without a value come last."""
 
 
 ORDERS = (
-    Order("as run", lambda _: None),
-    Order("speed-up", lambda cell: -cell.run.timing.speedup if cell.run.timing else None),
+    Order("run", lambda _: None),
+    Order("speedup", lambda cell: -cell.run.timing.speedup if cell.run.timing else None),
     Order("time of a compiled call", lambda cell: cell.run.timing.compiled_us if cell.run.timing else None),
     Order("compile time", lambda cell: cell.compile_s),
-    Order("memory at the peak", lambda cell: cell.peak_bytes),
-    Order("difference to eager", lambda cell: cell.max_abs),
+    Order("peak memory", lambda cell: cell.peak_bytes),
+    Order("difference from eager", lambda cell: cell.max_abs),
 )
 
 
-def matrix(
-    found: Sequence[RunFigures], waiting: Sequence[Config], under_way: Config | None, others: Sequence[str],
-    order: Order,
-    width: int = 78,
-) -> StaticDocument:  # fmt: skip
-    """The document. `waiting` are configurations still to come, the first of them `under_way` if that is not None;
-    `others` are backends that could be added."""
-    cells = sorted(enumerate(found), key=lambda item: _rank(order, item[1]))
-    rows = [_row(cell) for _, cell in cells] + [_to_come(config, running=config == under_way) for config in waiting]
-    links = [(Link("cell", "", str(index)),) for index, _ in cells] + [(Link("waiting", "", ""),) for _ in waiting]
-    kept = [index for index in range(len(HEAD)) if width >= WIDE or index != INTERVAL]
-    fitted = [[shown[index] for index in kept] for shown in rows]
-    table = columns([HEAD[index] for index in kept], fitted, links, LEFT) if rows else ()
-    below = [
-        *_conclusions(found, bool(waiting), width),
-        *_reasons(found, width),
-        *_others(others, width),
-        *_keys(found, order, width),
-    ]
-    return StaticDocument("", (*table, *below))
+def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int) -> StaticDocument:
+    """Return the document."""
+    under_way = None if state.over or state.run is None else state.run.config
+    waiting = [job.config for job in state.planned[len(state.results) :]]
+    finished = sorted(enumerate(state.results), key=lambda item: _rank(order, item[1]))
+    rows = [_cells(cell) for _, cell in finished] + [_planned(config, config == under_way) for config in waiting]
+    links = [(Link("cell", "", str(index)),) for index, _ in finished] + [(Link("waiting", "", ""),) for _ in waiting]
+    shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVAL or index != INTERVAL]
+    fitted = [[cells[index] for index in shown] for cells in rows]
+    table = columns([HEAD[index] for index in shown], fitted, links, LEFT) if rows else ()
+    return StaticDocument("", (
+        *table,
+        *_conclusions(state, bool(waiting), width),
+        *_failures(state.results, width),
+        *_other_backends(state, width),
+        *_legend(state.results, order, width),
+    ))  # fmt: skip
 
 
 def _rank(order: Order, cell: RunFigures) -> float:
@@ -73,32 +75,32 @@ def _rank(order: Order, cell: RunFigures) -> float:
     return math.inf if key is None and order is not ORDERS[0] else key or 0.0
 
 
-def _row(cell: RunFigures) -> list[Cell]:
+def _cells(cell: RunFigures) -> list[Cell]:
     config, timing, summary = cell.run.config, cell.run.timing, cell.summary
     if cell.failure:
-        return [*_named(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
+        return [*_config(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
     accuracy = cell.run.accuracy
-    off = "" if cell.max_abs is None else format_error(cell.max_abs)
+    difference = "" if cell.max_abs is None else format_error(cell.max_abs)
     return [
-        *_named(config),
-        (Span(format_speedup(timing), _verdict(timing.verdict)),) if timing else (Span("not timed", "muted"),),
+        *_config(config),
+        (Span(format_speedup(timing), _style(timing.verdict)),) if timing else (Span("not timed", "muted"),),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(cell.compile_s),
         _seconds(cell.first_call_s),
         (Span("" if cell.peak_bytes is None else size(cell.peak_bytes)),),
-        (Span(off, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
+        (Span(difference, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
         (Span(str(summary.breaks), "break" if summary.breaks else ""),),
         (Span(str(summary.graphs)),),
         (Span(f"{summary.kernels}+{summary.extern}" if summary.extern else str(summary.kernels)),),
     ]
 
 
-def _named(config: Config) -> list[Cell]:
+def _config(config: Config) -> list[Cell]:
     return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),)]
 
 
-def _verdict(verdict: str) -> str:
+def _style(verdict: str) -> str:
     return {"faster": "faster", "slower": "slower", "no difference": "strong"}.get(verdict, "muted")
 
 
@@ -106,37 +108,104 @@ def _seconds(seconds: float | None) -> Cell:
     return (Span("" if seconds is None else duration(seconds)),)
 
 
-def _to_come(config: Config, *, running: bool) -> list[Cell]:
-    state = Span("◐ running", "running") if running else Span("·", "dim")
-    return [*([(Span(span.text, "muted"),) for (span,) in _named(config)]), (state,), *[()] * (len(HEAD) - 4)]
+def _planned(config: Config, running: bool) -> list[Cell]:
+    status = Span("◐ running", "running") if running else Span("·", "dim")
+    return [*([(Span(span.text, "muted"),) for (span,) in _config(config)]), (status,), *[()] * (len(HEAD) - 4)]
 
 
-def _conclusions(found: Sequence[RunFigures], more: bool, width: int) -> Iterator[Row]:
-    for index, line in enumerate(conclusions(found, more=more)):
+def _conclusions(state: StudyState[Any, RunFigures], more: bool, width: int) -> Iterator[Row]:
+    for index, line in enumerate(conclusions(state.results, more=more)):
         if not index:
             yield BLANK
-        yield from wrapped(line, width, "error" if line.startswith(FAILED) else "strong" if not index else "")
+        yield from wrapped(line, width, "error" if line.startswith(ERROR_MARK) else "strong" if not index else "")
 
 
-def _reasons(found: Sequence[RunFigures], width: int) -> Iterator[Row]:
-    for cell in found:
+def _failures(cells: Sequence[RunFigures], width: int) -> Iterator[Row]:
+    for cell in cells:
         if cell.failure:
             yield from wrapped(
-                f"{describe_configuration(cell.run.config)}: {cell.failure}", width, "error", lead=FAILED
+                f"{describe_configuration(cell.run.config)}: {cell.failure}", width, "error", lead=ERROR_MARK
             )
 
 
-def _others(others: Sequence[str], width: int) -> Iterator[Row]:
+def _other_backends(state: StudyState[Any, RunFigures], width: int) -> Iterator[Row]:
+    planned = {job.config.backend for job in state.planned}
+    others = [name for name in (state.machine.backends if state.machine else ()) if name not in planned]
     if others:
         yield BLANK
-        yield from wrapped(f"{count(len(others), 'other backend')} of this torch: enter runs one too", width, "muted")
+        text = f"{count(len(others), 'other backend')} of this torch: enter adds one"
+        yield from wrapped(text, width, "muted", keys_only=True)
         for name in others:
-            yield row(("   + ", "key"), name, links=(Link("backend", "", name),))
+            yield row(("   + ", "key"), name, links=(Link("backend", "", name),), keys_only=True)
 
 
-def _keys(found: Sequence[RunFigures], order: Order, width: int) -> Iterator[Row]:
+def _legend(cells: Sequence[RunFigures], order: Order, width: int) -> Iterator[Row]:
     yield BLANK
-    told = "in the order of the runs" if order is ORDERS[0] else f"sorted by {order.name}"
-    legend = [LEGEND, "kernels: own+extern", eager_peak(found), told]
+    legend = [LEGEND, "kernels: generated+extern", _eager_peak(cells)]
     yield from wrapped(" · ".join(filter(None, legend)), width, "muted")
-    yield from wrapped("enter on a row runs your file that way", width, "muted")
+    yield from wrapped(f"sorted by {order.name} · enter on a row: use it for your file", width, "muted", keys_only=True)
+
+
+def _eager_peak(cells: Sequence[RunFigures]) -> str:
+    peaks = [cell.run.memory.eager_peak for cell in cells if cell.run.memory]
+    known = [peak for peak in peaks if peak is not None]
+    return f"peak: eager's is {size(max(known))}" if known else ""
+
+
+# ---- conclusions
+
+
+def conclusions(cells: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
+    """Yield sentences, the recommendation first; `more` is whether runs are still planned."""
+    good = [cell for cell in cells if not cell.failure]
+    choice = choose_mode(good)
+    if choice is not None:
+        yield _use(choice, more=more)
+        yield from _alternatives(choice)
+    elif good and not more:
+        yield _stay_eager(good)
+    if wrong := wrong_runs(good):
+        yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
+    if warning := uneven_eager(good):
+        yield warning
+
+
+def _use(choice: ModeChoice, *, more: bool) -> str:
+    timing, costs = choice.best.run.timing, economics(choice.best.run)
+    assert timing is not None
+    so_far = "So far: use" if more else "Use"
+    figures = f"{timing.speedup:.2f}× eager's speed [{timing.low:.2f}, {timing.high:.2f}]"
+    calls = costs.break_even_calls
+    pays = "" if calls is None else f"; break-even after about {rounded(calls)} calls"
+    return f"{so_far} {format_compile_call(choice.best.run.config)}: {figures}{pays}."
+
+
+def _alternatives(choice: ModeChoice) -> Iterator[str]:
+    if choice.equal:
+        seconds = choice.best.compile_s
+        fastest = seconds is not None and choice.compiles_fastest
+        why = f" Its compile is the shortest: {duration(seconds)}." if fastest and seconds is not None else ""
+        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f} % of it: {_names(choice.equal)}.{why}"
+    if choice.dynamic is not None and choice.dynamic.run.timing is not None:
+        speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
+        config = describe_configuration(choice.dynamic.run.config)
+        yield f"It recompiles for each new size; with dynamic shapes: {config}, {speedup}."
+
+
+def _stay_eager(good: Sequence[RunFigures]) -> str:
+    timed = [cell.run.timing for cell in good if cell.run.timing]
+    unknown = [cell for cell in good if may_be_faster(cell)]
+    if not timed:
+        return "No recommendation: nothing was timed."
+    if not unknown:
+        return "Stay with eager: no run is faster beyond the noise."
+    rest = len(timed) - len(unknown)
+    others = f"; {'none of the others is' if rest > 1 else 'the other is not'} faster" if rest else ""
+    return (
+        f"No recommendation: {len(unknown)} of {count(len(timed), 'run')} undecided because of noise{others}. "
+        f"{suggest_less_noise(timed[0])}"
+    )
+
+
+def _names(cells: Sequence[RunFigures]) -> str:
+    return "; ".join(describe_configuration(cell.run.config) for cell in cells)

@@ -1,4 +1,4 @@
-"""Which cell of a matrix to take, from what was measured."""
+"""Which mode to use, from what was measured."""
 
 from __future__ import annotations
 
@@ -7,51 +7,52 @@ from dataclasses import dataclass
 
 from tcexplore.session.run_figures import RunFigures, is_faster
 
-ALIKE = 1.05
-"""Speed-ups that differ by less are not worth a longer compile."""
+SPEEDUP_TOLERANCE = 1.05
+"""Ratio of two speedups below which the faster one is not worth a longer compile."""
 
-SOON = 1.25
-"""Of cells whose compile takes no longer than so many times the shortest, the first is taken: it is the plainest."""
+COMPILE_TIME_TOLERANCE = 1.25
+"""Ratio to the shortest compile time up to which compile times count as equal. Of equal runs the first is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeChoice:
-    """What to take, and which `level` others may be as fast, as far as is known, within `ALIKE`.
+    """The mode to use.
 
-    A cell counts for what its interval makes sure of, so that a noisy measurement does not win by chance; of those that
-    are sure to be as fast as the best one, `take` is the first that compiles about as soon as any. `varying` is
-    the fastest that keeps sizes open, where `take` has a program for each; None where no such one is faster than eager.
+    Runs are compared by the lower end of their intervals, so that a noisy measurement does not win by chance.
     """
 
-    take: RunFigures
-    level: tuple[RunFigures, ...]
-    varying: RunFigures | None
+    best: RunFigures
+    """Of the runs that are certain to be as fast as the fastest, the first with a short compile."""
+    equal: tuple[RunFigures, ...]
+    """Other runs that may be as fast, within `SPEEDUP_TOLERANCE`."""
+    dynamic: RunFigures | None
+    """The fastest run with dynamic shapes, if `best` recompiles for each size; None if none is faster than eager."""
 
     @property
-    def soonest(self) -> bool:
-        """Whether none of the others compiles sooner."""
-        return all(_compile_s(self.take) <= _compile_s(cell) for cell in self.level)
+    def compiles_fastest(self) -> bool:
+        """Whether no equal run has a shorter compile."""
+        return all(_compile_s(self.best) <= _compile_s(cell) for cell in self.equal)
 
 
-def choice(cells: Sequence[RunFigures]) -> ModeChoice | None:
-    """What to take of the cells that are faster than eager and give its result; None where none is."""
+def choose_mode(cells: Sequence[RunFigures]) -> ModeChoice | None:
+    """Choose among the runs that are faster than eager and have its result; return None if there are none."""
     good = sorted((cell for cell in cells if is_faster(cell)), key=lambda cell: -_interval(cell)[0])
     if not good:
         return None
-    least = _interval(good[0])[0] / ALIKE
-    sure = [cell for cell in cells if is_faster(cell) and _interval(cell)[0] >= least]
-    longest = SOON * min(map(_compile_s, sure))
-    take = next(cell for cell in sure if _compile_s(cell) <= longest)
-    open_sizes = next((cell for cell in good if cell.run.config.dynamic), None)
+    least = _interval(good[0])[0] / SPEEDUP_TOLERANCE
+    certain = [cell for cell in cells if is_faster(cell) and _interval(cell)[0] >= least]
+    longest = COMPILE_TIME_TOLERANCE * min(map(_compile_s, certain))
+    best = next(cell for cell in certain if _compile_s(cell) <= longest)
+    dynamic = next((cell for cell in good if cell.run.config.dynamic), None)
     return ModeChoice(
-        take=take,
-        level=tuple(cell for cell in good if cell is not take and _interval(cell)[1] >= least),
-        varying=open_sizes if take.run.config.dynamic is False else None,
+        best=best,
+        equal=tuple(cell for cell in good if cell is not best and _interval(cell)[1] >= least),
+        dynamic=dynamic if best.run.config.dynamic is False else None,
     )
 
 
-def wrong(cells: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
-    """The cells whose compiled program gives another result than eager."""
+def wrong_runs(cells: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
+    """Return the runs whose compiled result differs from eager's."""
     return tuple(cell for cell in cells if cell.summary.wrong)
 
 

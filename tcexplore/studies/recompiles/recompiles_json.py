@@ -1,51 +1,42 @@
-"""A storm of recompiles as JSON: schema 1."""
+"""The recompile study as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session.call_strip import CompiledCall, compiled_calls
-from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.recompiles.recompiles_result import PASSES, Trial
-from tcexplore.studies.study_json import head
-
-Fields = dict[str, Any]
+from tcexplore.studies.recompiles.recompiles_result import PASSES, VariantRun
+from tcexplore.studies.study_json import Fields
 
 
-def storm(trials: Sequence[Trial], machine: ev.Standby | None, *, stopped: bool) -> Fields:
-    """Every trial with every call, the storm itself first."""
+def recompiles_fields(vary: Sequence[str], results: Sequence[VariantRun]) -> Fields:
+    """Return all variants with all calls, the unchanged calls first."""
+    return {"passes": PASSES, "vary": list(vary), "variants": [_variant(result) for result in results]}
+
+
+def _variant(result: VariantRun) -> Fields:
+    config = result.run.config
     return {
-        **head("storm", [RunFigures(trial.run) for trial in trials], machine, stopped),
-        "passes": PASSES,
-        "vary": list(trials[0].run.config.vary) if trials else [],
-        "trials": [_trial(trial) for trial in trials],
-    }
-
-
-def _trial(trial: Trial) -> Fields:
-    config = trial.run.config
-    return {
-        "treatment": trial.treatment.name,
-        "write": trial.treatment.write or None,
-        "note": trial.treatment.note or None,
+        "variant": result.variant.name,
+        "code": result.variant.code or None,
+        "note": result.variant.note or None,
         "config": {
-            **configuration(trial.run),
+            **configuration(result.run),
             "mark_dynamic": list(config.mark_dynamic),
             "as_tensors": list(config.as_tensors),
             "buckets": list(config.buckets),
         },
-        "error": failure(trial.run.failure),
-        "calls": trial.calls,
-        "recompiles": trial.recompiles,
-        "limit_reached_at_call": trial.gave_up_at,
-        "all_calls_once_s": trial.total_s,
-        "steady_call_us": trial.steady_us,
-        "eager_call_us": trial.eager_us,
-        "padding": _padding(trial.run.padding_check),
-        "made": [_made(made) for made in compiled_calls(trial.run)],
+        "error": failure(result.run.failure),
+        "calls": result.calls,
+        "recompiles": result.recompiles,
+        "limit_hit_at_call": result.limit_hit_at,
+        "first_pass_s": result.first_pass_s,
+        "warm_call_us": result.warm_call_us,
+        "eager_call_us": result.eager_call_us,
+        "padding": _padding(result.run.padding_check),
+        "compiled_calls": [_call(call) for call in compiled_calls(result.run)],
     }
 
 
@@ -57,12 +48,12 @@ def _padding(judged: ev.PaddingChecked | None) -> Fields | None:
     }  # fmt: skip
 
 
-def _made(made: CompiledCall) -> Fields:
+def _call(call: CompiledCall) -> Fields:
     return {
-        "call": made.number,
-        "what": made.kind,
-        "seconds": made.seconds,
-        "failed_guards": [again.failed_guard for again in made.causes],
-        "old": [again.old for again in made.causes],
-        "new": [again.new for again in made.causes],
+        "call": call.number,
+        "kind": call.kind,
+        "seconds": call.seconds,
+        "failed_guards": [recompile.failed_guard for recompile in call.causes],
+        "old": [recompile.old for recompile in call.causes],
+        "new": [recompile.new for recompile in call.causes],
     }

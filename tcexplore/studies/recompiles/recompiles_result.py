@@ -1,4 +1,4 @@
-"""A storm of recompiles: the calls that made it, what might end it, and what each of those came to."""
+"""Recompiles of varied calls, the variants of the calls that might avoid them, and what each variant gains."""
 
 from __future__ import annotations
 
@@ -16,148 +16,150 @@ from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, RegionTi
 BINS = 256
 
 PASSES = 3
-"""How often all calls are made: the first time shows what compiles, the last one what a call takes after that."""
+"""How often all calls are made: the first pass compiles, the last one shows warm calls."""
 
-SIZES = ("size", "stride", "condition")
-"""Kinds of recompiles that dynamic shapes might spare."""
+SIZE_KINDS = ("size", "stride", "condition")
+"""Kinds of recompiles that dynamic shapes might avoid."""
 
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A change that might spare recompiles. `write` is what the user writes, `note` what it asks of the model."""
+    """A change that might avoid recompiles."""
 
     name: str
-    write: str
+    code: str
+    """The code that the user writes."""
     change: Callable[[ev.Config], ev.Config]
     note: str = ""
-    several: bool = False
-    """Whether it joins other treatments: it is not needed where one of them was enough."""
+    """What it demands of the model."""
+    combined: bool = False
+    """Whether it combines other variants."""
 
 
-UNCHANGED = Variant("as it is", "", lambda config: config)
+UNCHANGED = Variant("unchanged", "", lambda config: config)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """The storm's calls under one treatment."""
+class VariantRun:
+    """The calls under one variant."""
 
-    treatment: Variant
+    variant: Variant
     run: Snapshot
 
     @property
     def recompiles(self) -> int:
-        """Graphs that were compiled because an earlier one could not be used."""
-        return len({again.graph for again in self.run.recompiles if not again.limit_hit})
+        """Return the number of graphs that were compiled because no earlier one could be used."""
+        return len({recompile.graph for recompile in self.run.recompiles if not recompile.limit_hit})
 
     @property
     def calls(self) -> int:
-        """The different calls, each of which is made `PASSES` times, also those that are still to come."""
+        """Return the number of calls in a pass."""
         if self.run.entry is not None and self.run.entry.calls:
             return len(self.run.entry.calls)
         return len({call.index for call in self.run.calls if call.variant == "compiled"})
 
     @property
-    def total_s(self) -> float:
-        """Seconds of all calls, each made once, compiling included."""
-        return sum(made.seconds for made in compiled_calls(self.run)[: self.calls])
+    def first_pass_s(self) -> float:
+        """Return the seconds of the first pass, compiles included."""
+        return sum(call.seconds for call in compiled_calls(self.run)[: self.calls])
 
     @property
-    def steady_us(self) -> float | None:
-        """Median microseconds of a call the last time that all were made; None before that."""
-        last = [made.seconds for made in compiled_calls(self.run)[(PASSES - 1) * self.calls :]]
+    def warm_call_us(self) -> float | None:
+        """Return the median microseconds of a call in the last pass; None before that."""
+        last = [call.seconds for call in compiled_calls(self.run)[(PASSES - 1) * self.calls :]]
         return median(last) * 1e6 if last else None
 
     @property
-    def eager_us(self) -> float | None:
-        """Median microseconds of an eager call, made once."""
+    def eager_call_us(self) -> float | None:
+        """Return the median microseconds of an eager call."""
         eager = [call.seconds for call in self.run.calls if call.variant == "eager"]
         return median(eager) * 1e6 if eager else None
 
     @property
-    def gave_up_at(self) -> int | None:
-        """The call at which the recompile limit was reached: that frame ran eagerly from there on."""
-        limited = {again.graph for again in self.run.recompiles if again.limit_hit}
-        return next(
-            (made.number for made in compiled_calls(self.run) if limited & {a.graph for a in made.causes}), None
-        ) or (self.calls if limited else None)
+    def limit_hit_at(self) -> int | None:
+        """Return the number of the call that hit the recompile limit; its frame ran eagerly afterwards."""
+        limited = {recompile.graph for recompile in self.run.recompiles if recompile.limit_hit}
+        calls = (
+            call.number for call in compiled_calls(self.run) if limited & {recompile.graph for recompile in call.causes}
+        )
+        return next(calls, None) or (self.calls if limited else None)
 
 
 def variants(run: Snapshot, buckets: tuple[str, ...] = ()) -> tuple[Variant, ...]:
-    """What applies to the recompiles of a run; nothing where there were none. `buckets` are sizes to pad to."""
-    sizes = _sizes(run)
-    floats = _floats(run)
-    found = [*_dynamic(run, sizes, buckets), *([_tensors(floats)] if floats else [])]
-    if floats and any(again.kind in SIZES for again in run.recompiles):
-        tensors = _tensors(floats)
-        found.append(
-            Variant(
-                f"dynamic=True and {tensors.name}",
-                f"torch.compile(…, dynamic=True); {tensors.write}",
-                lambda config: replace(tensors.change(config), dynamic=True),
-                tensors.note,
-                several=True,
-            )
-        )
-    return tuple(found)
+    """Return the variants that apply to the recompiles of a run; `buckets` are sizes to pad to."""
+    sizes, floats = _recompiled_sizes(run), _recompiled_floats(run)
+    simple = [*_size_variants(run, sizes, buckets), *([_tensor_variant(floats)] if floats else [])]
+    if not floats or not any(recompile.kind in SIZE_KINDS for recompile in run.recompiles):
+        return tuple(simple)
+    tensors = _tensor_variant(floats)
+    both = Variant(
+        f"dynamic=True and {tensors.name}",
+        f"torch.compile(…, dynamic=True); {tensors.code}",
+        lambda config: replace(tensors.change(config), dynamic=True),
+        tensors.note,
+        combined=True,
+    )
+    return (*simple, both)
 
 
-def _dynamic(run: Snapshot, sizes: tuple[str, ...], buckets: tuple[str, ...]) -> Iterator[Variant]:
-    if any(again.kind in SIZES for again in run.recompiles) and run.config.dynamic is not True:
+def _size_variants(run: Snapshot, sizes: tuple[str, ...], buckets: tuple[str, ...]) -> Iterator[Variant]:
+    if any(recompile.kind in SIZE_KINDS for recompile in run.recompiles) and run.config.dynamic is not True:
         yield Variant(
             "dynamic=True", "torch.compile(…, dynamic=True)", lambda config: replace(config, dynamic=True)
         )  # fmt: skip
     if sizes:
-        said = f"to {', '.join(buckets)}" if buckets else f"{', '.join(sizes)} to the next power of two"
-        marked = "; ".join(f"torch._dynamo.mark_dynamic({_argument(size)}, {size.split('.')[1]})" for size in sizes)
+        target = f"to {', '.join(buckets)}" if buckets else f"{', '.join(sizes)} to the next power of two"
+        marks = "; ".join(f"torch._dynamo.mark_dynamic({_argument(size)}, {size.split('.')[1]})" for size in sizes)
         yield Variant(
-            "mark_dynamic", marked, lambda config: replace(config, mark_dynamic=sizes),
-            "sizes 0 and 1 are not marked: they get a graph of their own",
+            "mark_dynamic", marks, lambda config: replace(config, mark_dynamic=sizes),
+            "sizes 0 and 1 are not marked: each gets a separate graph",
         )  # fmt: skip
         yield Variant(
-            "buckets", f"pad {said}; torch.compile(…, dynamic=False)",
+            "buckets", f"pad {target}; torch.compile(…, dynamic=False)",
             lambda config: replace(config, buckets=buckets or sizes, dynamic=False),
-            "only where rows of zeros leave the others as they are, and are cut off the result",
+            "only if rows of zeros do not change the other rows, and are cut off the result",
         )  # fmt: skip
 
 
-def _tensors(floats: tuple[str, ...]) -> Variant:
-    made = ", ".join(f"torch.tensor({_argument(name)})" for name in floats)
+def _tensor_variant(floats: tuple[str, ...]) -> Variant:
+    tensors = ", ".join(f"torch.tensor({_argument(name)})" for name in floats)
     return Variant(
-        "tensor for float", f"call it with {made}", lambda config: replace(config, as_tensors=floats),
-        "the value is then read when the code runs, and not built into it",
+        "tensor for float", f"call it with {tensors}", lambda config: replace(config, as_tensors=floats),
+        "the compiled code then reads the value when it runs, instead of containing it",
     )  # fmt: skip
 
 
-def _sizes(run: Snapshot) -> tuple[str, ...]:
-    """Arguments and dimensions whose size made it compile again, as `x.0`."""
-    found = [again for again in _of_calls(run) if again.kind == "size" and again.dim is not None and _name(again)]
-    together = [(_by_itself(name), dim) for name, dim in changed_with(run, found)]
-    sizes = [*((_name(again), again.dim) for again in found), *together]
+def _recompiled_sizes(run: Snapshot) -> tuple[str, ...]:
+    """Return arguments and dimensions whose size caused a recompile, as `x.0`."""
+    causes = [cause for cause in _at_entry(run) if cause.kind == "size" and cause.dim is not None and _name(cause)]
+    together = [(_position(name), dim) for name, dim in changed_with(run, causes)]
+    sizes = [*((_name(cause), cause.dim) for cause in causes), *together]
     return tuple(dict.fromkeys(f"{name}.{dim}" for name, dim in sizes if name.isidentifier() or name.isdecimal()))
 
 
-def _floats(run: Snapshot) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for again in _of_calls(run) if again.kind == "float" and (name := _name(again))))
+def _recompiled_floats(run: Snapshot) -> tuple[str, ...]:
+    causes = (cause for cause in _at_entry(run) if cause.kind == "float")
+    return tuple(dict.fromkeys(name for cause in causes if (name := _name(cause))))
 
 
-def _of_calls(run: Snapshot) -> Iterator[ev.Recompiled]:
-    """The recompiles of what is called: what the code behind a graph break takes is no argument that one can change."""
+def _at_entry(run: Snapshot) -> Iterator[ev.Recompiled]:
+    """Yield the recompiles of what the user calls: inputs of a resume function can't be changed from outside."""
     resumed = {entered.graph for entered in run.frames if entered.resumed}
-    return (again for again in run.recompiles if again.graph not in resumed)
+    return (recompile for recompile in run.recompiles if recompile.graph not in resumed)
 
 
-def _name(again: ev.Recompiled) -> str:
-    """The argument that a recompile is about: its name or position; empty where it is about none."""
-    name = _by_itself(again.name)
-    if name != again.name:
+def _name(recompile: ev.Recompiled) -> str:
+    """Return the name or position of the argument that caused a recompile; empty for anything else."""
+    name = _position(recompile.name)
+    if name != recompile.name:
         return name
-    return name if again.origin in ("argument", "") and name.isidentifier() else ""
+    return name if recompile.origin in ("argument", "") and name.isidentifier() else ""
 
 
-def _by_itself(what: str) -> str:
-    """`0` for `args[0]`, which a module of torch's own is called through."""
+def _position(what: str) -> str:
+    """Return `0` for `args[0]`, through which Dynamo calls a module of torch's own."""
     position = _POSITION.fullmatch(what)
     return position[1] if position is not None else what
 
@@ -167,27 +169,26 @@ def _argument(what: str) -> str:
     return f"argument {name}" if name.isdecimal() else name
 
 
-def lane(run: Snapshot) -> RegionTimeline:
-    """The compiled calls one after another, as a lane of a time line that has nothing else on it."""
-    at, marks, begun = 0.0, [], []
-    for made in compiled_calls(run):
-        begun.append(at)
-        if made.kind != WARM:
-            what = RECOMPILE if made.causes else COMPILE
-            marks.append(
-                CompileMark(what, at, made.seconds, tuple(a.graph for a in made.causes), made.number, made.causes)
-            )
-        at += made.seconds
+def call_lane(run: Snapshot) -> RegionTimeline:
+    """Return the compiled calls one after another, as the only lane of a timeline."""
+    at, marks, starts = 0.0, [], []
+    for call in compiled_calls(run):
+        starts.append(at)
+        if call.kind != WARM:
+            kind = RECOMPILE if call.causes else COMPILE
+            graphs = tuple(recompile.graph for recompile in call.causes)
+            marks.append(CompileMark(kind, at, call.seconds, graphs, call.number, call.causes))
+        at += call.seconds
     name = run.entry.name if run.entry else ""
-    return RegionTimeline(ev.RegionCreated(region=0, name=name, kind="storm"), _seen(begun, at), tuple(marks))
+    return RegionTimeline(ev.RegionCreated(region=0, name=name, kind="function"), _activity(starts, at), tuple(marks))
 
 
-def _seen(begun: list[float], seconds: float) -> ev.RegionCalls | None:
-    if not begun or not seconds:
+def _activity(starts: list[float], seconds: float) -> ev.RegionCalls | None:
+    if not starts or not seconds:
         return None
     activity = [0] * BINS
-    for at in begun:
+    for at in starts:
         activity[min(int(at / seconds * BINS), BINS - 1)] += 1
     return ev.RegionCalls(
-        region=0, calls=len(begun), warm=len(begun), seconds=seconds, bin_s=seconds / BINS, activity=tuple(activity)
+        region=0, calls=len(starts), warm=len(starts), seconds=seconds, bin_s=seconds / BINS, activity=tuple(activity)
     )

@@ -1,51 +1,63 @@
-"""A sweep over sizes: a row for each size from the start, bars of the speed-ups, and what follows."""
+"""The sweep study as a document: a row for each size, planned ones included, conclusions, and a bar chart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
-from tcexplore.events import Config
+from tcexplore.events import Config, TimingEstimate
 from tcexplore.quantities import duration
-from tcexplore.session.run_figures import RunFigures
-from tcexplore.studies.sweep.sweep_result import DYNAMIC, STATIC, WALKS, Sweep
-from tcexplore.studies.sweep.sweep_text import BAR, FAILED, bar, conclusions, longest
+from tcexplore.session.run_figures import RunFigures, is_faster, may_be_faster
+from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
+from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep
 
 HEAD = (
-    "size", "eager", "static", "speed-up", "95 % interval", "dynamic", "speed-up", "95 % interval", "compiled anew",
+    "size", "eager", "static", "speedup", "95 % interval", "dynamic", "speedup", "95 % interval", "compiled in",
 )  # fmt: skip
 
 INTERVALS = (4, 7)
-WIDE = 100
-"""Columns from which on there is room for the intervals."""
+WIDTH_WITH_INTERVALS = 100
+"""Columns from which on the table has the intervals."""
 
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
 
+BAR_WIDTH = 40
+"""Columns of the longest bar."""
 
-def sweep(swept: Sweep, under_way: Config | None, width: int = 78) -> StaticDocument:
-    """The document; `under_way` is the configuration of the step that runs."""
-    rows = [_row(swept, size, under_way) for size in swept.sizes]
-    title = row((f" dimension {swept.dim}", "heading"), ("  each size compiled by itself, eager beside it", "muted"))
-    kept = [index for index in range(len(HEAD)) if width >= WIDE or index not in INTERVALS]
-    fitted = [[shown[index] for index in kept] for shown in rows]
-    table = columns([HEAD[index] for index in kept], fitted, [()] * len(rows), left=(len(kept) - 1,))
-    return StaticDocument("", (title, *table, *_follows(swept, width), *_plot(swept, width)))
+UNDECIDED_SPEEDUP = 2.0
+"""Largest speedup for which the chart makes room if it is undecided."""
 
 
-def _row(swept: Sweep, size: int, under_way: Config | None) -> list[Cell]:
-    static, dynamic = swept.at(STATIC, size), swept.at(DYNAMIC, size)
+def sweep_document(sweep: Sweep, under_way: Config | None, width: int) -> StaticDocument:
+    """Return the document; `under_way` is the configuration of the run under way."""
+    rows = [_cells(sweep, size, under_way) for size in sweep.sizes]
+    title = row((f" dimension {sweep.dim}", "heading"), ("  each size compiled by itself, next to eager", "muted"))
+    shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVALS or index not in INTERVALS]
+    fitted = [[cells[index] for index in shown] for cells in rows]
+    table = columns([HEAD[index] for index in shown], fitted, [()] * len(rows), left=(len(shown) - 1,))
+    return StaticDocument("", (title, *table, *_conclusions(sweep, width), *_chart(sweep, width)))
+
+
+def step_name(form: Form, size: int) -> str:
+    """Return `static, size 64` or `auto, all sizes`."""
+    return f"{form}, {f'size {size}' if size else 'all sizes'}"
+
+
+def _cells(sweep: Sweep, size: int, under_way: Config | None) -> list[Cell]:
+    static, dynamic = sweep.at(STATIC, size), sweep.at(DYNAMIC, size)
     timing = next((cell.run.timing for cell in (static, dynamic) if cell and cell.run.timing), None)
-    anew = ", ".join(form for form in WALKS if size in swept.compiled_at(form))
+    compiled = ", ".join(form for form in ALL_SIZES if size in sweep.compiled_at(form))
     eager = duration(timing.eager_us / 1e6) if timing else ""
     running = under_way.dynamic if under_way is not None and under_way.sizes == (size,) else None
     return [
         (Span(str(size), "strong"),), (Span(eager),),
         *_figures(static, running=running is False), *_figures(dynamic, running=running is True),
-        (Span(anew, "recompile"),),
+        (Span(compiled, "recompile"),),
     ]  # fmt: skip
 
 
@@ -56,39 +68,107 @@ def _figures(cell: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cel
     if timing is None:
         return (Span("✖ failed", "error") if cell.failure else Span("not timed", "muted"),), (), ()
     speedup = Span(format_speedup(timing), STYLES.get(timing.verdict, "muted"))
-    return (
-        (Span(duration(timing.compiled_us / 1e6)),),
-        (speedup,),
-        (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),),
-    )
+    interval = Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval")
+    return (Span(duration(timing.compiled_us / 1e6)),), (speedup,), (interval,)
 
 
-def _plot(swept: Sweep, width: int) -> Iterator[Row]:
-    found = {
-        (size, form): cell.run.timing
-        for size in swept.sizes
-        for form in (STATIC, DYNAMIC)
-        if (cell := swept.at(form, size)) and cell.run.timing
-    }
-    if not found:
-        return
-    scale = longest(found.values())
-    wide = max(len(str(size)) for size in swept.sizes)
-    room = max(10, min(BAR, width - wide - 24))
-    yield BLANK
-    yield heading("Speed-up over eager", "the line is 1×")
-    yield from wrapped(LEGEND, width, "muted")
-    for (size, form), timing in found.items():
-        name = str(size) if form == STATIC or (size, STATIC) not in found else ""
-        style = STYLES.get(timing.verdict, "muted")
-        drawn = (bar(timing, scale, room), style)
-        yield row(
-            (f" {name:>{wide}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, (f"  {format_speedup(timing)}", style)
-        )
-
-
-def _follows(swept: Sweep, width: int) -> Iterator[Row]:
-    for index, said in enumerate(conclusions(swept)):
+def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
+    for index, line in enumerate(conclusions(sweep)):
         if not index:
             yield BLANK
-        yield from wrapped(said, width, "error" if said.startswith(FAILED) else "strong")
+        yield from wrapped(line, width, "error" if line.startswith(ERROR_MARK) else "strong")
+
+
+def conclusions(sweep: Sweep) -> Iterator[str]:
+    """Yield sentences: from which size on compiling helps, which sizes recompiled, what failed."""
+    for form in (STATIC, DYNAMIC):
+        if any(step.form == form and step.size and step.cell.run.timing for step in sweep.steps):
+            yield f"{form}: {_helps(sweep, form)}"
+    for form in ALL_SIZES:
+        if sweep.all_sizes(form) is not None:
+            yield f"all sizes, dynamic={'auto' if form == 'auto' else 'True'}: {_recompiles(sweep, form)}"
+    for step in sweep.steps:
+        name = step_name(step.form, step.size)
+        if step.cell.failure:
+            yield f"{ERROR_MARK}{name}: {step.cell.failure}"
+        elif step.cell.run.accuracy is not None and step.cell.summary.wrong:
+            yield f"{ERROR_MARK}{name}: {describe_accuracy(step.cell.run.accuracy)}"
+    for size in sweep.sizes:
+        if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
+            yield warning
+            return
+
+
+def _helps(sweep: Sweep, form: Form) -> str:
+    """Return for which sizes compiling helps, and at how many this is known."""
+    size, some, unknown = (
+        sweep.helps_from(form),
+        sweep.sizes_where(form, is_faster),
+        sweep.sizes_where(form, may_be_faster),
+    )
+    if size is not None:
+        text = f"compiling helps from size {size} on"
+    elif some:
+        rest = sweep.sizes_where(form, lambda cell: not (is_faster(cell) or may_be_faster(cell)))
+        worse = tuple(size for size in rest if size > min(some))
+        text = f"compiling helps at size {_listed(some)}" + (f", but not at {_listed(worse)}" if worse else "")
+    else:
+        text = "compiling helps at no size"
+    parts = [f"{'size' if len(unknown) == 1 else 'sizes'} {_listed(unknown)} undecided"] if unknown else []
+    done, of = sweep.finished(form), len(sweep.sizes)
+    parts += [] if done == of else [f"{done} of {of} sizes measured"]
+    return f"{text}; {', '.join(parts)}" if parts else text
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def _recompiles(sweep: Sweep, form: Form) -> str:
+    recompiled = sweep.compiled_at(form)[1:]
+    limit = "; hit the recompile limit, the rest ran eagerly" if sweep.limit_hit(form) else ""
+    return (f"recompiled at size {_listed(recompiled)}" if recompiled else "no recompiles") + limit
+
+
+# ---- the chart
+
+
+def _chart(sweep: Sweep, width: int) -> Iterator[Row]:
+    timings: dict[tuple[int, Form], TimingEstimate] = {
+        (size, form): cell.run.timing
+        for size in sweep.sizes
+        for form in (STATIC, DYNAMIC)
+        if (cell := sweep.at(form, size)) and cell.run.timing
+    }
+    if not timings:
+        return
+    scale = longest(timings.values())
+    name_width = max(len(str(size)) for size in sweep.sizes)
+    room = max(10, min(BAR_WIDTH, width - name_width - 24))
+    yield BLANK
+    yield heading("Speedup over eager", "the line is 1×")
+    yield from wrapped(LEGEND, width, "muted")
+    for (size, form), timing in timings.items():
+        name = str(size) if form == STATIC or (size, STATIC) not in timings else ""
+        style = STYLES.get(timing.verdict, "muted")
+        drawn, figure = (bar(timing, scale, room), style), (f"  {format_speedup(timing)}", style)
+        yield row((f" {name:>{name_width}}", "strong"), (f"  {form:<7}  ", "muted"), drawn, figure)
+
+
+def longest(timings: Iterable[TimingEstimate]) -> float:
+    """Return the speedup of the longest bar; undecided ones are cut at `UNDECIDED_SPEEDUP`."""
+    speedups = (timing.speedup if _decided(timing) else min(timing.high, UNDECIDED_SPEEDUP) for timing in timings)
+    return max([1.0, *speedups])
+
+
+def bar(timing: TimingEstimate, scale: float, width: int = BAR_WIDTH) -> str:
+    """Return a speedup as a bar with a line at 1×, `width` columns for `scale`; undecided ones shade their interval."""
+    decided = _decided(timing)
+    first, last = (0.0, timing.speedup) if decided else (timing.low, timing.high)
+    begin, end, one = (round(width * at / scale) for at in (first, last, 1.0))
+    cells = [("█" if decided else "░") if begin <= column < end else " " for column in range(width)]
+    return "".join([*cells[:one], "│", *cells[one:]])
+
+
+def _decided(timing: TimingEstimate) -> bool:
+    return timing.verdict in ("faster", "slower", "no difference")

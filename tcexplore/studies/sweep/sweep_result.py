@@ -1,69 +1,74 @@
-"""One dimension at several sizes: what each size gives, which ones made it compile again, from where it helps."""
+"""One dimension at several sizes: figures of each size, sizes that recompiled, from which size on compiling helps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from tcexplore.session.run_figures import RunFigures, is_faster
 
-STATIC, DYNAMIC = "static", "dynamic"
-WALKS = {"auto": None, "dynamic": True}
-"""Runs that call every size in turn, and what they give to torch.compile as `dynamic`."""
+Form = Literal["static", "dynamic", "auto"]
+STATIC: Final = "static"
+DYNAMIC: Final = "dynamic"
+AUTO: Final = "auto"
+
+ALL_SIZES: dict[Form, bool | None] = {AUTO: None, DYNAMIC: True}
+"""The runs that call all sizes one after another, with the `dynamic` argument of torch.compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepStep:
-    """One run of a sweep. `form` is `static` or `dynamic`, compiled for one `size`; or one of `WALKS` with size 0."""
+    """One run of a sweep."""
 
-    form: str
+    form: Form
     size: int
+    """The size that is compiled by itself; 0 for a run over all sizes."""
     cell: RunFigures
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All steps so far, of dimension `dim` at `sizes`."""
+    """All finished runs of dimension `dim` at `sizes`."""
 
     dim: int
     sizes: tuple[int, ...]
     steps: tuple[SweepStep, ...]
 
-    def at(self, form: str, size: int) -> RunFigures | None:
-        """What was measured for a size in a form, None before it was."""
-        return next((s.cell for s in self.steps if (s.form, s.size) == (form, size)), None)
+    def at(self, form: Form, size: int) -> RunFigures | None:
+        """Return the run of a size; None before it is finished."""
+        return next((step.cell for step in self.steps if (step.form, step.size) == (form, size)), None)
 
-    def walk(self, form: str) -> RunFigures | None:
-        """The run that calls every size in turn."""
+    def all_sizes(self, form: Form) -> RunFigures | None:
+        """Return the run that calls all sizes one after another."""
         return self.at(form, 0)
 
-    def compiled_at(self, form: str) -> tuple[int, ...]:
-        """Sizes at which a walk compiled something, in its order: the first, and those that made it compile again."""
-        walk = self.walk(form)
-        calls = [] if walk is None else [call for call in walk.run.calls if call.variant == "compiled"]
-        # Every call of the file is made at each size in turn.
+    def compiled_at(self, form: Form) -> tuple[int, ...]:
+        """Return the sizes that compiled in the run over all sizes, in its order; the first one always does."""
+        cell = self.all_sizes(form)
+        calls = [] if cell is None else [call for call in cell.run.calls if call.variant == "compiled"]
+        # The model file may make several calls; each is made at every size.
         return tuple(dict.fromkeys(self.sizes[call.index % len(self.sizes)] for call in calls if call.compiles))
 
-    def limit_hit(self, form: str) -> bool:
-        """Whether a walk came to the recompile limit, and ran eagerly from there on."""
-        walk = self.walk(form)
-        return walk is not None and any(again.limit_hit for again in walk.run.recompiles)
+    def limit_hit(self, form: Form) -> bool:
+        """Return whether the run over all sizes hit the recompile limit, and ran eagerly afterwards."""
+        cell = self.all_sizes(form)
+        return cell is not None and any(recompile.limit_hit for recompile in cell.run.recompiles)
 
-    def helps_from(self, form: str) -> int | None:
-        """The smallest size from which on compiling is faster, and right, at every size that was run; None where there
-        is none."""
-        helps = None
+    def helps_from(self, form: Form) -> int | None:
+        """Return the smallest size from which on compiling is faster and correct at every size; None without one."""
+        smallest = None
         for size in sorted(self.sizes, reverse=True):
             cell = self.at(form, size)
             if cell is not None and not is_faster(cell):
                 break
-            helps = size if cell is not None else helps
-        return helps
+            smallest = size if cell is not None else smallest
+        return smallest
 
-    def sizes_where(self, form: str, holds: Callable[[RunFigures], bool]) -> tuple[int, ...]:
-        """The sizes whose run in that form is one of which `holds` is true."""
+    def sizes_where(self, form: Form, holds: Callable[[RunFigures], bool]) -> tuple[int, ...]:
+        """Return the sizes for whose run `holds` is true."""
         return tuple(size for size in self.sizes if (cell := self.at(form, size)) is not None and holds(cell))
 
-    def run_at(self, form: str) -> int:
-        """At how many of the sizes that form was run."""
+    def finished(self, form: Form) -> int:
+        """Return the number of sizes that have a run in this form."""
         return sum(self.at(form, size) is not None for size in self.sizes)

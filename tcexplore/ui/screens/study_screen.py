@@ -1,17 +1,17 @@
-"""A study over the panes: how far it is, and what it has found so far."""
+"""A study over the panes: its progress and its results so far."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any, Generic
+from collections.abc import Callable
+from typing import Any
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.study_job import one_of_many
-from tcexplore.studies.study_runs import Going, Result
+from tcexplore.studies.registry import load_study
+from tcexplore.studies.study import Study, StudyState, study_job
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.lines.guarded_document import guarded
@@ -21,42 +21,46 @@ from tcexplore.ui.screen_lines import footer, study_line
 from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask
 
+LastStudies = dict[str, StudyState[Any, Any]]
+"""The last study of each name."""
 
-class StudyScreen(OverlayScreen, Generic[Result]):
-    """Begins its study when it opens and stops it when it closes; see `ui/study.py` for how to make one.
 
-    `last` has the last study of each name: one of the same file and configuration is shown again instead. `own` is the
-    file's own run.
+class StudyScreen(OverlayScreen):
+    """Starts a study when it opens and stops it when it closes.
+
+    The last study is shown again if the model file and its configuration have not changed.
     """
 
     BINDINGS = bindings("study")
     SCOPES = (*OverlayScreen.SCOPES, "study")
-    NAME = ""
-    """What the study is called in the title, and its page of help."""
 
     def __init__(
-        self, engine: Engine, job: Job, last: dict[str, StudyTask[Any]] | None = None, own: Snapshot | None = None
+        self,
+        study: Study[Any, Any],
+        engine: Engine,
+        job: Job,
+        last: LastStudies | None = None,
+        own: Snapshot | None = None,
     ) -> None:
+        """Make the screen; `own` is the model file's own run."""
         super().__init__()
-        self.own = own
-        self.study: StudyTask[Result] | None = None
+        self.study = study
+        self.state: StudyState[Any, Any] | None = None
+        self.study_task: StudyTask | None = None
+        self._own = own
         self._engine = engine
-        self._job = one_of_many(job)
+        self._job = study_job(job)
         self._last = {} if last is None else last
         self._toggled: frozenset[str] = frozenset()
-        self._title = RowLine(study_line(self.NAME, self._job, None), id="title")
+        self._title = RowLine(study_line(study.title, self._job, None), id="title")
 
-    @abstractmethod
-    def going(self) -> Going[Result]:
-        """How the study goes."""
-
-    @abstractmethod
-    def build(self, study: StudyTask[Result], width: int) -> Document:
-        """What it has found so far; `self._toggled` are the folds that the user changed."""
+    def build(self, state: StudyState[Any, Any], width: int) -> Document:
+        """Return the document to show."""
+        return self.study.document(state, width, self._toggled)
 
     @property
     def page(self) -> tuple[str, str]:
-        return self.NAME, self.NAME.capitalize()
+        return self.study.name, self.study.title.capitalize()
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -64,43 +68,59 @@ class StudyScreen(OverlayScreen, Generic[Result]):
         yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
-        last = self._last.get(self.NAME)
-        if last is not None and last.found and _same(last.job, self._job):
-            self.study = last
+        last = self._last.get(self.study.name)
+        if last is not None and last.results and _same_program(last.job, self._job):
+            self.state = last
             self._show()
         else:
             self.open()
 
     def on_unmount(self) -> None:
-        if self.study is not None:
-            self.study.stop()
-
-    def open(self) -> None:
-        """Begin; a study that has to ask for something first asks here."""
-        self.begin()
+        if self.study_task is not None:
+            self.study_task.stop()
 
     @property
     def job(self) -> Job:
-        """The file as it is now, to be varied."""
-        return one_of_many(self._engine.job) if self._engine.job is not None else self._job
+        """Return the job to vary: the model file as it is now."""
+        return study_job(self._engine.job) if self._engine.job is not None else self._job
 
-    def begin(self) -> StudyTask[Result]:
-        """Begin the study, anew where there was one, with the file as it is now."""
-        if self.study is not None:
-            self.study.stop()
-        self._job = self.job
-        self.study = StudyTask(self._engine, self._job, self.going(), self._show, self._moved)
-        self._last[self.NAME] = self.study
+    def open(self) -> None:
+        """Ask for the study's options if it has any, then begin."""
+        prompt = self.study.prompt(self.job, self._own, self.state)
+        if prompt is None:
+            self.begin(self.study.options_from(()))
+            return
+        from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
+
+        fields = [Field(*field) for field in prompt.fields]
+        self.app.push_screen(PromptScreen(prompt.title, fields, prompt.note), self._answered)
+
+    def _answered(self, answers: tuple[str, ...] | None) -> None:
+        if answers is not None:
+            self.begin(self.study.options_from(answers))
+        elif self.state is None:
+            self.leave()
+
+    def begin(self, options: object, resume: StudyState[Any, Any] | None = None) -> None:
+        """Begin the study; `resume` is a stopped study to continue."""
+        if self.study_task is not None:
+            self.study_task.stop()
+        self._job = self.job if resume is None else resume.job
+        self.state = StudyState(self._job, options)
+        if resume is not None:
+            self.state.results, self.state.planned = list(resume.results), resume.planned
+            self.state.machine = resume.machine
+        self.study_task = StudyTask(self._engine, self.study, self.state, self._show, self._moved)
+        self._last[self.study.name] = self.state
         self._show()
-        return self.study
 
-    # ---- what it does on keys
+    # ---- keys
 
     def action_stop_study(self) -> None:
-        if self.study is None or self.study.over:
-            self.say("Nothing is running: r begins anew.")
+        if self.study_task is None or self.study_task.state.over:
+            self.say("Nothing is running. r runs the study again.")
         else:
-            self.study.stop()
+            self.study_task.stop()
 
     def action_again(self) -> None:
         self.open()
@@ -110,19 +130,58 @@ class StudyScreen(OverlayScreen, Generic[Result]):
             self._toggled ^= {message.row.fold}
             self._show()
 
-    # ---- the rows
+    # ---- rows
 
     def _moved(self) -> None:
         if self.is_mounted:
-            self._title.update(study_line(self.NAME, self._job, self.study))
+            self._title.update(study_line(self.study.title, self._job, self.state))
+            if self.study.live:
+                self._show_document()
 
     def _show(self) -> None:
-        study = self.study
-        if study is None or not self.is_mounted:
-            return
-        self._moved()
-        self._view.show(guarded(lambda: self.build(study, self._view.text_width)))
+        if self.state is not None and self.is_mounted:
+            self._title.update(study_line(self.study.title, self._job, self.state))
+            self._show_document()
+
+    def _show_document(self) -> None:
+        state = self.state
+        if state is not None:
+            self._view.show(guarded(lambda: self.build(state, self._view.text_width)))
 
 
-def _same(a: Job, b: Job) -> bool:
+def _same_program(a: Job, b: Job) -> bool:
     return (a.source, a.config, a.argv) == (b.source, b.config, b.argv)
+
+
+def open_study(app: App[Any], name: str, engine: Engine, own: Snapshot, last: LastStudies) -> str:
+    """Open a study of the model file, whose newest run is `own`; return why it can't be opened, or an empty string.
+
+    An open study is replaced, since two would disturb each other. The key of an open study closes it.
+    """
+    screen = app.screen
+    if isinstance(screen, StudyScreen) and screen.study.name == name:
+        screen.leave()
+        return ""
+    if engine.job is None or (own.entry is not None and own.entry.kind == "script"):
+        return "This file is a script that calls torch.compile itself: a study needs a model and its inputs."
+    if own.entry is None and own.status == "running":
+        return "The model and its inputs are not known yet. Try again in a moment."
+    new = _screen_class(name)(load_study(name), engine, engine.job, last, own)
+    if isinstance(screen, StudyScreen):
+        app.switch_screen(new)
+    else:
+        app.push_screen(new)
+    return ""
+
+
+def _screen_class(name: str) -> Callable[..., StudyScreen]:
+    """Return the screen of a study: most have no keys beyond those of all studies."""
+    if name == "modes":
+        from tcexplore.ui.screens.modes_screen import ModesScreen
+
+        return ModesScreen
+    if name == "bisect":
+        from tcexplore.ui.screens.bisect_screen import BisectScreen
+
+        return BisectScreen
+    return StudyScreen

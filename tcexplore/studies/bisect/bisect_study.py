@@ -1,0 +1,131 @@
+"""The bisect study: add compiler stages one by one until a run fails or differs from eager."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+
+from tcexplore.documents.document import Document
+from tcexplore.events import Job
+from tcexplore.report import json_results
+from tcexplore.report.json_report import configuration, failure
+from tcexplore.studies.bisect.bisect_document import bisect_document
+from tcexplore.studies.bisect.bisect_result import EAGER, STAGES, BisectStage, BisectStep, first_failure
+from tcexplore.studies.bisect.reproducer import write_reproducer
+from tcexplore.studies.study import Announce, Study, StudyState
+from tcexplore.studies.study_json import Fields
+from tcexplore.studies.study_runs import Runs
+
+STAGE_FAILS, USER_CODE_FAILS = 1, 2
+"""Exit statuses: a compiler stage fails; the model file fails without a compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class BisectOptions:
+    """The folder for the reproducer; None for no reproducer."""
+
+    reproducer: str | None = None
+
+
+class BisectStudy(Study[BisectOptions, BisectStep]):
+    """Results are the stages that were tried, the first failing one last."""
+
+    name = "bisect"
+    title = "bisect"
+    description = "Find the compiler stage that crashes or gives a wrong result: run the file with each stage."
+    exit_note = "1 a stage fails"
+    compile_options = frozenset({"dynamic"})
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--mode", default="default", help="torch.compile's mode in the last stage")
+        parser.add_argument("--repro", metavar="DIR", help="write a reproducer of the failure to this folder")
+
+    def options(self, given: argparse.Namespace) -> BisectOptions:
+        return BisectOptions(given.repro)
+
+    def options_from(self, answers: Sequence[str]) -> BisectOptions:  # noqa: ARG002
+        return BisectOptions()
+
+    async def plan(
+        self, state: StudyState[BisectOptions, BisectStep], runs: Runs, announce: Announce
+    ) -> AsyncGenerator[BisectStep, None]:
+        """Run the stages up to the first failure. Eager has no run of its own: the first compiled run includes it."""
+        state.machine = await runs.machine(state.timeout)
+        own_code, *compiled = stages_of(state)
+        for stage in compiled:
+            announce(stage.name)
+            run = (await runs.run(_at(state.job, stage), state.timeout)).snapshot
+            if stage is compiled[0]:
+                eager = BisectStep(own_code, run)
+                yield eager
+                if eager.fails:
+                    return
+            step = BisectStep(stage, run)
+            yield step
+            if step.fails:
+                return
+
+    def document(
+        self,
+        state: StudyState[BisectOptions, BisectStep],
+        width: int = 78,
+        toggled: frozenset[str] = frozenset(),  # noqa: ARG002
+    ) -> Document:
+        written = state.written[0] if state.written else ""
+        return bisect_document(state.results, stages_of(state), over=state.over, written=written, width=width)
+
+    def fields(self, state: StudyState[BisectOptions, BisectStep]) -> Fields:
+        """`stage` is the first one that fails, null without one."""
+        failing = first_failure(state.results)
+        return {
+            "stage": failing.stage.name if failing else None,
+            "reproducer": state.written[0] if state.written else None,
+            "stages": [_stage_fields(step) for step in state.results],
+        }
+
+    def write(self, state: StudyState[BisectOptions, BisectStep]) -> str:
+        """Write the reproducer if the options ask for one and a stage fails."""
+        folder, failing = state.options.reproducer, first_failure(state.results)
+        if folder is None or failing is None or failing.stage is EAGER:
+            return ""
+        try:
+            write_reproducer(folder, state.job, failing, state.machine)
+        except OSError as error:
+            return f"could not write the reproducer: {error}"
+        state.written = (folder,)
+        return ""
+
+    def exit_status(self, state: StudyState[BisectOptions, BisectStep]) -> int:
+        failing = first_failure(state.results)
+        if failing is None:
+            return 0
+        return USER_CODE_FAILS if failing.stage is EAGER else STAGE_FAILS
+
+
+def stages_of(state: StudyState[BisectOptions, BisectStep]) -> tuple[BisectStage, ...]:
+    """Return the stages that the worker's torch has, with one more for a mode other than the default."""
+    backends, mode = state.machine.backends if state.machine else (), state.job.config.mode
+    known = tuple(stage for stage in STAGES if stage.backend is None or not backends or stage.backend in backends)
+    if mode == "default":
+        return known
+    return (*known, BisectStage(f"Inductor's mode {mode}", "inductor", mode=mode, adds=f"what mode {mode} adds"))
+
+
+def _at(job: Job, stage: BisectStage) -> Job:
+    config = replace(job.config, backend=stage.backend or "eager", fuse=stage.fuse, mode=stage.mode)
+    return replace(job, config=config, time_for=0.0, graph_scripts=True)
+
+
+def _stage_fields(step: BisectStep) -> Fields:
+    return {
+        "stage": step.stage.name,
+        "adds": step.stage.adds,
+        "config": configuration(step.run) if step.stage.backend else None,
+        "fails": step.fails,
+        "error": failure(step.failed),
+        "accuracy": json_results.accuracy(step.run.accuracy) if step.stage.backend else None,
+    }
+
+
+STUDY = BisectStudy()

@@ -1,0 +1,138 @@
+"""The modes study: each mode, backend and kind of shapes in a run of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from tcexplore.argument_types import dynamic, name, several
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration
+from tcexplore.documents.document import Document
+from tcexplore.documents.verdict_marks import format_outcome
+from tcexplore.events import Job, Standby
+from tcexplore.report.json_report import configuration
+from tcexplore.session.run_figures import RunFigures
+from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document
+from tcexplore.studies.modes.modes_result import choose_mode
+from tcexplore.studies.study import Announce, Study, StudyState
+from tcexplore.studies.study_json import run_fields
+from tcexplore.studies.study_runs import Runs, failure_status
+
+BACKEND_WITH_MODES = "inductor"
+"""The only backend for which the modes of torch.compile make a difference."""
+
+CPU_BACKENDS = ("eager", "aot_eager", "inductor")
+GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
+"""Default backends, as far as this torch has them."""
+
+UNKNOWN_MACHINE = Standby(
+    torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(BACKEND_WITH_MODES,)
+)
+"""Stands in for a worker that did not become ready: one run is tried, and fails with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModesOptions:
+    """What to compare. Empty: all modes that this torch has, the default backends."""
+
+    modes: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    dynamic: tuple[bool | None, ...] = (False, True)
+
+
+class ModesStudy(Study[ModesOptions, RunFigures]):
+    """Results are finished runs. `StudyState.planned` may grow while the study runs."""
+
+    name = "modes"
+    title = "modes"
+    description = "Compare all modes and backends, each run in a separate process. Ctrl-C keeps the results so far."
+    compile_options = frozenset()
+    timed = True
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to compare")
+        names = several(name)
+        group.add_argument("--modes", type=names, default=(), metavar="A,B", help="default: all modes of this torch")
+        group.add_argument(
+            "--backends", type=names, default=(), metavar="A,B",
+            help="default: eager, aot_eager, inductor, and cudagraphs on a GPU",
+        )  # fmt: skip
+        group.add_argument(
+            "--dynamic", type=several(dynamic), default=(False, True), metavar="A,B", dest="dynamics",
+            help=f"any of {', '.join(DYNAMIC.values())} (default: false,true)",
+        )  # fmt: skip
+
+    def options(self, given: argparse.Namespace) -> ModesOptions:
+        return ModesOptions(given.modes, given.backends, given.dynamics)
+
+    def options_from(self, answers: Sequence[str]) -> ModesOptions:  # noqa: ARG002
+        return ModesOptions()
+
+    async def plan(
+        self, state: StudyState[ModesOptions, RunFigures], runs: Runs, announce: Announce
+    ) -> AsyncGenerator[RunFigures, None]:
+        """Run what is planned and has no result yet.
+
+        Each run has an empty kernel cache: none benefits from a compile before it.
+        """
+        if not state.planned:
+            machine = await runs.machine(state.timeout) or UNKNOWN_MACHINE
+            state.planned = list(planned_jobs(state.job, machine, state.options))
+        number = len(state.results)
+        async with runs.temporary_folder("modes") as folder:
+            while number < len(state.planned):
+                job = state.planned[number]
+                number += 1
+                announce(f"{number} of {len(state.planned)}: {describe_configuration(job.config)}")
+                config = job.config
+                kernels = os.path.join(folder, f"{config.backend}-{config.mode}-{config.dynamic}")
+                yield RunFigures((await runs.run(replace(job, cache_dir=kernels), state.timeout)).snapshot)
+
+    def document(
+        self,
+        state: StudyState[ModesOptions, RunFigures],
+        width: int = 78,
+        toggled: frozenset[str] = frozenset(),  # noqa: ARG002
+        order: Order = ORDERS[0],
+    ) -> Document:
+        return modes_document(state, order, width)
+
+    def fields(self, state: StudyState[ModesOptions, RunFigures]) -> dict[str, Any]:
+        """`use` is the configuration to use, null if none is faster than eager."""
+        choice = choose_mode(state.results)
+        return {
+            "use": configuration(choice.best.run) if choice else None,
+            "conclusions": list(conclusions(state.results)),
+            "runs": [run_fields(cell) for cell in state.results],
+        }
+
+    def result_line(self, result: RunFigures) -> str:
+        return f"{describe_configuration(result.run.config)}: {format_outcome(result)}"
+
+    def exit_status(self, state: StudyState[ModesOptions, RunFigures]) -> int:
+        """Return an error only if no run works."""
+        return min((failure_status(cell.run) for cell in state.results), default=0)
+
+
+def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:
+    """Return one job for each combination of backend, mode and kind of shapes."""
+    usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
+    known = tuple(backend for backend in usual if backend in machine.backends)
+    backends = options.backends or known or (BACKEND_WITH_MODES,)
+    modes = options.modes or machine.modes or ("default",)
+    pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
+    return tuple(
+        replace(job, config=replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes))
+        for (backend, mode), dynamic_shapes in product(pairs, options.dynamic)
+    )
+
+
+def _with_modes(backend: str, modes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield from ((backend, mode) for mode in (modes if backend == BACKEND_WITH_MODES else ("default",)))
+
+
+STUDY = ModesStudy()

@@ -1,0 +1,140 @@
+"""The recompile study: the model file's calls, then the same calls with each change that might avoid recompiles."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tcexplore.argument_types import vary
+from tcexplore.documents.document import Document
+from tcexplore.events import EntryFound, Job
+from tcexplore.events.vary_spec import VaryError, parse_all
+from tcexplore.session import Snapshot
+from tcexplore.studies.recompiles.recompiles_document import recompiles_document
+from tcexplore.studies.recompiles.recompiles_json import recompiles_fields
+from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, Variant, VariantRun, variants
+from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
+from tcexplore.studies.study_runs import Runs, failure_status
+
+NOTE = (
+    "x.0=1..64 gives sizes of a dimension, lr=0.1,0.01 values; name an argument or give its position. Several, "
+    "separated by spaces, are combined. Leave it empty for the file's own calls."
+)
+
+_TENSOR = re.compile(r"(?:(?P<name>\w+)=)?\w+\[\d")
+
+
+@dataclass(frozen=True, slots=True)
+class RecompilesOptions:
+    """What to vary, and the sizes to pad to (empty: the next power of two)."""
+
+    vary: tuple[str, ...] = ()
+    buckets: tuple[str, ...] = ()
+
+
+class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
+    """Results are the unchanged calls, then the variants."""
+
+    name = "recompiles"
+    title = "recompiles"
+    description = (
+        "The calls of the file, varied by --vary: which of them recompile, what that costs, and what each change that "
+        "might avoid it gains."
+    )
+    live = True
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to vary")
+        group.add_argument(
+            "--vary", action="append", type=vary, default=[], metavar="SPEC", dest="varied",
+            help="vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
+            "repeat to combine",
+        )  # fmt: skip
+        group.add_argument(
+            "--buckets", action="append", type=vary, default=[], metavar="SPEC", dest="pad_to",
+            help="sizes to pad to, 'x.0=16,64,256' (default: the next power of two)",
+        )  # fmt: skip
+
+    def options(self, given: argparse.Namespace) -> RecompilesOptions:
+        try:
+            parse_all(given.varied)
+        except VaryError as error:
+            raise ValueError(f"--vary {error}") from None
+        return RecompilesOptions(tuple(given.varied), tuple(given.pad_to))
+
+    def prompt(self, job: Job, own: Snapshot | None, last: StudyState[RecompilesOptions, VariantRun] | None) -> Prompt:
+        run = last.results[0].run if last and last.results else own
+        specs = suggested_specs(run.entry if run else None, last.options.vary if last else job.config.vary)
+        return Prompt("Vary the inputs", (PromptField("What to vary", specs, parse_specs),), NOTE)
+
+    def options_from(self, answers: Sequence[str]) -> RecompilesOptions:
+        return RecompilesOptions(parse_specs(answers[0]))
+
+    async def plan(
+        self, state: StudyState[RecompilesOptions, VariantRun], runs: Runs, announce: Announce
+    ) -> AsyncGenerator[VariantRun, None]:
+        """Run the unchanged calls, then the variants that apply.
+
+        Each run has an empty kernel cache. Combined variants are left out if a simple one avoids all recompiles.
+        """
+        options = state.options
+        job = replace(state.job, config=replace(state.job.config, vary=options.vary))
+        async with runs.temporary_folder("recompiles") as folder:
+            announce("unchanged calls")
+            first = await _run(job, UNCHANGED, runs, state.timeout, os.path.join(folder, "0"))
+            yield first
+            applicable = variants(first.run, options.buckets)
+            solved = False
+            for number, variant in enumerate(applicable, 1):
+                if variant.combined and solved:
+                    continue
+                announce(f"{number} of {len(applicable)}: {variant.name}")
+                result = await _run(job, variant, runs, state.timeout, os.path.join(folder, str(number)))
+                solved = solved or (not result.recompiles and result.run.failure is None)
+                yield result
+
+    def document(
+        self,
+        state: StudyState[RecompilesOptions, VariantRun],
+        width: int = 78,
+        toggled: frozenset[str] = frozenset(),
+    ) -> Document:
+        return recompiles_document(state.results, None if state.over else state.run, toggled, width)
+
+    def fields(self, state: StudyState[RecompilesOptions, VariantRun]) -> dict[str, Any]:
+        return recompiles_fields(state.options.vary, state.results)
+
+    def exit_status(self, state: StudyState[RecompilesOptions, VariantRun]) -> int:
+        """Return the status of the unchanged calls."""
+        return failure_status(state.results[0].run) if state.results else 0
+
+
+async def _run(job: Job, variant: Variant, runs: Runs, limit_s: float, kernels: str) -> VariantRun:
+    changed = replace(
+        job, passes=PASSES, time_for=0.0, examine=False, cache_dir=kernels, config=variant.change(job.config)
+    )
+    return VariantRun(variant, (await runs.run(changed, limit_s)).snapshot)
+
+
+def parse_specs(text: str) -> tuple[str, ...]:
+    """Split `x.0=1..64 lr=0.1,0.01` into one text for each argument. Raises `ValueError` with a message."""
+    specs = tuple(text.split())
+    parse_all(specs)
+    return specs
+
+
+def suggested_specs(entry: EntryFound | None, vary: Sequence[str]) -> str:
+    """Return what was varied last, else some sizes of the first tensor of the file's only call."""
+    if vary or entry is None or len(entry.calls) != 1:
+        return " ".join(vary)
+    for position, described in enumerate(entry.calls[0]):
+        if tensor := _TENSOR.match(described):
+            return f"{tensor['name'] or position}.0=1..16"
+    return ""
+
+
+STUDY = RecompilesStudy()

@@ -1,0 +1,48 @@
+"""All studies by name: what the command line and the app know of a study before they load its code."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from tcexplore.studies.study import Study
+
+StudyName = Literal["modes", "sweep", "recompiles", "bisect", "artifacts", "cold", "fix"]
+
+
+class StudyEntry(NamedTuple):
+    """One study. Its package has a module `NAME_study` with its `Study` as `STUDY`."""
+
+    name: StudyName
+    """Its name: the command, the `study` of its JSON, and its help page."""
+    package: str
+    """Its folder in `studies/`."""
+    summary: str
+    """What it does, for the list of commands and the command palette."""
+    label: str = ""
+    """The footer's word in the app; empty for a study that the app opens in another way."""
+    key: str = ""
+    rank: int | None = None
+    """Its rank in the footer; None for a study that is not listed there."""
+    command: bool = True
+    """Whether there is a command `tcexplore NAME`."""
+
+
+STUDIES = (
+    StudyEntry("modes", "modes", "Compare all modes and backends", "modes", "M", 9),
+    StudyEntry("sweep", "sweep", "Run one dimension of the inputs at several sizes", "sweep", "S", 14),
+    StudyEntry("recompiles", "recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", "W", 16),
+    StudyEntry("bisect", "bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", "L", 15),
+    StudyEntry("artifacts", "artifacts", "Save and load cache artifacts: what a second process saves", "artifacts"),
+    StudyEntry(
+        "cold", "cold", "Compile with empty caches, then with warm ones", "cold compile", "C", 16, command=False
+    ),
+    StudyEntry("fix", "fixes", "Try a fix for each graph break and verify it"),
+)
+
+
+def load_study(name: str) -> Study[Any, Any]:
+    """Import a study."""
+    package = next(entry.package for entry in STUDIES if entry.name == name)
+    return cast("Study[Any, Any]", import_module(f"tcexplore.studies.{package}.{package}_study").STUDY)

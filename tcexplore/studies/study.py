@@ -1,0 +1,166 @@
+"""The parts of every study: options, state, plan, document, JSON and exit status."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from tcexplore.documents.document import Document
+from tcexplore.events import Job, Standby
+from tcexplore.session import Snapshot
+from tcexplore.studies.registry import StudyName
+from tcexplore.studies.study_runs import Runs
+
+Options = TypeVar("Options")
+Result = TypeVar("Result")
+Announce = Callable[[str], None]
+
+RUN_TIMEOUT_S = 180.0
+"""Default time limit of each run of a study."""
+
+RUN_TIMING_S = 1.0
+"""Seconds of timing in each run of a study; a verdict may take longer."""
+
+
+def study_job(job: Job) -> Job:
+    """Return the job that a study varies: without code for another target, assembly, or commands while it runs."""
+    config = replace(job.config, target="native", assembly=False)
+    return replace(job, time_for=RUN_TIMING_S, retargetable=False, config=config)
+
+
+@dataclass(slots=True)
+class StudyState(Generic[Options, Result]):
+    """All that is known of a study so far."""
+
+    job: Job
+    """The job that the study varies."""
+    options: Options
+    timeout: float = RUN_TIMEOUT_S
+    """Time limit of each run, in seconds."""
+    results: list[Result] = field(default_factory=list)
+    planned: list[Job] = field(default_factory=list)
+    """All jobs, finished ones included, of a study whose plan is known in advance."""
+    machine: Standby | None = None
+    """The first message of the worker; None before one is ready."""
+    step: str = "waiting for a worker"
+    """What is under way."""
+    run: Snapshot | None = None
+    """The run under way."""
+    stopped: bool = False
+    """Whether the user stopped the study."""
+    over: bool = False
+    """Whether no more results will come."""
+    error: str = ""
+    """The exception that ended the study."""
+    written: tuple[str, ...] = ()
+    """Files and folders that `Study.write` wrote."""
+
+
+class PromptField(NamedTuple):
+    """One line of a prompt."""
+
+    label: str
+    value: str
+    """The initial text."""
+    check: Callable[[str], object]
+    """Raises `ValueError` with a message for the user if the text is invalid."""
+
+
+class Prompt(NamedTuple):
+    """What the app asks the user before a study begins."""
+
+    title: str
+    fields: tuple[PromptField, ...]
+    note: str
+
+
+class Study(ABC, Generic[Options, Result]):
+    """One kind of study. The command line and the app both run `plan` and show `document`."""
+
+    name: ClassVar[StudyName]
+    title: ClassVar[str]
+    """Its title on the screen."""
+    description: ClassVar[str]
+    """The description in `tcexplore NAME --help`."""
+    exit_note: ClassVar[str] = ""
+    """Exit statuses beyond those that all studies have, for `--help`."""
+    compile_options: ClassVar[frozenset[str]] = frozenset({"mode", "backend", "dynamic"})
+    """Options of torch.compile that the command has; a study leaves out those that it varies."""
+    timed: ClassVar[bool] = False
+    """Whether its runs are timed, so that the command has `--time-for`."""
+    live: ClassVar[bool] = False
+    """Whether its document also shows the run under way."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own options."""
+
+    @abstractmethod
+    def options(self, given: argparse.Namespace) -> Options:
+        """Return the options from the command line. Raises `ValueError` with a message."""
+
+    def prompt(
+        self,
+        job: Job,  # noqa: ARG002
+        own: Snapshot | None,  # noqa: ARG002
+        last: StudyState[Options, Result] | None,  # noqa: ARG002
+    ) -> Prompt | None:
+        """Return what to ask before the study of a job begins, None for nothing.
+
+        `own` is the model file's own run, `last` the study before this one.
+        """
+        return None
+
+    @abstractmethod
+    def options_from(self, answers: Sequence[str]) -> Options:
+        """Return the options from the answers to the prompt; without a prompt, the defaults."""
+
+    @abstractmethod
+    def plan(self, state: StudyState[Options, Result], runs: Runs, announce: Announce) -> AsyncGenerator[Result, None]:
+        """Make the runs one by one, announce each, and yield results.
+
+        A run that fails or times out is a result like another.
+        """
+
+    @abstractmethod
+    def document(
+        self, state: StudyState[Options, Result], width: int = 78, toggled: frozenset[str] = frozenset()
+    ) -> Document:
+        """Return the results so far as a document; `toggled` are the folds that the user opened or closed."""
+
+    @abstractmethod
+    def fields(self, state: StudyState[Options, Result]) -> dict[str, Any]:
+        """Return the results as JSON, without the fields that all studies have."""
+
+    def result_line(self, result: Result) -> str:  # noqa: ARG002
+        """Return one line about a result, for the log of the command; empty for none."""
+        return ""
+
+    def write(self, state: StudyState[Options, Result]) -> str:  # noqa: ARG002
+        """Write the files that the command's options ask for; return an error message, or an empty string."""
+        return ""
+
+    @abstractmethod
+    def exit_status(self, state: StudyState[Options, Result]) -> int:
+        """Return the command's exit status for a study that no signal ended."""
+
+
+async def run_study(
+    study: Study[Options, Result],
+    state: StudyState[Options, Result],
+    runs: Runs,
+    announce: Announce,
+    on_result: Callable[[Result], None],
+) -> None:
+    """Run a study to its end and collect its results in `state`."""
+    results = study.plan(state, runs, announce)
+    try:
+        async for result in results:
+            state.results.append(result)
+            state.machine = await runs.machine(0)
+            on_result(result)
+    finally:
+        # The plan removes its files when it is closed; do not leave that to the garbage collector.
+        await results.aclose()

@@ -1,0 +1,68 @@
+"""Text that studies share: the title line, and a warning about an unevenly loaded machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.empty_states import PHASES
+from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.documents.locations import display_path
+from tcexplore.documents.prose import row
+from tcexplore.events import Job
+from tcexplore.quantities import count, duration
+from tcexplore.session.run_figures import RunFigures
+from tcexplore.studies.study import StudyState
+
+ERROR_MARK = "✖ "
+"""Prefix of a sentence about an error."""
+
+EVEN_RATIO = 1.25
+"""Largest ratio of two eager times of the same calls that counts as even."""
+
+
+def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, width: int) -> Row:
+    """Return the title line of a study on the screen: file, progress, and that timing is paused."""
+    left = [piece(f" {name}", "title"), piece(display_path(job.file), "", 2), piece(f"run {job.run}", "muted", 3)]
+    if state is None:
+        return fitted(left, width - 1)
+    paused = [] if state.over else [piece("timing of your file is paused", "muted", 4)]
+    return fitted([*left, *_progress(state)], width - 1, paused)
+
+
+def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
+    if state.error:
+        yield piece(f"✖ {state.error}", "error")
+    elif state.stopped:
+        yield piece(stopped_text(state), "warn")
+    elif state.over:
+        yield piece("done", "ok")
+    else:
+        yield piece(f"◐ {state.step}", "running")
+        if state.run is not None:
+            yield piece(PHASES.get(state.run.phase, state.run.phase), "muted", 1)
+
+
+def heading_rows(state: StudyState[Any, Any]) -> Iterator[Row]:
+    """Yield the first rows of a printed study: file, torch and device, and whether it was stopped."""
+    machine = f" · torch {state.machine.torch} · {state.machine.device}" if state.machine else ""
+    yield row((f"{display_path(state.job.file)}{machine}", "title"))
+    if state.stopped:
+        yield row((stopped_text(state), "warn"))
+
+
+def stopped_text(state: StudyState[Any, Any]) -> str:
+    """Return `stopped after 3 results`."""
+    return f"stopped after {count(len(state.results), 'result')}"
+
+
+def uneven_eager(cells: Iterable[RunFigures], where: str = "") -> str:
+    """Return a warning if eager's times of the same calls differ between runs; `where` names the calls."""
+    times = sorted(cell.run.timing.eager_us / 1e6 for cell in cells if cell.run.timing)
+    if not times or times[-1] <= EVEN_RATIO * times[0]:
+        return ""
+    return (
+        f"Eager took {duration(times[0])} to {duration(times[-1])}{where}: the load of the machine changed between "
+        "runs. Compare speedups, which are interleaved, rather than times."
+    )

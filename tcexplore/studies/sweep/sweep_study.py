@@ -1,0 +1,182 @@
+"""The sweep study: one dimension of the inputs at several sizes."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tcexplore.argument_types import at_least_one, count, several
+from tcexplore.documents.document import Document
+from tcexplore.documents.verdict_marks import format_outcome
+from tcexplore.events import EntryFound, Job
+from tcexplore.session import Snapshot
+from tcexplore.session.run_figures import RunFigures
+from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
+from tcexplore.studies.study_json import Fields, run_fields
+from tcexplore.studies.study_runs import Runs, failure_status
+from tcexplore.studies.sweep.sweep_document import conclusions, step_name, sweep_document
+from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, SweepStep
+
+NOTE = (
+    "Inputs whose size in this dimension equals the first one's are resized too. All sizes are also called one after "
+    "another, in this order, to find those that recompile."
+)
+
+SUGGESTED_RATIOS = (1 / 16, 1 / 4, 1, 4)
+"""Suggested sizes, relative to the size in the file."""
+
+_FIRST_SIZE = re.compile(r"\[(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """Which dimension of the inputs, and its sizes in the order of the calls."""
+
+    dim: int = 0
+    sizes: tuple[int, ...] = ()
+
+
+class PlannedStep(NamedTuple):
+    """One run of the sweep, as in `SweepStep`."""
+
+    form: Form
+    size: int
+    job: Job
+
+
+class SweepStudy(Study[SweepOptions, SweepStep]):
+    """Results are finished runs: first all sizes in one run, then each size compiled by itself."""
+
+    name = "sweep"
+    title = "sweep"
+    description = "One dimension of the inputs at several sizes: eager, compiled for each, compiled for all."
+    compile_options = frozenset({"mode", "backend"})
+    timed = True
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("what to run")
+        group.add_argument("--dim", type=count, default=0, metavar="N", help="which dimension (default: 0)")
+        group.add_argument(
+            "--sizes", type=several(at_least_one), required=True, metavar="1,2,4",
+            help="the sizes, in the order of the calls",
+        )  # fmt: skip
+
+    def options(self, given: argparse.Namespace) -> SweepOptions:
+        return SweepOptions(given.dim, given.sizes)
+
+    def prompt(
+        self,
+        job: Job,  # noqa: ARG002
+        own: Snapshot | None,
+        last: StudyState[SweepOptions, SweepStep] | None,
+    ) -> Prompt:
+        dim, over = (last.options.dim, last.options.sizes) if last else (0, suggested_sizes(own.entry if own else None))
+        fields = (
+            PromptField("Dimension, counted from 0", str(dim), parse_dimension),
+            PromptField("Sizes, in the order of the calls", ", ".join(map(str, over)), parse_sizes),
+        )
+        return Prompt("One dimension at several sizes", fields, NOTE)
+
+    def options_from(self, answers: Sequence[str]) -> SweepOptions:
+        return SweepOptions(parse_dimension(answers[0]), parse_sizes(answers[1]))
+
+    async def plan(
+        self, state: StudyState[SweepOptions, SweepStep], runs: Runs, announce: Announce
+    ) -> AsyncGenerator[SweepStep, None]:
+        steps = planned_steps(state.job, state.options)
+        state.planned = [step.job for step in steps]
+        for number, (form, size, job) in enumerate(steps, 1):
+            announce(f"{number} of {len(steps)}: {step_name(form, size)}")
+            yield SweepStep(form, size, RunFigures((await runs.run(job, state.timeout)).snapshot))
+
+    def document(
+        self,
+        state: StudyState[SweepOptions, SweepStep],
+        width: int = 78,
+        toggled: frozenset[str] = frozenset(),  # noqa: ARG002
+    ) -> Document:
+        return sweep_document(_sweep(state), None if state.over or state.run is None else state.run.config, width)
+
+    def fields(self, state: StudyState[SweepOptions, SweepStep]) -> Fields:
+        sweep = _sweep(state)
+        return {
+            "dim": sweep.dim,
+            "sizes": [_size(sweep, size) for size in sweep.sizes],
+            "all_sizes": {form: _all_sizes(sweep, form) for form in ALL_SIZES},
+            "helps_from": {form: sweep.helps_from(form) for form in (STATIC, DYNAMIC)},
+            "conclusions": list(conclusions(sweep)),
+        }
+
+    def result_line(self, result: SweepStep) -> str:
+        return f"{step_name(result.form, result.size)}: {format_outcome(result.cell)}"
+
+    def exit_status(self, state: StudyState[SweepOptions, SweepStep]) -> int:
+        """Return an error only if no run works."""
+        return min((failure_status(step.cell.run) for step in state.results), default=0)
+
+
+def planned_steps(job: Job, options: SweepOptions) -> tuple[PlannedStep, ...]:
+    """Return the runs over all sizes, then each size compiled by itself with static and with dynamic shapes."""
+    config = replace(job.config, dim=options.dim)
+
+    def at(dynamic: bool | None, over: tuple[int, ...]) -> Job:
+        return replace(job, config=replace(config, dynamic=dynamic, sizes=over))
+
+    return (
+        *(
+            PlannedStep(form, 0, replace(at(dynamic, options.sizes), time_for=0.0, examine=False))
+            for form, dynamic in ALL_SIZES.items()
+        ),
+        *(
+            PlannedStep(form, size, at(form == DYNAMIC, (size,)))
+            for size in options.sizes
+            for form in (STATIC, DYNAMIC)
+        ),
+    )
+
+
+def _sweep(state: StudyState[SweepOptions, SweepStep]) -> Sweep:
+    return Sweep(state.options.dim, state.options.sizes, tuple(state.results))
+
+
+def _size(sweep: Sweep, size: int) -> Fields:
+    """Return a size in both forms; null without a run."""
+    cells: dict[str, RunFigures | None] = {form: sweep.at(form, size) for form in (STATIC, DYNAMIC)}
+    return {"size": size, **{form: None if cell is None else run_fields(cell) for form, cell in cells.items()}}
+
+
+def _all_sizes(sweep: Sweep, form: Form) -> dict[str, Any] | None:
+    cell = sweep.all_sizes(form)
+    if cell is None:
+        return None
+    compiled, limit = list(sweep.compiled_at(form)), sweep.limit_hit(form)
+    return {**run_fields(cell), "compiled_at": compiled, "recompiled_at": compiled[1:], "limit_hit": limit}
+
+
+def parse_dimension(text: str) -> int:
+    """Return the number of a dimension. Raises `ValueError` with a message."""
+    if not text.strip().isdecimal():
+        raise ValueError("A dimension is a whole number from 0 on.")
+    return int(text)
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Return the sizes in `1, 8, 64` without duplicates. Raises `ValueError` with a message."""
+    parts = [part.strip() for part in text.replace(" ", ",").split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError("Sizes are whole numbers above 0, separated by commas: 1, 8, 64.")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def suggested_sizes(entry: EntryFound | None) -> tuple[int, ...]:
+    """Return sizes around the first size of the file's first tensor, and 1, for which torch always specializes."""
+    described = " ".join(entry.calls[0]) if entry is not None and entry.calls else ""
+    first = _FIRST_SIZE.search(described)
+    size = int(first[1]) if first else 16
+    return tuple(sorted({1, *(int(size * ratio) for ratio in SUGGESTED_RATIOS if size * ratio >= 1)}))
+
+
+STUDY = SweepStudy()

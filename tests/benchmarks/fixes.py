@@ -1,0 +1,119 @@
+"""`python -m tests.benchmarks.fixes [breaks|fixes] [NAME…]`: graph breaks found and fixed.
+
+Breaks: in the samples, small programs with one kind of break each, and ten `transformers` architectures, tcexplore's
+breaks against those of torch's own trace of the same file, read from `TORCH_TRACE` in another process. It counts breaks
+that are missed, invented or repeated. Fixes: for the same programs and samples, the share of fixable breaks for which
+a fix is offered, and of those the share that is verified. The seed is that of all runs, 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tcexplore.events import Config, Job
+from tcexplore.session import Snapshot
+from tcexplore.studies.fixes.fixes_result import by_break
+from tcexplore.studies.fixes.fixes_study import STUDY, FixOptions
+from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_runs import Runs
+from tcexplore.supervisor import Supervisor
+from tests.fixes.architectures import ARCHITECTURES
+from tests.fixes.programs import NOT_FIXABLE, PROGRAMS
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+TIMEOUT_S = 300.0
+
+
+def files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield a name for each file, and its path."""
+    yield from ((f"sample {path.stem}", path) for path in sorted(SAMPLES.glob("*.py")) if _has_model(path))
+    for kind, texts in (("program", PROGRAMS), ("transformers", ARCHITECTURES)):
+        for name, text in texts.items():
+            # The prefix keeps `logging.py` from shadowing Python's module.
+            path = folder / kind / f"{kind}_{name.replace(' ', '_')}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+            yield f"{kind} {name}", path
+
+
+def _has_model(path: Path) -> bool:
+    text = path.read_text()
+    return "\nmodel = " in text and "\ninputs" in text
+
+
+def by_torch(path: Path) -> set[tuple[str, int]]:
+    """Return the places of the breaks in torch's own trace."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fixes.reference", str(path)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return {(file, line) for file, line in json.loads(done.stdout.splitlines()[-1])["places"]}
+
+
+def by_us(run: Snapshot) -> list[tuple[str, int]]:
+    return [(b.location.file, b.location.line) if b.location else ("", 0) for b in run.breaks]
+
+
+async def compare_breaks(folder: Path, only: list[str]) -> int:
+    """Print the breaks of each file by both sides; return how many are missed, invented or repeated."""
+    places = wrong = many = 0
+    async with Runs(Supervisor) as runs:
+        for name, path in files(folder):
+            if only and name not in only:
+                continue
+            job = Job(run=1, file=str(path), source=path.read_text(), config=Config(backend="eager"), time_for=0.0)
+            run = (await runs.run(job, TIMEOUT_S)).snapshot
+            ours, theirs = by_us(run), by_torch(path)
+            kinds = [broken.kind for broken in run.breaks]
+            repeated = [key for key, n in Counter(zip(ours, kinds, strict=True)).items() if n > 1]
+            missed, invented = theirs - set(ours), set(ours) - theirs
+            bad = len(missed) + len(invented) + len(repeated) + (run.failure is not None)
+            places, wrong, many = places + len(theirs), wrong + bad, many + 1
+            details = f"  missed {missed} invented {invented} repeated {repeated} {run.failure or ''}" if bad else ""
+            print(f"{'✖' if bad else '✔'} {name}: {len(theirs)} places{details}", flush=True)
+    print(f"{many} files, {places} breaks in torch's own trace: {wrong} missed, invented or repeated")
+    return wrong
+
+
+async def try_fixes(folder: Path, only: list[str]) -> int:
+    """Print the fixes of each break; return how many fixable breaks have no verified fix."""
+    fixable = verified = 0
+    async with Runs(Supervisor) as runs:
+        for name, path in files(folder):
+            if name.startswith("transformers") or (only and name not in only):
+                continue
+            not_fixable = name.removeprefix("program ") in NOT_FIXABLE
+            job = Job(run=1, file=str(path), source=path.read_text(), time_for=0.0)
+            state = StudyState(job, FixOptions(), TIMEOUT_S)
+            await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+            for one in by_break(state.results):
+                fixable += not not_fixable
+                verified += one.verified is not None
+                tried = "; ".join(f"{v.change.fix.name}: {v.objection or 'verified'}" for v in one.verifications)
+                mark = "✔" if one.verified else "·" if not_fixable else "✖"
+                print(f"{mark} {name}, {one.broken.kind}: {tried or 'no fix'}", flush=True)
+    print(f"{fixable} fixable breaks, {verified} with a verified fix")
+    return max(0, fixable - verified)
+
+
+def main(part: str = "", *only: str) -> int:
+    """Run one part, or both."""
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = 0
+        if part in ("", "breaks"):
+            wrong += asyncio.run(compare_breaks(Path(folder), list(only)))
+        if part in ("", "fixes"):
+            wrong += asyncio.run(try_fixes(Path(folder), list(only)))
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*sys.argv[1:]) else 0)

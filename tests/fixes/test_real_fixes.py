@@ -1,0 +1,107 @@
+"""Fixes tried in real workers: three breaks of one file, and a fix that changes the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tcexplore.events import Config, Job
+from tcexplore.session import Snapshot
+from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.studies.fixes.fixes_result import BreakFixes, by_break
+from tcexplore.studies.fixes.fixes_study import STUDY, FixOptions
+from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_runs import Runs
+from tcexplore.supervisor import Supervisor
+
+pytestmark = pytest.mark.torch
+
+MAIN = """\
+import torch
+
+import helper
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = helper.chosen(self.layer(x))
+        if y.mean() > 0:
+            y = y * 2
+        return y / y.abs().max().item()
+
+
+model = Model()
+inputs = (torch.full((4, 4), -1.0),)
+"""
+
+HELPER = """\
+import torch
+
+
+def chosen(x):
+    y = x.sin()
+    print("chosen")
+    return y + 1
+"""
+
+
+ROOT = """\
+import torch
+
+
+def model(x):
+    if x.sum() > 9:
+        return torch.sqrt(x)
+    return x * 2
+
+
+inputs = (torch.zeros(4, requires_grad=True),)
+"""
+"""`where` computes both branches, and the gradient of the one that is not taken is NaN."""
+
+
+def job(folder: Path, name: str, text: str) -> Job:
+    file = folder / f"{name}.py"
+    file.write_text(text)
+    config = Config(backend="eager", train=True)
+    return Job(run=1, file=str(file), source=text, config=config, time_for=0.0)
+
+
+async def fixed(of: Job, runs: Runs) -> tuple[Snapshot, dict[int, BreakFixes]]:
+    """Return the run of the unmodified file, and the fixes tried for the break of each line."""
+    state = StudyState(of, FixOptions(), 120.0)
+    await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+    first = state.results[0]
+    assert isinstance(first, Snapshot)
+    assert first.failure is None, first.failure
+    return first, {one.broken.location.line: one for one in by_break(state.results) if one.broken.location}
+
+
+async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Path):
+    (tmp_path / "helper.py").write_text(HELPER)
+    async with Runs(Supervisor) as runs:
+        first, fixes = await fixed(job(tmp_path, "model", MAIN), runs)
+        _, refused = await fixed(job(tmp_path, "root", ROOT), runs)
+    assert {line: one.verified.change.fix.name if one.verified else None for line, one in fixes.items()} == {
+        6: "in eager calls alone", 13: "torch.where", 15: "keep it a tensor",
+    }  # fmt: skip
+    last, in_helper = fixes[15].verified, fixes[6].verified
+    assert in_helper is not None
+    assert in_helper.change.file == str(tmp_path / "helper.py")
+    assert last is not None
+    assert last.after.breaks == ()
+    judged = last.after.change_check
+    assert judged is not None
+    assert (judged.train, judged.varied) == (True, 3)
+    assert (tmp_path / "helper.py").read_text() == HELPER
+    assert (tmp_path / "model.py").read_text() == MAIN
+    assert all(costed.cost_us is not None and costed.cost_us > 0 for costed in rank_breaks(first))
+    assert refused[5].verified is None
+    assert "differ" in refused[5].verifications[0].objection

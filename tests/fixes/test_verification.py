@@ -1,0 +1,103 @@
+"""Verification of fixes, with prepared runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.fixes.proposals import proposals
+from tcexplore.fixes.verification import Verification
+from tcexplore.fixes.verification_facts import facts, summary_fact
+from tcexplore.session import Snapshot
+
+FILE = "/home/me/model.py"
+TEXT = "import torch\ndef f(x):\n    y = x.sin()\n    print(y)\n    return y / y.max().item()\n"
+KIND = "Failed to trace builtin operator"
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+
+
+def broken(line: int, kind: str = KIND) -> ev.GraphBreak:
+    return ev.GraphBreak(graph="0/0", id=None, kind=kind, reason="why", location=ev.Location(FILE, line, "f"))
+
+
+def run(*events: ev.Event) -> Snapshot:
+    snapshot = Snapshot(run=1, file=FILE, source=TEXT, config=ev.Config())
+    for event in events:
+        snapshot = snapshot.apply(replace(event, run=1))
+    return snapshot
+
+
+GRAPH = ev.GraphCaptured(graph="0/0", ops=1, nodes=(), code="")
+BEFORE = run(GRAPH, broken(4), broken(5, ITEM), ev.Finished())
+SAME = ev.ChangeChecked(verdict="identical", calls=1, varied=3)
+GUARDED = proposals(FILE, TEXT, 4, KIND)[1]
+
+
+def verification(*events: ev.Event, over: bool = True) -> Verification:
+    done = (ev.Finished(),) if over else ()
+    return Verification(GUARDED, BEFORE.breaks[0], BEFORE, run(GRAPH, *events, *done))
+
+
+def test_other_breaks_are_recognized_on_the_lines_that_they_moved_to():
+    result = verification(broken(6, ITEM), SAME)
+    assert (result.objection, result.verified, result.new, result.remaining) == ("", True, (), ())
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ((broken(5), broken(6, ITEM), SAME), "still there"),
+        ((broken(3, ITEM), SAME), "another break: line 3"),
+        ((broken(6, ITEM),), "could not be compared"),
+        ((ev.ChangeChecked(verdict="not judged", reason="it is too large"),), "it is too large"),
+        ((ev.ChangeChecked(verdict="wrong", max_abs=0.5),), "differ from the original: by up to 0.5"),
+        ((ev.ChangeChecked(verdict="wrong", differences=("output is 1",)),), "output is 1"),
+        ((SAME, ev.Accuracy(verdict="wrong")), "compiled is wrong now"),
+        ((ev.Failed(stage="eager", blame="user", type="NameError", message="no y\nhere"),), "NameError: no y"),
+    ],
+)
+def test_a_fix_that_does_not_hold_has_an_objection(events: tuple[ev.Event, ...], why: str):
+    result = verification(*events)
+    assert why in result.objection
+    assert not result.verified
+    assert "bad" in {fact.state for fact in facts(result)}
+
+
+def test_a_fix_is_not_verified_before_results_are_compared():
+    result = verification(ev.PhaseStarted(phase="comparing", at=1.0), over=False)
+    assert (result.objection, result.verified) == ("", False)
+    assert [fact.state for fact in facts(result)] == ["ok", "wait", "wait"]
+
+
+def test_the_summary_follows_the_run():
+    timed = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
+    rest = broken(6, ITEM)
+    assert summary_fact(verification(over=False)) == ("wait", "verifying: running the changed file")
+    assert summary_fact(verification(rest, ev.Accuracy(verdict="identical"), over=False)) == (
+        "wait", "verifying: breaks 2 → 1, comparing the results",
+    )  # fmt: skip
+    assert summary_fact(verification(rest, SAME, over=False)) == (
+        "ok", "verified on 4 inputs: breaks 2 → 1, outputs bit-identical, timing both",
+    )  # fmt: skip
+    assert summary_fact(verification(rest, SAME, timed)) == (
+        "ok",
+        "verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00×, faster",
+    )
+    assert summary_fact(verification(broken(5), rest, SAME)) == ("bad", "not verified: the break is still there")
+
+
+def test_a_break_that_a_skipped_function_hid_is_not_new():
+    skipped = ev.FrameSkipped(frame=ev.Location(FILE, 2, "f"), reason="it breaks")
+    before = run(GRAPH, broken(4), skipped, ev.Finished())
+    result = Verification(GUARDED, before.breaks[0], before, run(GRAPH, broken(6, ITEM), SAME, ev.Finished()))
+    assert (result.verified, len(result.uncovered)) == (True, 1)
+
+
+def test_a_fix_that_must_print_is_verified_to_print():
+    later = proposals(FILE, TEXT, 4, KIND)[0]
+    before = run(GRAPH, broken(4), ev.Output(stream="stdout", text="a\na\n"), ev.Finished())
+    after = run(GRAPH, SAME, ev.Output(stream="stdout", text="a\n"), ev.Finished())
+    assert "does not print everything" in Verification(later, before.breaks[0], before, after).objection
+    assert Verification(GUARDED, before.breaks[0], before, run(GRAPH, SAME, ev.Finished())).verified

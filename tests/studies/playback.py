@@ -1,0 +1,105 @@
+"""A runner that answers each job with prepared events, as a supervisor would from its processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.cli.study_command import study_report
+from tcexplore.documents.document import Document
+from tcexplore.report.printed import print_document
+from tcexplore.studies.registry import load_study
+from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_json import study_fields
+from tcexplore.studies.study_runs import Runs
+
+Story = Callable[[ev.Job], Sequence[ev.Event]]
+
+MACHINE = ev.Standby(
+    torch="2.13.0", python="3.11.7", device="cpu", seconds=1.0, modes=("default", "max-autotune"),
+    backends=("aot_eager", "cudagraphs", "eager", "inductor"),
+)  # fmt: skip
+
+
+class Playback:
+    """Calls `story` for the events of each job; a job whose story has no end never ends."""
+
+    def __init__(self, emit: Callable[[ev.Event], None], story: Story) -> None:
+        self.emit = emit
+        self.story = story
+        self.jobs: list[ev.Job] = []
+        self.closed = 0
+
+    async def start(self) -> None:
+        self.emit(MACHINE)
+
+    def submit(self, job: ev.Job) -> None:
+        self.jobs.append(job)
+        for event in self.story(job):
+            asyncio.get_running_loop().call_soon(self.emit, replace(event, run=job.run))
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def timed(speedup: float, eager_us: float = 100.0, verdict: str = "") -> ev.TimingEstimate:
+    """Return an estimate whose interval extends by a hundredth on both sides."""
+    known = verdict or ("faster" if speedup > 1.05 else "slower" if speedup < 0.95 else "no difference")
+    return ev.TimingEstimate(
+        eager_us=eager_us, eager_spread_us=1.0, compiled_us=eager_us / speedup, compiled_spread_us=1.0,
+        speedup=speedup, low=speedup - 0.01, high=speedup + 0.01, noise_floor=0.01, pairs=15, verdict=known,
+        threads=2, device="cpu",
+    )  # fmt: skip
+
+
+def failed(message: str = "lowering failed") -> ev.Failed:
+    return ev.Failed(stage="inductor", blame="compiler", type="InductorError", message=message)
+
+
+JOB = ev.Job(run=1, file="/tmp/model.py", source="import torch\n")
+
+
+async def played(
+    name: str,
+    story: Story,
+    options: object = None,
+    job: ev.Job = JOB,
+    timeout: float = 5.0,  # noqa: ASYNC109
+) -> tuple[StudyState[Any, Any], Playback]:
+    """Run a study with a story to its end."""
+    players: list[Playback] = []
+
+    def runner(emit: Callable[[ev.Event], None]) -> Playback:
+        players.append(Playback(emit, story))
+        return players[0]
+
+    study = load_study(name)
+    state = StudyState[Any, Any](job, study.options_from(()) if options is None else options, timeout)
+    async with Runs(runner) as runs:
+        await run_study(study, state, runs, lambda _: None, lambda _: None)
+    state.over, state.run = True, None
+    return state, players[0]
+
+
+def printed(name: str, state: StudyState[Any, Any], width: int = 120) -> str:
+    """Return what the command prints."""
+    page = StringIO()
+    print_document(lambda columns: study_report(load_study(name), state, columns), page, width)
+    return page.getvalue()
+
+
+def shown(name: str, state: StudyState[Any, Any], width: int = 100) -> str:
+    """Return the rows that the screen shows."""
+    return text(load_study(name).document(state, width))
+
+
+def text(document: Document) -> str:
+    return "\n".join(document.row(index).text for index in range(len(document)))
+
+
+def json_of(name: str, state: StudyState[Any, Any]) -> dict[str, Any]:
+    return study_fields(load_study(name), state)

@@ -1,0 +1,119 @@
+"""The bisect study names the stage that has a seeded fault, and its reproducer fails without tcexplore."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.studies.bisect.bisect_result import BisectStep, first_failure
+from tcexplore.studies.bisect.bisect_study import STUDY, BisectOptions
+from tcexplore.studies.bisect.reproducer import write_reproducer
+from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_runs import Runs
+from tcexplore.supervisor import Supervisor
+from tests.studies.faults import FAULTS, LOWERING
+from tests.studies.playback import JOB, MACHINE, failed, json_of, played, printed
+
+State = StudyState[BisectOptions, BisectStep]
+
+
+async def bisected(story: Callable[[ev.Job], list[ev.Event]], mode: str = "default") -> State:
+    state, _ = await played("bisect", story, job=replace(JOB, config=ev.Config(mode=mode)))
+    return state
+
+
+GOOD = [ev.Accuracy(verdict="as accurate as eager"), ev.Finished()]
+
+
+async def test_each_step_adds_one_stage_and_modes_come_last():
+    state = await bisected(lambda _: GOOD, "max-autotune")
+    configs = [(step.stage.backend, step.run.config.fuse, step.run.config.mode) for step in state.results[1:]]
+    assert configs == [
+        ("eager", True, "default"), ("aot_eager", True, "default"), ("inductor", False, "default"),
+        ("inductor", True, "default"), ("inductor", True, "max-autotune"),
+    ]  # fmt: skip
+    assert first_failure(state.results) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "stage"),
+    [
+        (failed(), "AOTAutograd"),
+        (ev.Accuracy(verdict="less accurate than eager"), "AOTAutograd"),
+        (replace(failed(), stage="eager", blame="user"), "your own code"),
+    ],
+)
+async def test_the_first_failing_stage_is_the_last_one_that_runs(event: ev.Event, stage: str):
+    def story(job: ev.Job) -> list[ev.Event]:
+        fails = job.config.backend == "aot_eager" or stage == "your own code"
+        return [event, ev.Finished()] if fails else GOOD
+
+    state = await bisected(story)
+    failing = first_failure(state.results)
+    assert failing is state.results[-1]
+    assert failing.stage.name == stage
+    assert ("First failing stage: AOTAutograd" in printed("bisect", state)) == (stage == "AOTAutograd")
+    assert json_of("bisect", state)["stage"] == stage
+
+
+def job(folder: Path, source: str) -> ev.Job:
+    file = folder / "model.py"
+    file.write_text(source)
+    return ev.Job(run=1, file=str(file), source=source)
+
+
+async def really_bisected(of: ev.Job, runs: Runs) -> State:
+    state = State(of, BisectOptions(), 60)
+    await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+    return state
+
+
+@pytest.mark.torch
+def test_seeded_faults_are_located(tmp_path: Path):
+    async def located() -> dict[str, str]:
+        stages = {}
+        async with Runs(Supervisor) as runs:
+            for stage, source in FAULTS.items():
+                failing = first_failure((await really_bisected(job(tmp_path, source), runs)).results)
+                stages[stage] = failing.stage.name if failing else ""
+        return stages
+
+    assert asyncio.run(located()) == {stage: stage for stage in FAULTS}
+
+
+@pytest.mark.torch
+def test_the_reproducer_fails_by_itself(tmp_path: Path):
+    source = LOWERING.replace("inputs = (torch.randn(8, 16),)", "")
+    of = job(tmp_path, source)
+    of = replace(of, config=replace(of.config, inputs=("x=f32[8,16]",)))
+
+    async def bisect() -> State:
+        async with Runs(Supervisor) as runs:
+            return await really_bisected(of, runs)
+
+    state = asyncio.run(bisect())
+    failing = first_failure(state.results)
+    assert failing is not None
+    written = write_reproducer(str(tmp_path / "repro"), of, failing, state.machine)
+    assert [path.name for path in written] == ["model.py", "repro.py", "fx_graph_0_0_0.py", "README.md"]
+    done = subprocess.run(
+        [sys.executable, "repro.py"], cwd=tmp_path / "repro", capture_output=True, text=True, check=False
+    )
+    assert "Tensor-likes are not close" in done.stderr, done.stderr
+
+
+async def test_a_reproducer_is_written_if_a_stage_fails(tmp_path: Path):
+    state = await bisected(lambda job: [failed(), ev.Finished()] if job.config.backend == "inductor" else GOOD)
+    state.options = BisectOptions(str(tmp_path / "repro"))
+    assert STUDY.write(state) == ""
+    assert (tmp_path / "repro" / "repro.py").exists()
+    assert f"python {tmp_path}/repro/repro.py" in printed("bisect", state)
+    assert json_of("bisect", state)["reproducer"] == str(tmp_path / "repro")
+    assert state.machine == MACHINE

@@ -1,0 +1,60 @@
+"""The fix study as text and JSON, and its command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.cli.arguments import parse
+from tcexplore.fixes.proposals import proposals
+from tcexplore.fixes.verification import Verification
+from tcexplore.studies.fixes.fixes_result import AttemptedFix
+from tcexplore.studies.fixes.fixes_study import STUDY, FixOptions
+from tcexplore.studies.study import StudyState
+from tests.fixes.test_verification import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
+from tests.studies.playback import JOB, json_of, printed
+
+TIMED = ev.ChangeTimed(before_us=200, after_us=100, speedup=2.0, low=1.9, high=2.1, verdict="faster", pairs=20)
+
+
+def state() -> StudyState[Any, Any]:
+    """Return a study of a break with a verified fix, one with a failing fix and one without fixes."""
+    still = Verification(proposals(FILE, TEXT, 5, ITEM)[0], BEFORE.breaks[1], BEFORE, run(GRAPH, broken(5, ITEM), SAME))
+    results = [
+        BEFORE,
+        AttemptedFix(1, BEFORE.breaks[0], "", verification(broken(6, ITEM), SAME, TIMED)),
+        AttemptedFix(2, BEFORE.breaks[1], "", still),
+        AttemptedFix(3, broken(9, "no such kind"), ""),
+    ]
+    return StudyState(replace(JOB, file=FILE, source=TEXT), FixOptions(), results=results, over=True)
+
+
+def test_the_text_has_diff_and_verification_and_says_that_nothing_was_written():
+    report = printed("fix", state(), 160)
+    for sentence in (
+        "✔ verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00×, faster",
+        "in eager calls alone", "if not torch.compiler.is_compiling():", "2 graph breaks before, 1 now",
+        "200 µs before, 100 µs now: 2.00× [1.90, 2.10], faster", "not verified: the break is still there",
+        "No known change of these lines", "1 of 3 breaks with a verified fix", "nothing is written without --write",
+        "Verification separate process; file unchanged",
+    ):  # fmt: skip
+        assert sentence in " ".join(report.split()), report
+    assert "press" not in report
+
+
+def test_the_json_has_every_attempt():
+    fields = json.loads(json.dumps(json_of("fix", state())))
+    assert fields["study"] == "fix"
+    assert [one["fixed"] for one in fields["breaks"]] == [True, False, False]
+    first = fields["breaks"][0]["fixes"][0]
+    assert (first["verified"], first["inputs"], first["objection"], first["speed"]["speedup"]) == (True, 4, None, 2.0)
+    assert fields["breaks"][1]["fixes"][0]["objection"] == "the break is still there"
+    assert STUDY.exit_status(state()) == 1
+
+
+def test_the_command_line_selects_a_break_and_writing():
+    request = parse(["fix", "model.py", "--break", "2", "--write", "--train"])
+    assert (request.command, request.study, request.config.train) == ("fix", FixOptions(2, True), True)
+    assert parse(["fix", "model.py"]).study == FixOptions()

@@ -1,0 +1,149 @@
+"""The modes study: a run that fails or hangs does not end it, and the recommendation is sound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.snapshot import start_snapshot
+from tcexplore.studies.modes.modes_document import conclusions
+from tcexplore.studies.modes.modes_study import ModesOptions, planned_jobs
+from tcexplore.studies.study import StudyState
+from tests.studies.playback import JOB, MACHINE, Playback, failed, json_of, played, printed, timed
+
+
+def planned(options: ModesOptions) -> list[tuple[str, str, bool | None]]:
+    configs = [job.config for job in planned_jobs(JOB, MACHINE, options)]
+    return [(config.backend, config.mode, config.dynamic) for config in configs]
+
+
+def test_the_plan_has_the_modes_of_this_torch_for_inductor_alone():
+    assert planned(ModesOptions()) == [
+        ("eager", "default", False), ("eager", "default", True),
+        ("aot_eager", "default", False), ("aot_eager", "default", True),
+        ("inductor", "default", False), ("inductor", "default", True),
+        ("inductor", "max-autotune", False), ("inductor", "max-autotune", True),
+    ]  # fmt: skip
+
+
+def test_the_plan_has_cudagraphs_on_a_gpu():
+    on_gpu = planned_jobs(JOB, replace(MACHINE, device="cuda: NVIDIA H200"), ModesOptions(dynamic=(None,)))
+    assert [job.config.backend for job in on_gpu] == ["eager", "aot_eager", "inductor", "inductor", "cudagraphs"]
+
+
+def test_requested_modes_and_backends_are_planned_unchanged():
+    options = ModesOptions(backends=("tvm",), modes=("lite",))
+    assert planned(options) == [("tvm", "default", False), ("tvm", "default", True)]
+
+
+def story(job: ev.Job) -> list[ev.Event]:
+    if job.config.backend == "eager":
+        return [failed()]
+    if job.config.backend == "aot_eager":
+        return [ev.PhaseStarted(phase="inductor", at=0.1)]
+    return [
+        ev.PhaseTimed(name="dynamo", seconds=1.5, graph="0/0", depth=0), timed(2.0),
+        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, total_calls=1), ev.Finished(),
+    ]  # fmt: skip
+
+
+async def compared() -> tuple[StudyState[Any, Any], Playback]:
+    return await played("modes", story, ModesOptions(modes=("default",), dynamic=(False,)), timeout=0.05)
+
+
+async def test_a_run_that_fails_or_hangs_does_not_end_the_study():
+    state, player = await compared()
+    cells = state.results
+    assert [cell.failure for cell in cells] == [
+        "InductorError: lowering failed",
+        "Timeout: not finished after 0.05 s",
+        "",
+    ]
+    assert [job.run for job in player.jobs] == [1, 2, 3]
+    assert len({job.cache_dir for job in player.jobs}) == 3, "no run uses kernels of another"
+    assert player.closed == 2
+    assert (cells[2].compile_s, cells[2].max_abs) == (1.5, 1e-7)
+
+
+async def test_the_results_as_text_and_json():
+    state, _ = await compared()
+    state.stopped = True
+    report = printed("modes", state)
+    assert "2.00× ▲" in report
+    assert "[1.99, 2.01]" in report
+    assert "✖ eager, default, dynamic false: InductorError: lowering failed" in report
+    assert "stopped after 3 results" in report
+    assert "enter" not in report, "keys mean nothing in a report"
+    fields = json_of("modes", state)
+    assert [run["status"] for run in fields["runs"]] == ["failed", "failed", "ok"]
+    assert fields["runs"][2]["timing"]["speedup"] == 2.0
+    assert (fields["schema"], fields["study"], fields["stopped"], fields["torch"]) == (2, "modes", True, "2.13.0")
+
+
+def cell(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", **changed: Any) -> RunFigures:
+    """Return a finished run of Inductor; `changed` are fields of its estimate or of its configuration."""
+    estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us")}
+    config = {name: value for name, value in changed.items() if name not in estimate}
+    run = start_snapshot(replace(JOB, config=replace(ev.Config(mode=mode, dynamic=False), **config)))
+    events = [
+        ev.PhaseTimed(name="dynamo", seconds=compile_s, graph="0/0", depth=0),
+        replace(timed(speedup, verdict=verdict), **estimate), ev.Finished(),
+    ]  # fmt: skip
+    for event in events:
+        run = run.apply(replace(event, run=1))
+    return RunFigures(run)
+
+
+def test_of_equally_fast_modes_the_one_with_the_shortest_compile_is_recommended():
+    first, *rest = conclusions([
+        cell(1.5, "max-autotune", 9.0, low=1.4, high=1.6), cell(1.45, "default", 2.0, low=1.39, high=1.5),
+        cell(1.2, "lite", 0.5), cell(1.3, "default", 3.0, dynamic=True),
+    ])  # fmt: skip
+    assert first == "Use torch.compile(…, dynamic=False): 1.45× eager's speed [1.39, 1.50]."
+    assert rest == [
+        "Within 5 % of it: inductor, max-autotune, dynamic false. Its compile is the shortest: 2.00 s.",
+        "It recompiles for each new size; with dynamic shapes: inductor, default, dynamic true, 1.30×.",
+    ]
+
+
+def test_neither_a_wide_interval_nor_a_slightly_longer_compile_decides():
+    first, second, *_ = conclusions([
+        cell(1.48, "default", 6.5, low=1.47, high=1.49), cell(1.56, "max-autotune", 10.4, low=1.51, high=1.59),
+        cell(1.7, "lite", 2.0, low=1.2, high=2.1),
+    ])  # fmt: skip
+    assert first == "Use torch.compile(…, dynamic=False): 1.48× eager's speed [1.47, 1.49]."
+    assert second == "Within 5 % of it: inductor, max-autotune, dynamic false; inductor, lite, dynamic false."
+
+
+def test_of_modes_with_similar_compile_times_the_first_is_recommended():
+    first, second = conclusions([cell(1.35, "default", 3.8), cell(1.35, "reduce-overhead", 3.5)])
+    assert first.startswith("Use torch.compile(…, dynamic=False): 1.35×")
+    assert "shortest" not in second
+
+
+def test_a_mode_with_a_wrong_result_is_never_recommended():
+    wrong = cell(9.0, "max-autotune")
+    wrong = RunFigures(wrong.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))
+    assert list(conclusions([wrong, cell(1.2, "default", dynamic=None)])) == [
+        "Use torch.compile(…): 1.20× eager's speed [1.19, 1.21].",
+        "✖ result differs from eager's: inductor, max-autotune, dynamic false",
+    ]
+
+
+def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counted():
+    slow, unknown = cell(0.7, "default"), cell(1.3, "lite", verdict="undecided")
+    assert list(conclusions([slow])) == ["Stay with eager: no run is faster beyond the noise."]
+    assert list(conclusions([slow], more=True)) == []
+    assert list(conclusions([slow, cell(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
+    (recommendation,) = conclusions([slow, unknown])
+    assert recommendation.startswith(
+        "No recommendation: 1 of 2 runs undecided because of noise; the other is not faster. "
+    )
+    assert "--threads 1" in recommendation
+
+
+def test_eager_times_that_differ_between_runs_cause_a_warning():
+    *_, warning = conclusions([cell(0.7, "default"), cell(0.7, "lite", eager_us=71_000.0)])
+    assert warning.startswith("Eager took 100 µs to 71.0 ms: the load of the machine changed between runs.")

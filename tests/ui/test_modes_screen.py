@@ -1,0 +1,101 @@
+"""The modes screen: rows are sorted, taken over, added and continued."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.ui.screens.modes_screen import ModesScreen
+from tests import fakes
+from tests.studies.playback import failed, timed
+from tests.ui.stage import Stage, check_screen, stage
+
+SPEEDUPS = {"default": 1.3, "max-autotune": 1.5}
+
+
+def story(job: ev.Job) -> Sequence[ev.Event]:
+    """Return a failure for eager, a speedup for Inductor, no difference for the rest."""
+    config = job.config
+    if config.backend == "eager":
+        return [failed()]
+    speedup = SPEEDUPS[config.mode] - 0.005 * bool(config.dynamic) if config.backend == "inductor" else 1.0
+    return [
+        ev.CallMade(index=0, variant="compiled", seconds=2.5, compiles=1),
+        ev.PhaseTimed(name="dynamo", seconds=1.5 * speedup, graph="0/0", depth=0), timed(speedup),
+        ev.Memory(device="cpu", method="", weights=0, inputs=0, compiled_peak=2048),
+        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, total_calls=1), ev.Finished(),
+    ]  # fmt: skip
+
+
+async def opened(staged: Stage) -> ModesScreen:
+    await staged.press("M")
+    screen = staged.app.screen
+    assert isinstance(screen, ModesScreen)
+    assert screen.study_task is not None
+    await screen.study_task.ended()
+    await staged.settle()
+    return screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_every_run_has_a_row_and_one_is_recommended(size: tuple[int, int]):
+    async with stage(fakes.session(fakes.complete(7)), size) as staged:
+        staged.engine.story = story
+        screen = await opened(staged)
+        rows = (screen.reader.document.row(i).text for i in range(len(screen.reader.document)))
+        text = " ".join(" ".join(rows).split())
+        assert 'Use torch.compile(…, mode="max-autotune", dynamic=False): 1.50×' in text
+        assert "Within 5 % of it: inductor, max-autotune, dynamic true." in text
+        assert "eager, default, dynamic true: InductorError: lowering failed" in text
+        check_screen(f"modes_{size[0]}x{size[1]}", staged)
+
+
+async def test_s_sorts_and_enter_takes_over_a_mode():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        staged.engine.story = story
+        screen = await opened(staged)
+        await staged.press("s", "home", "down")
+        row = screen.reader.cursor_row
+        assert row is not None
+        assert "max-autotune" in row.text
+        await staged.press("enter")
+        assert staged.engine.asked == ["inductor max-autotune False"]
+        assert staged.app.screen is staged.app.main
+
+
+async def test_reopening_shows_the_results_and_enter_adds_a_backend():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        staged.engine.story = story
+        await opened(staged)
+        await staged.press("escape")
+        await staged.press("M")
+        screen = staged.app.screen
+        assert isinstance(screen, ModesScreen)
+        assert len(staged.engine.queues) == 1
+        await staged.press("slash", *"+ cuda", "enter", "enter")
+        assert screen.study_task is not None
+        await screen.study_task.ended()
+        await staged.settle()
+        assert [job.config.backend for job in staged.engine.queues[1].jobs] == ["cudagraphs", "cudagraphs"]
+        assert screen.state is not None
+        assert len(screen.state.results) == 10
+
+
+async def test_a_stopped_study_continues():
+    async with stage(fakes.session(fakes.complete(7))) as staged:
+        staged.engine.story = lambda job: story(job) if job.run < 4 else ()
+        await staged.press("M")
+        screen = staged.app.screen
+        assert isinstance(screen, ModesScreen)
+        while not (screen.state and len(screen.state.results) == 3):
+            await staged.pilot.pause()
+        await staged.press("x")
+        assert "Use torch" not in staged.screen
+        staged.engine.story = story
+        await staged.press("home", *["down"] * 4, "enter")
+        await screen.study_task.ended()
+        await staged.settle()
+        assert [job.config.backend for job in staged.engine.queues[1].jobs][:2] == ["aot_eager", "inductor"]
+        assert len(screen.state.results) == 8

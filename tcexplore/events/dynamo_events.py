@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
 
@@ -126,39 +127,42 @@ class GuardsInstalled(Event):
     latency_us: float | None = None
 
 
+RecompileKind = Literal[
+    "size", "stride", "rank", "dtype", "dispatch", "requires_grad", "tensor", "grad mode", "global state", "aliasing",
+    "condition", "length", "type", "identity", "bool", "int", "float", "value", "",
+]  # fmt: skip
+"""The kind of change that fails a guard, empty if unknown. `condition` is one on symbolic sizes; `identity` is another
+object, `type` an object of another type; `bool` to `value` are constants, by the type of the new value; `tensor` is any
+other difference of two tensors."""
+
+ValueOrigin = Literal["argument", "attribute", "global", "closure", ""]
+"""Where a guarded value comes from, empty if unknown. `attribute` is one of a module or object."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recompiled(Event):
-    """A frame was compiled again because a guard of an earlier entry failed.
-
-    `graph` is the new compile id, `of` the entry whose guard failed; `old` and `new` the values compared, empty where
-    torch's sentence has none. `entries` cache entries of this frame exist by now, out of `limit`.
-    `what` is what was looked at, readable (`x`, `self.scale`), `dim` its dimension where it is about one; `kind` is one
-    of `RECOMPILE_KINDS`, empty where it cannot be told.
-    """
+    """A frame was compiled again because a guard of an earlier entry failed."""
 
     graph: str
+    """The new compile id."""
     failed_entry: str
     failed_guard: str
     reason: str
     old: str = ""
+    """The value that the code was compiled for, empty if unknown."""
     new: str = ""
+    """The value of this call, empty if unknown."""
     location: Location | None = None
     entry_count: int | None = None
+    """The number of cache entries of the frame after this compile."""
     limit: int | None = None
     limit_hit: bool = False
-    kind: str = ""
+    kind: RecompileKind = ""
     name: str = ""
+    """The guarded value (`x`, `self.scale`)."""
     dim: int | None = None
-    origin: str = ""
-    """Where the value comes from: `argument`, `attribute` (of a module or object), `global`, `closure`, or empty."""
-
-
-RECOMPILE_KINDS = (
-    "size", "stride", "rank", "dtype", "dispatch", "requires_grad", "tensor", "grad mode", "global state", "aliasing",
-    "condition", "length", "type", "identity", "bool", "int", "float", "value",
-)  # fmt: skip
-"""`condition` is one on symbolic sizes; `identity` another object, `type` an object of another type; `bool` to `value`
-are plain values by the type of the new one; `tensor` is any other difference of two tensors."""
+    """The dimension of a tensor that differs, if any."""
+    origin: ValueOrigin = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

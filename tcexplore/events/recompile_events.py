@@ -1,8 +1,9 @@
-"""Symbolic sizes of a graph, and the answer to "would these inputs recompile?"."""
+"""Symbolic sizes of a graph, and the answers of the recompile check."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
 from tcexplore.events.dynamo_events import Recompiled
@@ -10,14 +11,12 @@ from tcexplore.events.dynamo_events import Recompiled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolSource:
-    """What a symbol stands for: dimension `dim` of the tensor `name`, or the number `name` itself (`dim` is None).
-
-    `what` is `size`, `stride` or `value`.
-    """
+    """What a symbol stands for: a dimension of the tensor `name`, or the number `name`."""
 
     name: str
-    kind: str
+    kind: Literal["size", "stride", "value"]
     dim: int | None = None
+    """The dimension of a tensor, None for a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,46 +79,46 @@ class GraphSymbols(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryAnswer:
-    """One cache entry: whether it `matches`, else the guard that would fail first."""
+    """The check of one cache entry."""
 
     graph: str
     matches: bool
     failed: Recompiled | None = None
+    """The guard that fails first, None if the entry matches."""
 
 
-ANSWER_VERDICTS = ("matches", "recompiles", "limit", "raises", "eager", "unknown")
-"""`limit`: would run eagerly, the recompile limit is reached; `raises`: would be an error for that reason; `eager`:
-nothing is compiled of this frame; `unknown`: its inputs come out of running."""
+AnswerVerdict = Literal["matches", "recompiles", "limit", "raises", "eager", "unknown"]
+"""`limit`: runs eagerly, since the recompile limit is reached; `raises`: is an error for that reason; `eager`: nothing
+of this frame is compiled; `unknown`: only a call computes the inputs of this frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameAnswer:
-    """The answer for one frame.
-
-    `graph` is the entry that would match, empty where none does; `entries` are those that torch would try, in its
-    order. `dynamic` are the dimensions and numbers (`x.size()[0]`) that would be symbols in the new graph; `note` says
-    what else is to know.
-    """
+    """The answer for one frame."""
 
     number: str
-    verdict: str
+    verdict: AnswerVerdict
     frame: Location | None = None
     resumed: bool = False
+    """Whether this is a resume function after a graph break."""
     graph: str = ""
+    """The entry that matches, empty if none does."""
     entries: tuple[EntryAnswer, ...] = ()
+    """The entries that torch tries, in its order."""
     dynamic: tuple[str, ...] = ()
+    """The sizes and numbers (`x.size()[0]`) that are symbols in the new graph."""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecompileAnswer(Event):
-    """The answer to the question of this `number`. `inputs` as they were understood; `problem` why there is none.
-
-    `region` is the region of a script that was asked.
-    """
+    """The answer to the `RecompileQuery` of this `number`."""
 
     number: int
     inputs: tuple[str, ...]
+    """The inputs as they were parsed."""
     region: int | None = None
+    """The checked region of a script."""
     frames: tuple[FrameAnswer, ...] = ()
     problem: str = ""
+    """Why there is no answer."""

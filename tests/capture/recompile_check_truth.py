@@ -14,7 +14,7 @@ from tcexplore.capture.recompile_check.frame_binding import bind_frame
 from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck, cache_entries
 from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import FrameAnswer, GraphSymbols, Recompiled
+from tcexplore.events import AnswerVerdict, FrameAnswer, GraphSymbols, Recompiled
 from tests.capture import recompile_check_models
 from tests.capture.dynamo_capture import capture_events, select
 
@@ -25,8 +25,7 @@ CALLS_PER_COMPILE = 15
 class Outcome(NamedTuple):
     """What a call does to the first frame."""
 
-    verdict: str
-    """One of `events.ANSWER_VERDICTS`."""
+    verdict: AnswerVerdict
     graph: str
     """The cache entry that matches."""
     failed: str

@@ -18,7 +18,7 @@ from tcexplore.capture.guards.guard_text import split_check
 from tcexplore.capture.guards.guard_values import ONE_OBJECT, ComparedValues, compare_values
 from tcexplore.capture.guards.guards import guard_location
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Location, Recompiled
+from tcexplore.events import Location, Recompiled, RecompileKind, ValueOrigin
 
 
 class Cause(NamedTuple):
@@ -31,8 +31,7 @@ class Cause(NamedTuple):
     new: str
     """What the call passes, empty if unknown."""
     reason: str
-    kind: str = ""
-    """One of `events.RECOMPILE_KINDS`."""
+    kind: RecompileKind = ""
     dim: int | None = None
     """The dimension of the tensor that differs, if any."""
 
@@ -102,11 +101,11 @@ _SHAPE = re.compile(r"\.(?:size|stride)\(\)\[|\.storage_offset\(\)")
 _ID_CHECK = re.compile(r"^___check_(type|obj)_id\(")
 _LENGTH = re.compile(r"^(?:not\s+)?len\(|^not [LG]\[")
 _LOCAL = re.compile(r"\bL\['([^']+)'\](?P<further>[.\[])?")
-_NUMBERS = {bool: "bool", int: "int", float: "float"}
+_NUMBERS: dict[type, RecompileKind] = {bool: "bool", int: "int", float: "float"}
 
 
-def _kind_of_check(code: str, values: ComparedValues) -> str:
-    """Return the kind, one of `events.RECOMPILE_KINDS`, of a guard whose code compared values."""
+def _kind_of_check(code: str, values: ComparedValues) -> RecompileKind:
+    """Return the kind of a guard whose code compared values."""
     id_check = _ID_CHECK.match(code)
     if id_check:
         return "type" if id_check[1] == "type" else "identity"
@@ -126,15 +125,15 @@ def _is_range_check(code: str) -> bool:
     return isinstance(tree, ast.Compare) and isinstance(tree.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
 
 
-def _kind_of_value(text: str) -> str:
+def _kind_of_value(text: str) -> RecompileKind:
     try:
         return _NUMBERS.get(type(ast.literal_eval(text)), "value")
     except (ValueError, SyntaxError):
         return "value"
 
 
-def value_origin(code: str, name: str, frame: CodeType) -> str:
-    """Return where a guarded value comes from: `argument`, `attribute`, `global`, `closure`, empty if unknown."""
+def value_origin(code: str, name: str, frame: CodeType) -> ValueOrigin:
+    """Return where a guarded value comes from."""
     if "G['" in code:
         return "global"
     local = _LOCAL.search(code)
@@ -149,7 +148,7 @@ def value_origin(code: str, name: str, frame: CodeType) -> str:
 
 # ---- causes from torch's text
 
-_TENSOR_MISMATCHES = (
+_TENSOR_MISMATCHES: tuple[tuple[RecompileKind, str, str], ...] = (
     (
         "size",
         r"size mismatch at index (?P<dim>\d+)",

@@ -141,7 +141,7 @@ def _representative(env: Any, symbol: Any) -> Any:
 def read_source(source: Any) -> SymbolSource:
     """Return what a symbol stands for: a size or a stride of a tensor, or a number."""
     base, prop, dim = (getattr(source, name, None) for name in ("base", "prop", "idx"))
-    kind = getattr(prop, "name", "").lower()
+    kind: Any = getattr(prop, "name", "").lower()
     if base is not None and kind in ("size", "stride") and dim is not None:
         return SymbolSource(name=_readable_name(base), kind=kind, dim=int(dim))
     return SymbolSource(name=_readable_name(source), kind="value")

@@ -21,7 +21,7 @@ from tcexplore.capture.recompile_check.automatic_dynamic import predict_dynamic
 from tcexplore.capture.recompile_check.frame_binding import BoundFrame, UnknownFrameError, bind_frame
 from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles, is_resumed
-from tcexplore.events import EntryAnswer, FrameAnswer, Location, RecompileAnswer
+from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.compile_ids import frame_number
 
@@ -30,6 +30,9 @@ CALLED = "it is called from outside the graphs, with values that only a call com
 NEW_CODE = "the frames after it would be entered from new code"
 NOT_COMPILED = "nothing of this frame is compiled"
 STANCE = "torch.compiler.set_stance forces it"
+
+
+_VERDICT_OF_STANCE: dict[str, AnswerVerdict] = {"eager_on_recompile": "eager", "fail_on_recompile": "raises"}
 
 
 class RecompileCheck:
@@ -97,10 +100,10 @@ class RecompileCheck:
         dynamic = predict_dynamic(frame, self._dynamic) if verdict == "recompiles" else ()
         return FrameAnswer(number=number, verdict=verdict, frame=location, entries=tuple(answers), dynamic=dynamic)
 
-    def _verdict(self, frame: BoundFrame, entries: Sequence[Any]) -> str:
+    def _verdict(self, frame: BoundFrame, entries: Sequence[Any]) -> AnswerVerdict:
         """Return what happens if no entry matches."""
         config = torch._dynamo.config
-        by_stance = {"eager_on_recompile": "eager", "fail_on_recompile": "raises"}.get(_stance())
+        by_stance = _VERDICT_OF_STANCE.get(_stance())
         if by_stance is not None:
             return by_stance
         if _limit_reached(frame, entries):

@@ -1,90 +1,123 @@
-"""What is installed: torch, triton, a C++ compiler, a GPU, and what the caches hold."""
+"""Checks of the installation: torch, triton, a C++ compiler, a GPU, and the compiler's caches."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterable
+from typing import Any
 
-from tcexplore.doctor.finding import Finding, Section
-from tcexplore.doctor.probe import Answers, problem
+from tcexplore.doctor.findings import Finding, Section
 from tcexplore.quantities import size
+
+TIMEOUT_S = 120.0
 
 COMPILER = (
     "install g++ or clang++ with OpenMP, and Python's headers: "
     "`apt install g++ python3-dev`, `dnf install gcc-c++ python3-devel`, or `brew install llvm libomp`"
 )
 
+Answers = dict[str, Any]
 
-def installed(answers: Answers) -> Section:
-    """The section on what is installed."""
+
+def probe_machine() -> Answers:
+    """Run `tcexplore.worker.torch_probe` in a separate process and return its answers; if it fails, each is the error."""
+    command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+        answers: Answers = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return _failed_probe("TimeoutExpired", f"no answer within {TIMEOUT_S:g} s")
+    except subprocess.CalledProcessError as error:
+        return _failed_probe("crash", f"it exited with status {error.returncode}: {error.stderr.strip()[-200:]}")
+    except (OSError, ValueError) as error:
+        return _failed_probe(type(error).__name__, str(error))
+    return answers
+
+
+def _failed_probe(error: str, message: str) -> Answers:
+    reason = {"error": error, "message": message}
+    return dict.fromkeys(("torch", "triton", "compiler", "gpu", "caches", "choices"), reason)
+
+
+def describe_error(answer: Any) -> str | None:
+    """Return the error of an answer, or None if there is none."""
+    if isinstance(answer, dict) and "error" in answer:
+        return f"{answer['error']}: {answer['message']}"
+    return None
+
+
+def check_installation(answers: Answers) -> Section:
+    """Return the section on installed software."""
     findings = (_torch(answers), _triton(answers), _compiler(answers), *_gpu(answers), _choices(answers))
     return Section(f"Python {sys.version.split()[0]}  {sys.executable}", tuple(f for f in findings if f))
 
 
 def _torch(answers: Answers) -> Finding:
-    said, found = problem(answers["torch"]), answers["torch"]
-    if said:
+    torch = answers["torch"]
+    if error := describe_error(torch):
         install = f"{sys.executable} -m pip install torch"
-        return Finding("torch", "missing", said, f"install it for this Python: `{install}`")
-    return Finding("torch", "good", f"{found['version']}  {found['path']}")
+        return Finding("torch", "missing", error, f"install it for this Python: `{install}`")
+    return Finding("torch", "good", f"{torch['version']}  {torch['path']}")
 
 
 def _triton(answers: Answers) -> Finding:
-    said, found = problem(answers["triton"]), answers["triton"]
-    if said:
+    triton = answers["triton"]
+    if error := describe_error(triton):
         remedy = f"`{sys.executable} -m pip install triton` (Linux only)"
-        return Finding("triton", "without", f"{said}; kernels for a GPU need it", remedy)
-    return Finding("triton", "good", str(found["version"]))
+        return Finding("triton", "limited", f"{error}; needed for GPU kernels", remedy)
+    return Finding("triton", "good", str(triton["version"]))
 
 
 def _compiler(answers: Answers) -> Finding | None:
-    if problem(answers["torch"]):
+    if describe_error(answers["torch"]):
         return None
-    said, found = problem(answers["compiler"]), answers["compiler"]
-    if said:
-        return Finding("C++ compiler", "missing", f"none that torch finds ({said})", COMPILER)
-    if not found["compiles"]:
-        text = f"{found['path']} does not build a program with OpenMP and Python's headers: {found['problem']}"
+    compiler = answers["compiler"]
+    if error := describe_error(compiler):
+        return Finding("C++ compiler", "missing", f"torch finds none ({error})", COMPILER)
+    if not compiler["compiles"]:
+        text = f"{compiler['path']} can't compile with OpenMP and Python's headers: {compiler['problem']}"
         return Finding("C++ compiler", "missing", text, COMPILER)
-    return Finding("C++ compiler", "good", f"{found['path']}: {found['version']}, with OpenMP and Python's headers")
+    text = f"{compiler['path']}: {compiler['version']}, with OpenMP and Python's headers"
+    return Finding("C++ compiler", "good", text)
 
 
 def _gpu(answers: Answers) -> Iterable[Finding]:
-    if problem(answers["torch"]):
+    if describe_error(answers["torch"]):
         return
-    said, found, torch = problem(answers["gpu"]), answers["gpu"], answers["torch"]
-    if said:
-        yield Finding("GPU", "without", said)
-    elif not found["gpus"]:
+    probe, torch = answers["gpu"], answers["torch"]
+    if error := describe_error(probe):
+        yield Finding("GPU", "limited", error)
+    elif not probe["gpus"]:
         yield _no_gpu(torch)
     else:
-        for gpu in found["gpus"]:
+        for gpu in probe["gpus"]:
             facts = f"{gpu['name']}, {size(gpu['bytes'])}, capability {gpu['capability']}"
-            driver = f", driver for {found['driver']}" if found["driver"] else ""
+            driver = f", driver for {probe['driver']}" if probe["driver"] else ""
             yield Finding("GPU", "good", f"{facts}; torch for CUDA {torch['cuda']}{driver}")
 
 
 def _no_gpu(torch: Answers) -> Finding:
     if torch["cuda"] is None and torch["hip"] is None:
-        remedy = "on a machine with a GPU, install a torch built for it instead of this one"
-        return Finding("GPU", "without", f"torch {torch['version']} is built for the CPU only", remedy)
-    return Finding(
-        "GPU", "without", "torch finds none", "if the machine has one, `nvidia-smi` tells whether its driver works"
-    )
+        remedy = "on a machine with a GPU, install a torch build for it"
+        return Finding("GPU", "limited", f"torch {torch['version']} is built for the CPU only", remedy)
+    return Finding("GPU", "limited", "torch finds none", "if the machine has one, check its driver with `nvidia-smi`")
 
 
 def _choices(answers: Answers) -> Finding | None:
-    if problem(answers["choices"]):
+    if describe_error(answers["choices"]):
         return None
     choices = answers["choices"]
     modes, backends = ", ".join(choices["modes"]), ", ".join(choices["backends"])
     return Finding("choices", "good", f"--mode {modes}; --backend {backends}")
 
 
-def caches(answers: Answers) -> Section:
-    """The section on the compiler's caches."""
-    if said := problem(answers["caches"]):
-        return Section("Caches", (Finding("caches", "without", said),) if not problem(answers["torch"]) else ())
+def check_caches(answers: Answers) -> Section:
+    """Return the section on the compiler's caches."""
+    if error := describe_error(answers["caches"]):
+        findings = () if describe_error(answers["torch"]) else (Finding("caches", "limited", error),)
+        return Section("Caches", findings)
     return Section(
         "Caches",
         tuple(Finding(c["name"], "good", f"{size(c['bytes'])}  {c['path']}") for c in answers["caches"]),

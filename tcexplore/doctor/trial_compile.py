@@ -1,4 +1,4 @@
-"""Compiles something small in a real worker: tells more than any list of what is installed."""
+"""Trial compilation of a small model in a real worker process, on each device."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from tcexplore import events as ev
 from tcexplore.cli.run_once import Outcome, run_once
-from tcexplore.doctor.finding import Finding, Section
-from tcexplore.doctor.probe import Answers, problem
+from tcexplore.doctor.findings import Finding, Section
+from tcexplore.doctor.machine_checks import Answers, describe_error
 from tcexplore.quantities import count, duration
 
 SOURCE = """\
@@ -31,18 +31,18 @@ model = Trial()
 inputs = (torch.randn(8, 16),)
 """
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 
 
-def trials(answers: Answers) -> tuple[Section, Section]:
-    """The sections on compiling, on each device there is, and on the facts that this torch does not give."""
-    if problem(answers["torch"]):
+def run_trials(answers: Answers) -> tuple[Section, Section]:
+    """Return the sections on compiling on each device and on facts that are unavailable with this torch."""
+    if describe_error(answers["torch"]):
         return Section("Compiling", ()), Section("Facts", ())
-    gpus = () if problem(answers["gpu"]) else answers["gpu"]["gpus"]
+    gpus = () if describe_error(answers["gpu"]) else answers["gpu"]["gpus"]
     outcomes = {device: _compile(device) for device in ("cpu", *(["cuda"] if gpus else []))}
-    compiling = tuple(_result(device, outcome) for device, outcome in outcomes.items())
-    return Section("Compiling a small model", compiling), Section(
-        "Facts that this torch does not give", _facts(outcomes.values())
+    results = tuple(_result(device, outcome) for device, outcome in outcomes.items())
+    return Section("Compiling a small model", results), Section(
+        "Facts unavailable with this torch", _missing_facts(outcomes.values())
     )
 
 
@@ -55,7 +55,7 @@ def _compile(device: str) -> Outcome:
             file.write(SOURCE)
         config = ev.Config(device=device, train=True)
         job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)
-        return asyncio.run(run_once(job, PATIENCE_S, Supervisor))
+        return asyncio.run(run_once(job, TIMEOUT_S, Supervisor))
 
 
 def _result(device: str, outcome: Outcome) -> Finding:
@@ -64,17 +64,17 @@ def _result(device: str, outcome: Outcome) -> Finding:
         failed = snapshot.failure
         return Finding(name, "missing", f"{failed.type}: {failed.message.partition(chr(10))[0]}", failed.hint)
     if not snapshot.code.kernels:
-        return Finding(name, "missing", "it ran, but no kernel was seen", "the facts below say why")
+        return Finding(name, "missing", "it ran, but no kernel was captured", "see the unavailable facts below")
     languages = sorted({kernel.language for kernel in snapshot.code.kernels})
     seconds = sum(call.seconds for call in snapshot.calls if call.variant == "compiled")
-    made = f"{count(len(snapshot.code.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
+    kernels = f"{count(len(snapshot.code.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
     ready = f", worker ready after {duration(outcome.machine.seconds)}" if outcome.machine else ""
-    return Finding(name, "good", f"{made}{ready}")
+    return Finding(name, "good", f"{kernels}{ready}")
 
 
-def _facts(outcomes: Iterable[Outcome]) -> tuple[Finding, ...]:
-    """What the hooks found no place for, or could not read."""
+def _missing_facts(outcomes: Iterable[Outcome]) -> tuple[Finding, ...]:
+    """Return the facts whose hooks cannot be installed or fail."""
     missing = {(m.fact, m.symbol): m for outcome in outcomes for m in outcome.snapshot.missing_facts}
     if not missing:
-        return (Finding("hooks", "good", "every hook found its place, and no fact is missing"),)
-    return tuple(Finding(m.fact, "without", f"{m.reason}  [{m.symbol}]") for m in missing.values())
+        return (Finding("hooks", "good", "all hooks are installed and all facts available"),)
+    return tuple(Finding(m.fact, "limited", f"{m.reason}  [{m.symbol}]") for m in missing.values())

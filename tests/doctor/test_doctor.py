@@ -1,4 +1,4 @@
-"""The doctor on machines that lack something, and on this one."""
+"""The doctor on simulated machines that lack something, and on this machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from tcexplore.cli.run_once import Outcome
-from tcexplore.doctor import findings_text as show
-from tcexplore.doctor import machine_checks as machine
-from tcexplore.doctor import probe
-from tcexplore.doctor import trial_compile as trial
-from tcexplore.doctor.finding import Finding, Section
+from tcexplore.doctor import trial_compile
+from tcexplore.doctor.findings import Finding, Section, print_findings
+from tcexplore.doctor.machine_checks import check_caches, check_installation, describe_error, probe_machine
 from tests import fakes
 
 HEALTHY: dict[str, Any] = {
@@ -30,22 +28,22 @@ HEALTHY: dict[str, Any] = {
 NO_TORCH = {name: {"error": "ModuleNotFoundError", "message": "No module named 'torch'"} for name in HEALTHY}
 
 
-def found(answers: dict[str, Any]) -> dict[str, Finding]:
-    return {finding.name: finding for finding in machine.installed(answers).findings}
+def findings_by_name(answers: dict[str, Any]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in check_installation(answers).findings}
 
 
-def test_all_is_well():
-    assert {finding.state for finding in found(HEALTHY).values()} == {"good"}
-    assert "H200, 150.0 GiB, capability 9.0" in found(HEALTHY)["GPU"].text
+def test_a_complete_installation_has_only_good_findings():
+    assert {finding.state for finding in findings_by_name(HEALTHY).values()} == {"good"}
+    assert "H200, 150.0 GiB, capability 9.0" in findings_by_name(HEALTHY)["GPU"].text
 
 
-def test_without_torch_that_is_all_there_is_to_say():
-    findings = found(NO_TORCH)
+def test_without_torch_nothing_else_is_checked():
+    findings = findings_by_name(NO_TORCH)
     assert findings["torch"].state == "missing"
     assert f"{sys.executable} -m pip install torch" in findings["torch"].remedy
     assert "C++ compiler" not in findings
-    assert trial.trials(NO_TORCH) == (Section("Compiling", ()), Section("Facts", ()))
-    assert machine.caches(NO_TORCH).findings == ()
+    assert trial_compile.run_trials(NO_TORCH) == (Section("Compiling", ()), Section("Facts", ()))
+    assert check_caches(NO_TORCH).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -55,56 +53,56 @@ def test_without_torch_that_is_all_there_is_to_say():
         {"path": "c++", "version": "", "compiles": False, "problem": "fatal error: Python.h: No such file"},
     ],
 )
-def test_a_compiler_that_is_missing_or_does_not_compile(compiler: dict[str, Any]):
-    finding = found(HEALTHY | {"compiler": compiler})["C++ compiler"]
+def test_a_missing_or_failing_compiler_has_a_remedy(compiler: dict[str, Any]):
+    finding = findings_by_name(HEALTHY | {"compiler": compiler})["C++ compiler"]
     assert finding.state == "missing"
     assert "g++" in finding.remedy
     assert (compiler.get("problem") or compiler["message"]) in finding.text
 
 
-def test_no_gpu_is_no_fault_but_told_apart():
+def test_no_gpu_and_a_cpu_build_are_distinguished():
     none = {"gpu": {"gpus": [], "driver": None}}
-    assert "finds none" in found(HEALTHY | none)["GPU"].text
+    assert "finds none" in findings_by_name(HEALTHY | none)["GPU"].text
     cpu = HEALTHY["torch"] | {"cuda": None, "version": "2.13.0+cpu"}
-    finding = found(HEALTHY | none | {"torch": cpu})["GPU"]
-    assert (finding.state, "built for the CPU only" in finding.text) == ("without", True)
+    finding = findings_by_name(HEALTHY | none | {"torch": cpu})["GPU"]
+    assert (finding.state, "built for the CPU only" in finding.text) == ("limited", True)
 
 
-def test_a_probe_that_dies_answers_every_question_with_its_last_words(monkeypatch: pytest.MonkeyPatch):
-    def die(*_: object, **__: object) -> None:
+def test_a_crashed_probe_gives_its_stderr_for_every_answer(monkeypatch: pytest.MonkeyPatch):
+    def crash(*_: object, **__: object) -> None:
         raise subprocess.CalledProcessError(-11, "python", stderr="Segmentation fault")
 
-    monkeypatch.setattr(subprocess, "run", die)
-    answers = probe.ask()
+    monkeypatch.setattr(subprocess, "run", crash)
+    answers = probe_machine()
     assert set(HEALTHY) <= set(answers)
-    assert all("Segmentation fault" in (probe.problem(answer) or "") for answer in answers.values())
+    assert all("Segmentation fault" in (describe_error(answer) or "") for answer in answers.values())
 
 
-def test_a_trial_reports_its_failure_with_the_hint():
-    finding = trial._result("cpu", Outcome(fakes.failed()))
+def test_a_failed_trial_has_the_hint_as_remedy():
+    finding = trial_compile._result("cpu", Outcome(fakes.failed()))
     assert (finding.state, finding.remedy) == ("missing", fakes.failed().failure.hint)
-    good = trial._result("cuda", Outcome(fakes.complete(triton=True)))
+    good = trial_compile._result("cuda", Outcome(fakes.complete(triton=True)))
     assert (good.state, "triton" in good.text) == ("good", True)
 
 
-def test_missing_facts_are_said_once_with_their_symbol():
-    finding, other = trial._facts([Outcome(fakes.facts_missing()), Outcome(fakes.facts_missing())])
+def test_missing_facts_are_listed_once_with_their_symbol():
+    finding, other = trial_compile._missing_facts([Outcome(fakes.facts_missing()), Outcome(fakes.facts_missing())])
     assert {finding.name, other.name} == {"kernel lines", "guard latency"}
     assert "CSE.generate" in finding.text
-    assert [f.state for f in trial._facts([Outcome(fakes.complete())])] == ["good"]
+    assert [f.state for f in trial_compile._missing_facts([Outcome(fakes.complete())])] == ["good"]
 
 
-def test_the_answer_ends_with_what_to_do(capsys: pytest.CaptureFixture[str]):
+def test_the_output_ends_with_the_remedies(capsys: pytest.CaptureFixture[str]):
     sections = (Section("Python", (Finding("torch", "missing", "no [/b] module", "install [it]"),)), Section("x", ()))
-    show.print_findings("tcexplore", sections)
-    said = capsys.readouterr().out
-    assert "✖" in said
-    assert "no [/b] module" in said
-    assert said.rstrip().endswith("torch: install [it]")
+    print_findings("tcexplore", sections)
+    output = capsys.readouterr().out
+    assert "✖" in output
+    assert "no [/b] module" in output
+    assert output.rstrip().endswith("torch: install [it]")
 
 
 @pytest.mark.torch
-def test_on_this_machine():
+def test_the_doctor_runs_on_this_machine():
     done = subprocess.run([sys.executable, "-m", "tcexplore", "doctor"], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert "torch" in done.stdout
@@ -112,7 +110,7 @@ def test_on_this_machine():
     assert done.returncode in (0, 3)
 
 
-def test_what_the_probe_prints_is_json_whatever_torch_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_probe_prints_json_even_if_torch_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "torch.py").write_text("print('hello from an import')\nraise RuntimeError('broken build')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]

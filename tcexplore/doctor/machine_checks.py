@@ -22,7 +22,7 @@ Answers = dict[str, Any]
 
 
 def probe_machine() -> Answers:
-    """Run `tcexplore.worker.torch_probe` in a separate process and return its answers; if it fails, each is the error."""
+    """Run `tcexplore.worker.torch_probe` in a separate process; return its answers, or the error for each of them."""
     command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)

@@ -41,9 +41,7 @@ def run_trials(answers: Answers) -> tuple[Section, Section]:
     gpus = () if describe_error(answers["gpu"]) else answers["gpu"]["gpus"]
     outcomes = {device: _compile(device) for device in ("cpu", *(["cuda"] if gpus else []))}
     results = tuple(_result(device, outcome) for device, outcome in outcomes.items())
-    return Section("Compiling a small model", results), Section(
-        "Facts unavailable with this torch", _missing_facts(outcomes.values())
-    )
+    return Section("Compiling a small model", results), Section("Hooks into torch", _missing_facts(outcomes.values()))
 
 
 def _compile(device: str) -> Outcome:
@@ -64,7 +62,7 @@ def _result(device: str, outcome: Outcome) -> Finding:
         failed = snapshot.failure
         return Finding(name, "missing", f"{failed.type}: {failed.message.partition(chr(10))[0]}", failed.hint)
     if not snapshot.code.kernels:
-        return Finding(name, "missing", "it ran, but no kernel was captured", "see the unavailable facts below")
+        return Finding(name, "missing", "it ran, but no kernel was captured", "see the hooks below")
     languages = sorted({kernel.language for kernel in snapshot.code.kernels})
     seconds = sum(call.seconds for call in snapshot.calls if call.variant == "compiled")
     kernels = f"{count(len(snapshot.code.kernels), 'kernel')} ({', '.join(languages)}) in {duration(seconds)}"
@@ -76,5 +74,5 @@ def _missing_facts(outcomes: Iterable[Outcome]) -> tuple[Finding, ...]:
     """Return the facts whose hooks cannot be installed or fail."""
     missing = {(m.fact, m.symbol): m for outcome in outcomes for m in outcome.snapshot.missing_facts}
     if not missing:
-        return (Finding("hooks", "good", "all hooks are installed and all facts available"),)
+        return (Finding("hooks", "good", "all installed; no facts are missing"),)
     return tuple(Finding(m.fact, "limited", f"{m.reason}  [{m.symbol}]") for m in missing.values())

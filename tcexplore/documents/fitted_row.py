@@ -1,4 +1,4 @@
-"""One row that has to do with the width there is: what matters least is left out first."""
+"""A row that drops its least important pieces to fit a width."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcexplore.documents.prose import shortened
 
 
 class Piece(NamedTuple):
-    """Spans that are shown together or not at all; those of the lowest `rank` stay the longest."""
+    """Spans that are shown together or dropped; a higher `rank` is dropped earlier."""
 
     spans: tuple[Span, ...]
     rank: int = 0
@@ -23,14 +23,14 @@ class Piece(NamedTuple):
 
 
 def piece(text: str, style: str = "", rank: int = 0) -> Piece:
-    """A piece of one span."""
+    """Return a piece of one span."""
     return Piece((Span(text, style),), rank)
 
 
 def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: str = "  ") -> Row:
-    """The pieces side by side, `right` at the right edge, without those for which there is no room.
+    """Return the pieces side by side, `right` at the right edge, without those that do not fit.
 
-    What is left over when only rank 0 fits no more is cut at the end.
+    If not even the pieces of rank 0 fit, the end of the row is cut.
     """
     pieces = [item for item in (*left, *right) if item.width]
     ranks = sorted({item.rank for item in pieces if item.rank}, reverse=True)
@@ -46,7 +46,7 @@ def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: 
 
 
 def _without(pieces: list[Piece], rank: int, width: int, gap: str) -> list[Piece]:
-    """The pieces without as many of this rank as it takes, the last ones first."""
+    """Return the pieces without as many of this rank as necessary, the last ones first."""
     kept = list(pieces)
     for item in reversed(pieces):
         if item.rank == rank and _wide(kept, gap) > width:

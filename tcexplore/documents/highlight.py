@@ -1,4 +1,4 @@
-"""Source text in colors, one line at a time: any line of 50 000 at once, multi-line strings and comments right."""
+"""Syntax highlighting of single lines, correct inside multi-line strings and comments."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _CPP = re.compile(
     re.VERBOSE,
 )
 _LONG = {"python": (_PYTHON, ("'''", '"""'), "string"), "cpp": (_CPP, ("/*",), "comment")}
-"""Per language: the tokens that may hide the start of a long one, the marks that start one, the style of long ones."""
+"""Per language: the pattern of tokens, the marks that start a multi-line token, the style of such tokens."""
 
 
 class _Stretch(NamedTuple):
-    """A string or comment over several lines: its first line and column, its last line and the column behind it."""
+    """A multi-line string or comment: first line and column, last line and the column after it."""
 
     first: int
     column: int
@@ -63,7 +63,7 @@ class _Stretch(NamedTuple):
 
 
 class Highlighted:
-    """A text in `python` or `cpp`, by line."""
+    """A text in `python` or `cpp`, line by line."""
 
     def __init__(self, text: str, language: str) -> None:
         self.lines = text.removesuffix("\n").split("\n")
@@ -72,11 +72,11 @@ class Highlighted:
         self._firsts = [stretch.first for stretch in self._stretches]
 
     def spans(self, index: int) -> tuple[Span, ...]:
-        """The line at `index`, from 0, in colored spans that hold exactly its text."""
+        """Return the line at `index`, from 0, in colored spans with exactly its text."""
         return tuple(drawn for span in self.raw(index) for drawn in colored(span))
 
     def raw(self, index: int) -> tuple[Span, ...]:
-        """The line in spans of code whose colors are found only when they are drawn: reading all lines stays cheap."""
+        """Return the line in spans that get their colors when drawn, so that reading all lines is cheap."""
         line = self.lines[index]
         code = f"code.{self.language}"
         spans: list[Span] = []
@@ -92,7 +92,7 @@ class Highlighted:
         return (*spans, Span(line[done:], code))
 
     def _over(self, index: int) -> list[_Stretch]:
-        """The stretches that touch a line, in order: the last that began before it, and those that begin in it."""
+        """Return the multi-line tokens that touch a line, in order."""
         at = bisect_right(self._firsts, index)
         begin = at
         while begin and self._stretches[begin - 1].last >= index:
@@ -101,20 +101,20 @@ class Highlighted:
 
 
 def colored(span: Span) -> tuple[Span, ...]:
-    """A span as it is drawn: `code.python` and `code.cpp` in the colors of the language, any other as it is."""
+    """Return a span as drawn: `code.python` and `code.cpp` in the colors of the language, others unchanged."""
     family, _, language = span.style.partition(".")
     return lexed(span.text, language) if family == "code" else (span,)
 
 
 @lru_cache(maxsize=64)
 def highlighted(text: str, language: str) -> Highlighted:
-    """The text in colors, remembered."""
+    """Return the highlighted text, cached."""
     return Highlighted(text, language)
 
 
 @lru_cache(maxsize=16_384)
 def lexed(line: str, language: str) -> tuple[Span, ...]:
-    """One line that neither begins nor ends inside a string or comment."""
+    """Return one line that neither begins nor ends inside a string or comment, highlighted."""
     merged: list[Span] = []
     for _, token, text in _LEXERS[language].get_tokens_unprocessed(line):
         style = _style(token)

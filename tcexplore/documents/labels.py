@@ -16,7 +16,7 @@ EXTERN = "✕"
 
 @dataclass(frozen=True, slots=True)
 class KernelLabel:
-    """`number` counts generated and extern kernels each from 1, in the order of the calls."""
+    """The label of a kernel; `number` counts generated and extern kernels separately, from 1, in call order."""
 
     number: int
     extern: bool
@@ -28,7 +28,7 @@ class KernelLabel:
 
     @property
     def style(self) -> str:
-        """The style of text that belongs to the kernel."""
+        """Return the style of text about the kernel."""
         return "extern" if self.extern else f"kernel.{self.number - 1}"
 
     @property
@@ -39,7 +39,7 @@ class KernelLabel:
 
     @property
     def words(self) -> str:
-        """`kernel 1`, `extern 2`."""
+        """Return `kernel 1`, `extern 2`."""
         return f"{'extern' if self.extern else 'kernel'} {self.number}"
 
 
@@ -50,7 +50,7 @@ def _pill(text: str, color: int) -> tuple[Span, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OpLabel:
-    """An op as a pane names it (`layer_norm`), and its color."""
+    """The label of an op: its name (`layer_norm`) and color."""
 
     text: str
     color: int
@@ -65,7 +65,7 @@ class OpLabel:
 
 
 def op_name(target: str) -> str:
-    """`gelu` of `torch.nn.functional.gelu`, `mul` of `aten.mul.Tensor` and of `operator.mul`."""
+    """Return `gelu` for `torch.nn.functional.gelu`, `mul` for `aten.mul.Tensor` and `operator.mul`."""
     parts = target.split(".")
     if parts[0] in ("aten", "prims", "inductor") and len(parts) > 1:
         return parts[1].removeprefix("native_")
@@ -73,9 +73,8 @@ def op_name(target: str) -> str:
 
 
 class Labels:
-    """The labels of one run. `kernel` has them by kernel link, `of_node` and `of_line` the kernels of a Dynamo node
-    and of a line of the user's, `of_aten` those of a node below Dynamo's, by graph, phase and name; `ops` the labels
-    of a post-grad node: what the user wrote, where torch tells."""
+    """The labels of one run: of the kernels by link (`kernel`), of the kernels of a Dynamo node (`of_node`), a source
+    line (`of_line`) and an ATen node (`of_aten`), and of the ops of post-grad nodes (`ops`)."""
 
     def __init__(
         self, graphs: tuple[ev.GraphCaptured, ...], aten: tuple[ev.AtenGraph, ...], kernels: tuple[ev.Kernel, ...]
@@ -106,17 +105,17 @@ class Labels:
                 _add(self.of_node.setdefault((kernel.graph, origin), []), label)
 
     def ops(self, graph: str, phase: str, names: Iterable[str]) -> tuple[OpLabel, ...]:
-        """The labels of these post-grad nodes, each once, in their order; what torch does not know has none."""
+        """Return the labels of the ops of post-grad nodes, each once, in order, without unknown ops."""
         texts = (text for name in names for text in self._texts(graph, phase, name))
         return tuple(self._op(text) for text in dict.fromkeys(texts))
 
     def fused(self, kernel: ev.Kernel) -> tuple[OpLabel, ...]:
-        """The labels of all ops of a kernel; its ATen ops where their nodes are not known."""
+        """Return the labels of all ops of a kernel, or of its ATen ops if the nodes are unknown."""
         known = self.ops(kernel.graph, kernel.phase, kernel.nodes)
         return known or tuple(self._op(op_name(op)) for op in dict.fromkeys(kernel.ops))
 
     def title(self, kernel: ev.Kernel) -> str:
-        """`▐2▌`, and `▐2▌ backward` where there are several phases."""
+        """Return `▐2▌`, or `▐2▌ backward` if there are several phases."""
         label = self.kernel[kernel_link(kernel)].text
         return f"{label} {kernel.phase}" if self._phases > 1 else label
 
@@ -132,7 +131,7 @@ class Labels:
 
 
 def _add(labels: list[KernelLabel], label: KernelLabel) -> None:
-    """Kernels come one after another: one that is there already is the last."""
+    """Add a label unless it is the last one."""
     if not labels or labels[-1] is not label:
         labels.append(label)
 
@@ -141,5 +140,5 @@ _labels = by_identity(2)(Labels)
 
 
 def labels(snapshot: Snapshot) -> Labels:
-    """The labels of a run, made once for each state of its graphs and kernels."""
+    """Return the labels of a run, cached."""
     return _labels(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)

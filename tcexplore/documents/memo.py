@@ -1,4 +1,4 @@
-"""Results kept by the identity of what they were made from: snapshots grow, but share their parts."""
+"""Caches by identity of the arguments: snapshots share their parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Made = TypeVar("Made")
 From = TypeVarTuple("From")
 
 _SMALL = (int, str, frozenset)
-"""Compared by value."""
+"""Types compared by value."""
 
 
-def by_identity(kept: int) -> Callable[[Callable[[*From], Made]], Callable[[*From], Made]]:
-    """Remember the newest `kept` results of a function of immutable arguments, records compared by identity.
+def by_identity(size: int) -> Callable[[Callable[[*From], Made]], Callable[[*From], Made]]:
+    """Cache the newest `size` results of a function of immutable arguments, records compared by identity.
 
-    Comparing the records themselves would cost as much as making most results again: they are thousands.
+    Comparing thousands of records by value would cost as much as most results.
     """
 
     def decorate(make: Callable[[*From], Made]) -> Callable[[*From], Made]:
@@ -28,9 +28,9 @@ def by_identity(kept: int) -> Callable[[Callable[[*From], Made]], Callable[[*Fro
             cached = known.get(key)
             if cached is None:
                 cached = known[key] = (given, make(*given))
-            with suppress(KeyError):  # another thread may have let it, or the oldest, go
+            with suppress(KeyError):  # another thread may have removed it, or the oldest
                 known.move_to_end(key)
-                while len(known) > kept:
+                while len(known) > size:
                     known.popitem(last=False)
             return cached[1]
 

@@ -1,4 +1,4 @@
-"""Rows of words: wrapped to the pane, indented, under a heading, behind a fold."""
+"""Rows of text: wrapped, indented, headings, folds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rich.cells import cell_len, chop_cells
 from tcexplore.documents.document import Row, Span
 
 NARROWEST = 24
-"""Columns that prose is wrapped to at the least; a narrower pane scrolls sideways."""
+"""Minimum width of wrapped text; a narrower pane scrolls horizontally."""
 
 BLANK = Row(())
 
 
 def row(*spans: tuple[str, str] | str, **more: Any) -> Row:
-    """A row of spans, each a text or a text with its style; empty ones are left out."""
+    """Return a row of spans, each a text or a text with its style, without empty ones."""
     pairs = (span if isinstance(span, tuple) else (span, "") for span in spans)
     return Row(tuple(Span(*pair) for pair in pairs if pair[0]), **more)
 
 
 def wrapped(text: str, width: int, style: str = "", indent: int = 1, lead: str = "", **more: Any) -> Iterator[Row]:
-    """The text over as many rows as it takes, each line of it by itself; `lead` stands before the first row."""
+    """Yield the text, wrapped line by line; `lead` precedes the first row."""
     room = max(width - 2 - indent - len(lead), NARROWEST)
     first = " " * indent + lead
     for line in text.splitlines() or [""]:
@@ -33,24 +33,24 @@ def wrapped(text: str, width: int, style: str = "", indent: int = 1, lead: str =
 
 
 def _pieces(line: str, room: int) -> Iterable[str]:
-    """The line cut between words, and inside a word only where it alone is too long; no character is lost."""
+    """Return the line, wrapped between words, and inside a word only if it is too long."""
     if len(line) <= room:
         return [line]
     return textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False) or [""]
 
 
 def heading(text: str, note: str = "", **more: Any) -> Row:
-    """A section's first row."""
+    """Return the first row of a section."""
     return row((f" {text}", "heading"), (f"  {note}" if note else "", "muted"), **more)
 
 
 def fold(name: str, opened: bool, *spans: tuple[str, str] | str, indent: int = 1, **more: Any) -> Row:
-    """A row that opens and closes the rows below it."""
+    """Return a row that opens and closes the rows below it."""
     return row((" " * indent + ("▾ " if opened else "▸ "), "key"), *spans, fold=name, **more)
 
 
 def shortened(text: str, room: int) -> str:
-    """The text, its end replaced by `…` where it takes more than `room` cells."""
+    """Return the text, cut with `…` if it is wider than `room` columns."""
     if cell_len(text) <= room:
         return text
     kept = chop_cells(text, room - 1)[0] if room > 1 else ""

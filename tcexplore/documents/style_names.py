@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 KERNELS = 12
-"""Kernel colors; kernel 12 has the color of kernel 0 again, told apart by its number."""
+"""Number of kernel colors; they repeat."""
 
 
 def kernel_colors(colors: tuple[str, ...], label: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ ANSI = {
          "bright_cyan", "bright_magenta", "bold blue", "bold yellow", "bold cyan", "bold magenta"), "reverse"
     ),
 }  # fmt: skip
-"""For terminals of 16 colors: the terminal's own colors, so its own background and contrast."""
+"""Styles in the 16 colors of the terminal."""
 
 NAMES = frozenset(ANSI) | {"code.cpp", "code.python"}
-"""Every style name; text in a style of `code` gets the colors of its language when it is drawn."""
+"""Every style name; text in a `code` style gets the colors of its language when drawn."""

@@ -1,4 +1,4 @@
-"""The verdict of a timing as a mark beside its figure: it has to be read without colors too."""
+"""The verdict of a timing as a mark next to its figure, readable without colors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from tcexplore.session.run_figures import RunFigures
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
 
-LEGEND = "▲ faster, ▼ slower, = no difference, ? not to be told from the noise"
+LEGEND = "▲ faster, ▼ slower, = no difference, ? undecided"
 
 
 def format_speedup(timing: TimingEstimate) -> str:
-    """`1.31× ▲`; a mark alone where a figure would be read as known."""
+    """Return `1.31× ▲`, or the mark alone if the figure is not significant."""
     mark = MARKS.get(timing.verdict, " ")
     return mark if mark == "?" else f"{timing.speedup:.2f}× {mark}"
 
 
 def format_outcome(cell: RunFigures) -> str:
-    """`faster, 1.31× [1.28, 1.34]`, or why there is no such figure."""
+    """Return `faster, 1.31× [1.28, 1.34]`, or why there is no figure."""
     timing = cell.run.timing
     if cell.failure:
         return f"✖ {cell.failure}"

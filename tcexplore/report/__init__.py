@@ -1,1 +1,1 @@
-"""A snapshot as text and as JSON."""
+"""Reports of a run: printed text and JSON."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.documents.code.scheduler_reasons import plain
+from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.locations import display_path
 from tcexplore.report.json_graphs import pair
 from tcexplore.report.json_targets import codes, machine
@@ -102,7 +102,7 @@ def fusion(decision: ev.FusionDecision) -> Fields:
         "fused": decision.fused,
         "reason": decision.reason,
         "refused_by": decision.refused_by or None,
-        "in_words": plain(decision.reason) or None,
+        "in_words": explain_refusal(decision.reason) or None,
         "kind": decision.kind or None,
         "a_nodes": list(decision.a_nodes),
         "b_nodes": list(decision.b_nodes),

@@ -17,7 +17,7 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import inductor_trace
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.documents.code.scheduler_reasons import plain
+from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.events import (
     AtenGraph,
     CacheLookup,
@@ -146,7 +146,7 @@ def test_an_unexplained_refusal_names_the_method_and_the_loops() -> None:
     refused = [event for event in events if isinstance(event, FusionDecision) and not event.fused]
     assert [event.refused_by for event in refused] == ["CppScheduling.can_fuse_horizontal"]
     assert "[16] reducing [64]" in refused[0].reason
-    assert plain(refused[0].reason)
+    assert explain_refusal(refused[0].reason)
 
 
 @pytest.mark.torch

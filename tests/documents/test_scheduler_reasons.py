@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.documents.code.scheduler_reasons import PLAIN, UNEXPLAINED, plain
+from tcexplore.documents.code.scheduler_reasons import PLAIN, UNEXPLAINED, explain_refusal
 
 
 def test_figures_of_the_reason_are_kept():
-    text = plain("numel/rnumel mismatch (reduce) (512, 1024), (64, 128)")
+    text = explain_refusal("numel/rnumel mismatch (reduce) (512, 1024), (64, 128)")
     assert all(figure in text for figure in ("512", "1024", "64", "128"))
-    assert plain("device mismatch (cpu vs cuda:0)") == "they run on different devices: cpu and cuda:0"
+    assert explain_refusal("device mismatch (cpu vs cuda:0)") == "they run on different devices: cpu and cuda:0"
 
 
 def test_a_sentence_that_is_not_known_is_not_reworded():
-    assert plain("some reason of a later torch") == ""
+    assert explain_refusal("some reason of a later torch") == ""
 
 
 @pytest.mark.parametrize("reason", [*PLAIN, *UNEXPLAINED])
 def test_every_reason_is_said_in_other_words(reason: str):
     example = reason.replace("%s", "8")
-    text = plain(example)
+    text = explain_refusal(example)
     assert text
     assert text.lower() != example.lower()
     assert not any(word in text for word in ("node1", "node2", "{", "%s"))

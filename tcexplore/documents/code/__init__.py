@@ -1,1 +1,1 @@
-"""The code pane and its views: kernels, fusion, stages, what a kernel takes of the device."""
+"""The code pane and its views: kernels, fusion, stages, resources, roofline, autotuning, targets."""

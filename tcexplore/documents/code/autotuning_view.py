@@ -1,4 +1,4 @@
-"""What torch measured before it chose: the configurations of each Triton kernel, the algorithms of each product."""
+"""The autotuning view: configurations of each Triton kernel, algorithms of each matrix product."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from tcexplore.session.links import Link
 
 TUNING_KINDS = {
     "configurations": "configurations of a Triton kernel, measured at its first launch",
-    "coordinate descent": "coordinate descent, step by step from the best configuration",
-    "algorithms": "algorithms: templates against library calls, measured while compiling",
+    "coordinate descent": "coordinate descent from the best configuration",
+    "algorithms": "algorithms: templates vs. library calls, measured during compilation",
 }
 
 
 TEACHES = (
-    "What torch measured before it chose will stand here: the configurations of each Triton kernel and, with "
-    "max-autotune, the templates and library calls of each matrix product, with their times."
+    "The choices that torch measures appear here with their times: the configurations of each Triton kernel and, with "
+    "max-autotune, the templates and library calls of each matrix product."
 )
 
 SHOWN = 12
-"""Choices in view; the others are behind the fold of the last row."""
+"""Choices outside the fold."""
 
 BAR = 16
-"""Cells of the longest bar."""
+"""Width of the longest bar."""
 
 
 def autotuning_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     if not snapshot.autotuned:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     rows = (line for tuned in snapshot.autotuned for line in _tuned(snapshot, tuned, toggled, width))
     choices = sum(len(tuned.choices) for tuned in snapshot.autotuned)
-    return Parts(count(choices, "choice"), [fixed([*rows, *_whose(width)])])
+    return Parts(count(choices, "choice"), [fixed([*rows, *_source_rows(width)])])
 
 
 def _tuned(snapshot: Snapshot, tuned: Autotuned, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -74,16 +74,16 @@ def _choice(choice: TuningChoice, most: float, own: tuple[Link, ...]) -> Row:
     )  # fmt: skip
 
 
-def _whose(width: int) -> Iterator[Row]:
+def _source_rows(width: int) -> Iterator[Row]:
     text = (
-        "The times are torch's own, taken while it chose: one kernel at a time, on inputs that it made up. The mark "
-        "stands at the fastest. Code loaded from a cache is not measured again."
+        "Times measured by torch, one kernel at a time, on generated inputs. ● marks the fastest. Code from a cache is "
+        "not measured again."
     )
     yield from wrapped(text, width, "dim")
 
 
 def name_subject(tuned: ev.Autotuned) -> str:
-    """What was tuned: the kernel, or the op with the sizes of its inputs."""
+    """Return the tuned kernel, or the op with the sizes of its inputs."""
     if tuned.kernel:
         return tuned.kernel
     sizes = f" of {', '.join(tuned.input_sizes)}" if tuned.input_sizes else ""
@@ -91,10 +91,10 @@ def name_subject(tuned: ev.Autotuned) -> str:
 
 
 def summarize_choices(tuned: ev.Autotuned) -> str:
-    """`4 measured of 5, the fastest 3.10 µs, 1.25× faster than the next`."""
+    """Return `5 choices measured, the fastest 3.10 µs, the slowest 4.20 µs`."""
     measured = [choice.us for choice in tuned.choices if choice.us is not None]
     left = len(tuned.choices) - len(measured)
-    parts = [f"{count(len(measured), 'choice')} measured" + (f", {left} left out" if left else "")]
+    parts = [f"{count(len(measured), 'choice')} measured" + (f", {left} skipped" if left else "")]
     if measured:
         parts.append(f"the fastest {duration(min(measured) / 1e6)}, the slowest {duration(max(measured) / 1e6)}")
     externs = [choice.us for choice in tuned.choices if choice.kind == "extern" and choice.us is not None]
@@ -107,7 +107,7 @@ def summarize_choices(tuned: ev.Autotuned) -> str:
 
 
 def find_tuned_kernel(snapshot: Snapshot, tuned: ev.Autotuned) -> ev.Kernel | None:
-    """The kernel that was made of what was tuned; None where none is known by its name or its node."""
+    """Return the kernel that the tuned op became, None if unknown."""
     mine = (
         k for k in snapshot.code.kernels if k.target == "native" and k.graph == tuned.graph and k.phase == tuned.phase
     )

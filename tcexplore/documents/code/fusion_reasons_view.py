@@ -1,4 +1,4 @@
-"""Why two kernels are two: torch's reasons in plain words, its own sentence below, the noise behind a count."""
+"""Why two kernels are not fused: torch's reasons in plain words, with its own text below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcexplore.documents.code.kernel_labels import links as kernel_links
 from tcexplore.documents.code.kernel_labels import ops
-from tcexplore.documents.code.scheduler_reasons import plain
+from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.labels import Labels, labels
@@ -19,46 +19,45 @@ from tcexplore.session.kernel_dependencies import KernelRelation
 from tcexplore.session.links import Link, kernel_link
 
 APART = {
-    "graph": "They belong to two graphs: each is compiled on its own.",
-    "phase": "One belongs to the forward, the other to the backward: each is compiled on its own.",
-    "extern": "An extern kernel is a call into a library: Inductor fuses nothing into it.",
+    "graph": "They belong to different graphs, which are compiled separately.",
+    "phase": "One belongs to the forward, the other to the backward, which are compiled separately.",
+    "extern": "An extern kernel is a library call: Inductor fuses nothing into it.",
 }
-"""What keeps two kernels apart before the scheduler comes to them, by `WhyNot.apart`."""
+"""Texts for kernels that the scheduler never considers, by `NotFused.separated_by`."""
 
 LONGEST = 40
-"""Characters of a fused node's name, which has all of its parts in it."""
+"""Characters of the name of a fused node, which contains the names of its parts."""
 
-NOT_TOLD = "This torch does not tell what its scheduler knew of these two."
+NO_RECORD = "This torch version does not report what its scheduler knew about these two."
 
 NO_BUFFER = (
-    "They use no buffer in common. torch compares only nodes that use the same buffer, so it never asked whether these "
-    "two could be one."
+    "They share no buffer. torch compares only nodes that use the same buffer, so it never considered fusing these two."
 )
 
 NOT_COMPARED = (
-    "They use the same buffer, but torch did not compare them: it compares each user of a buffer with the next {} "
-    "only (`torch._inductor.config.max_fusion_buffer_group_pairwise_attempts`)."
+    "They share a buffer, but torch did not compare them: it compares each user of a buffer only with the next {} "
+    "(`torch._inductor.config.max_fusion_buffer_group_pairwise_attempts`)."
 )
 
 
 def fusion_reasons_document(snapshot: Snapshot, a: Kernel, b: Kernel, width: int = 78) -> Parts:
-    """The answer for any two kernels of a run, everything open."""
+    """Return the document for any two kernels of a run."""
     known, answer = labels(snapshot), not_fused(snapshot, a, b)
     name = _name(answer)
     rows = [_question(answer, known), *_answer(snapshot, answer, frozenset([f"{name} unrelated"]), width)]
-    return Parts(f"{_words(answer.a, known)} and {_words(answer.b, known)}", [fixed(rows)])
+    return Parts(f"{_kernel_name(answer.a, known)} and {_kernel_name(answer.b, known)}", [fixed(rows)])
 
 
 def reason_rows(
     snapshot: Snapshot, answer: NotFused, known: Labels, toggled: frozenset[str], width: int
 ) -> Iterator[Row]:
-    """The rows between two neighbors: the short answer, and behind it all that torch says."""
+    """Yield the first reason between two neighbors, with a fold for all of them."""
     name, links = _name(answer), _links(answer)
     opened = name in toggled
     second = ((span.text, span.style) for span in known.kernel[links[1]].spans)
     yield fold(
-        name, opened, ("╳ ", "warn" if answer.refusals else "muted"), ("not one with ", "muted"), *second,
-        (f": {_short(answer, known)}", "muted"), indent=3, links=links,
+        name, opened, ("╳ ", "warn" if answer.refusals else "muted"), ("not fused with ", "muted"), *second,
+        (f": {_first_reason(answer, known)}", "muted"), indent=3, links=links,
     )  # fmt: skip
     if opened:
         yield from _answer(snapshot, answer, toggled, width)
@@ -72,35 +71,35 @@ def _links(answer: NotFused) -> tuple[Link, ...]:
     return kernel_link(answer.a), kernel_link(answer.b)
 
 
-def _words(kernel: Kernel, known: Labels) -> str:
+def _kernel_name(kernel: Kernel, known: Labels) -> str:
     return known.kernel[kernel_link(kernel)].words
 
 
 def _question(answer: NotFused, known: Labels) -> Row:
     first, second = (known.kernel[link].spans for link in _links(answer))
-    spans = (Span(" why are "), *first, Span(" and "), *second, Span(" not one kernel?"))
+    spans = (Span(" why are "), *first, Span(" and "), *second, Span(" not fused?"))
     return Row(spans, _links(answer))
 
 
-def _short(answer: NotFused, known: Labels) -> str:
-    """One line: the first reason, and how many more there are."""
+def _first_reason(answer: NotFused, known: Labels) -> str:
+    """Return the first reason, and how many more there are."""
     reasons = list(dict.fromkeys(decision.reason for decision in answer.refusals))
     if reasons:
         more = f"  +{len(reasons) - 1}" if len(reasons) > 1 else ""
-        return f"{_plain(reasons[0]) or reasons[0]}{more}"
+        return f"{_plain_reason(reasons[0]) or reasons[0]}{more}"
     if answer.unrelated:
-        return "no data in common"
+        return "no shared data"
     relation = answer.relation
     if relation is None or relation.buffers:
-        return "never compared"
+        return "not compared"
     if not relation.between:
-        return "no buffer in common"
-    return f"{_words(relation.between[0], known)} stands between"
+        return "no shared buffer"
+    return f"{_kernel_name(relation.between[0], known)} runs in between"
 
 
-def _plain(reason: str) -> str:
-    """In plain words; pairs that use no buffer in common are counted apart from these."""
-    return plain(f"{NO_SHARED_DATA} due to indexing mismatch" if reason == NO_SHARED_DATA else reason)
+def _plain_reason(reason: str) -> str:
+    """Return the reason in plain words; pairs without a common buffer are counted separately."""
+    return explain_refusal(f"{NO_SHARED_DATA} due to indexing mismatch" if reason == NO_SHARED_DATA else reason)
 
 
 def _answer(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], width: int) -> Iterator[Row]:
@@ -112,17 +111,17 @@ def _answer(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], width
     if answer.unrelated:
         yield from _unrelated(snapshot, answer, toggled, width)
     if not answer.refusals and not answer.unrelated and answer.separated_by in ("", "extern"):
-        yield from _never(snapshot, answer, width)
+        yield from _not_compared(snapshot, answer, width)
 
 
-def _never(snapshot: Snapshot, answer: NotFused, width: int) -> Iterator[Row]:
-    """What the scheduler knew of two nodes that it did not compare."""
+def _not_compared(snapshot: Snapshot, answer: NotFused, width: int) -> Iterator[Row]:
+    """Yield what the scheduler knew about two nodes that it did not compare."""
     relation, links = answer.relation, _links(answer)
     if relation is None:
-        yield from wrapped(NOT_TOLD, width, "muted", indent=5, links=links)
+        yield from wrapped(NO_RECORD, width, "muted", indent=5, links=links)
         return
     if relation.depends:
-        yield from _way(snapshot, relation, links, width)
+        yield from _path(snapshot, relation, links, width)
     if not answer.separated_by:
         text = NOT_COMPARED.format(answer.pairwise_attempts or "few") if relation.buffers else NO_BUFFER
         yield from wrapped(text, width, indent=5, links=links)
@@ -130,11 +129,11 @@ def _never(snapshot: Snapshot, answer: NotFused, width: int) -> Iterator[Row]:
             yield from wrapped(", ".join(relation.buffers), width, "node", indent=7, links=links)
 
 
-def _way(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
-    """What stands between two kernels of which one needs the other's results."""
+def _path(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...], width: int) -> Iterator[Row]:
+    """Yield the kernels between two of which one needs the results of the other."""
     first, second = ("second", "first") if relation.reversed else ("first", "second")
     directly = not relation.nodes
-    text = f"The {second} one needs what the {first} one computes{'.' if directly else ', by way of'}"
+    text = f"The {second} one needs the result of the {first} one{'.' if directly else ', through'}"
     yield from wrapped(text, width, indent=5, links=links)
     known = labels(snapshot)
     for kernel in relation.between:
@@ -144,16 +143,16 @@ def _way(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...], 
         yield row(("       ", ""), *label, (" ", ""), *ops(kernel, known, most=3), name, links=kernel_links(kernel),
                   location=place)  # fmt: skip
     if relation.nodes and not relation.between:
-        names = f"{', '.join(relation.nodes)}, of which torch made no kernel"
+        names = f"{', '.join(relation.nodes)}, which have no kernel"
         yield from wrapped(names, width, "node", indent=7, links=links)
 
 
 def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], width: int) -> Iterator[Row]:
-    text = _plain(reason)
+    text = _plain_reason(reason)
     if text:
         yield from wrapped(f"{text[0].upper()}{text[1:]}.", width, indent=5, links=links)
     silent = pairs[0].refused_by
-    lead = f"{silent} says no, without a reason: " if silent else "torch: "
+    lead = f"{silent} refuses without a reason: " if silent else "torch: "
     yield from wrapped(f"{lead}{reason}", width, "muted", indent=5, links=links)
     for pair in pairs:
         yield row(
@@ -166,10 +165,10 @@ def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], w
 
 
 def _unrelated(snapshot: Snapshot, answer: NotFused, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """The pairs that have nothing to do with each other, behind their count."""
+    """Yield a fold with the number of unrelated pairs."""
     name = f"{_name(answer)} unrelated"
-    label = f"{count(answer.unrelated, 'pair')} of their nodes without data in common"
+    label = f"{count(answer.unrelated, 'pair')} of their nodes without shared data"
     opened = name in toggled
     yield fold(name, opened, (label, "muted"), indent=5, links=_links(answer))
     if opened:
-        yield from wrapped(plain("no shared data"), width, "muted", indent=7, links=_links(answer))
+        yield from wrapped(explain_refusal("no shared data"), width, "muted", indent=7, links=_links(answer))

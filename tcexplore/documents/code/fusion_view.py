@@ -1,4 +1,4 @@
-"""The fusion view: what was fused into each kernel and what that saved, and why neighbors stayed two."""
+"""The fusion view: what was fused into each kernel, what that saves, and why neighbors are not fused."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tcexplore.session.line_traffic import bytes_moved
 from tcexplore.session.links import Link, kernel_link
 
 TEACHES = (
-    "Each kernel will stand here with what was fused into it and how much memory traffic that saves, and between two "
-    "neighbors torch's reason not to make them one."
+    "Each kernel appears here with what was fused into it and how much memory traffic that saves. Between two "
+    "neighbors is torch's reason not to fuse them."
 )
 
 FACTS = ("fusion", "fusion refused")
-"""What the view is made of, as `FactMissing.fact`."""
+"""Facts that the view needs, as `FactMissing.fact`."""
 
 
 def fusion_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     if not snapshot.code.kernels:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     known = labels(snapshot)
@@ -52,19 +52,19 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """What fusing saved over all kernels, and whose figures these are."""
+    """Yield how much memory traffic fusion saves, and the source of the figures."""
     known = [(k.bytes_saved, bytes_moved(k)) for k in snapshot.code.kernels]
     saved = sum(saved for saved, moved in known if saved is not None and moved is not None)
     moved = sum(moved for saved, moved in known if saved is not None and moved is not None)
     if not moved:
-        yield from wrapped("This torch does not say how large the buffers of its kernels are.", width, "warn")
+        yield from wrapped("This torch version does not report the buffer sizes of its kernels.", width, "warn")
         return
     unfused = saved + moved
     part = f" of {size(unfused)} of memory traffic ({saved / unfused:.0%})" if saved > 0 else ""
-    yield row((f" fusing saves {size(max(saved, 0))}", "strong"), (part, "muted"))
+    yield row((f" fusion saves {size(max(saved, 0))}", "strong"), (part, "muted"))
     text = (
-        "By torch's own sizes of the buffers that its scheduler nodes read and write, fused and each on its own. Ops "
-        "that were inlined before there was a scheduler never had a buffer, and are not counted."
+        "From torch's buffer sizes of the scheduler nodes, fused and separate. Ops that Inductor inlined before "
+        "scheduling never had a buffer and do not count."
     )
     yield from wrapped(text, width, "dim")
     if any(kernel.language == "extern" for kernel in snapshot.code.kernels):
@@ -99,20 +99,20 @@ def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> I
     moved, saved = bytes_moved(kernel), kernel.bytes_saved
     if moved is not None and saved is not None and len(kernel.scheduler_nodes) > 1:
         nodes = count(len(kernel.scheduler_nodes), "scheduler node")
-        less = f"the kernel moves {size(moved)}" if saved else "so does the kernel: fusing saves no memory traffic"
-        text = f"On their own its {nodes} would move {size(moved + saved)}; {less}."
+        less = f"the kernel moves {size(moved)}" if saved else "the kernel moves as much: fusion saves no traffic"
+        text = f"Separately, its {nodes} would move {size(moved + saved)}; {less}."
         yield from wrapped(text, width, indent=3, links=own)
-    alone = [group for group in fused.groups if len(group) == 1]
+    single = [group for group in fused.groups if len(group) == 1]
     if len(fused.groups) > 1:
-        text = (
-            f"{len(fused.groups)} loop nests share the function; those that the scheduler fused are joined by + below."
-        )
+        text = f"{len(fused.groups)} loop nests share the function; the scheduler fused those joined by + below."
         yield from wrapped(text, width, "muted", indent=3, links=own)
     for group in fused.groups:
         if len(group) > 1:
             yield row(("   fused  ", "muted"), (" + ".join(group), "node"), links=own)
-    if alone and len(fused.groups) > 1:
-        yield row(("   apart  ", "muted"), (", ".join(name for group in alone for name in group), "node"), links=own)
+    if single and len(fused.groups) > 1:
+        yield row(
+            ("   separate  ", "muted"), (", ".join(name for group in single for name in group), "node"), links=own
+        )
     yield from (_step(step, own) for step in fused.steps)
 
 
@@ -126,6 +126,6 @@ def _step(step: FusionDecision, own: tuple[Link, ...]) -> Row:
 def _next(
     snapshot: Snapshot, answer: NotFused | None, known: Labels, toggled: frozenset[str], width: int
 ) -> Iterable[Row]:
-    """Between a kernel and the next one: why they are two."""
+    """Yield why a kernel is not fused with the next one."""
     if answer is not None:
         yield from reason_rows(snapshot, answer, known, toggled, width)

@@ -1,4 +1,4 @@
-"""A kernel in a few words: number, ops, bytes, name; and the rows above its source."""
+"""The summary row of a kernel, and the rows above its source."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
 
 
 def links(kernel: Kernel) -> tuple[Link, ...]:
-    """The kernel, and the lines that it came from."""
+    """Return links to the kernel and its source lines."""
     return (kernel_link(kernel), *(line_link(location) for location in kernel.source_lines))
 
 
 def summary(kernel: Kernel, known: Labels, where: Places, number: int, width: int) -> Row:
-    """One row for one kernel, for a list of all of them."""
+    """Return the row of a kernel in the list of kernels."""
     label = known.kernel[kernel_link(kernel)]
     spans = (
         Span(" "),
@@ -41,7 +41,7 @@ def summary(kernel: Kernel, known: Labels, where: Places, number: int, width: in
 
 
 def heading(kernel: Kernel, known: Labels, where: Places, name: str, opened: bool, width: int) -> Iterator[Row]:
-    """The rows above a kernel's source; the first one opens and closes it."""
+    """Yield the rows above the source of a kernel; the first one is its fold."""
     label = known.kernel[kernel_link(kernel)]
     place = kernel.source_lines[0] if kernel.source_lines else None
     pairs = ((span.text, span.style) for span in label.spans)
@@ -61,12 +61,12 @@ def heading(kernel: Kernel, known: Labels, where: Places, name: str, opened: boo
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
     yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=links(kernel), location=place)
     if kernel.language != "extern" and not kernel.lines:
-        text = "This torch does not tell which op a statement came from: all of it has its kernel's color."
+        text = "This torch version does not report the op of a statement; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)
 
 
 def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
-    """The labels of the ops, behind the first `most` only how many more there are."""
+    """Return the labels of the first `most` ops, and how many more there are."""
     fused = known.fused(kernel)
     shown = fused if most is None else fused[:most]
     short = (replace(label, text=shortened(label.text, LONGEST)) for label in shown)
@@ -75,14 +75,14 @@ def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
 
 
 def traffic(kernel: Kernel) -> str:
-    """`reads 264 KiB, writes 256 KiB`; empty where the scheduler did not say."""
+    """Return `reads 264 KiB, writes 256 KiB`, empty if unknown."""
     if kernel.bytes_read is None or kernel.bytes_written is None:
         return ""
     return f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}"
 
 
 def lines(kernel: Kernel, where: Places) -> str:
-    """`line 23`, `lines 23, 24, blocks.py:7`."""
+    """Return `line 23`, `lines 23, 24, blocks.py:7`."""
     numbers = list(dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines))
     if not numbers:
         return ""

@@ -1,4 +1,4 @@
-"""A kernel's source, each statement with the ops it came from."""
+"""The source of a kernel, each statement with its ops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcexplore.events import Kernel, KernelLine
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
 WIDEST = 12
-"""Cells that the label of a statement may take."""
+"""Maximum width of the label of a statement."""
 
 BAR = "▌"
 
@@ -18,10 +18,10 @@ _LANGUAGES = {"cpp": "cpp", "triton": "python", "extern": "python"}
 
 
 class KernelLines:
-    """The rows of one kernel's source.
+    """The rows of the source of one kernel.
 
-    The labels stand before the statements, where a narrow pane shows them too. C++ is shown with half of its
-    indentation: Inductor nests deeply. What is copied is the line as it is.
+    Labels come before the statements, so that a narrow pane shows them. C++ has half of its indentation, because
+    Inductor nests deeply; copying gives the original line.
     """
 
     def __init__(self, kernel: Kernel, known: Labels) -> None:
@@ -46,7 +46,7 @@ class KernelLines:
         return Row(spans, self._links(line), place, copy=self._text.lines[index])
 
     def _label(self, index: int, line: KernelLine | None, ops: tuple[OpLabel, ...]) -> tuple[Span, ...]:
-        """The statement's ops on a bar in their colors; a run of statements of one op has a bar beside it."""
+        """Return the ops of a statement as bars and a label in their colors."""
         if not self._kernel.lines:
             return Span(BAR, self._own.style), Span(" ")
         if line is None or not ops:
@@ -74,7 +74,7 @@ class KernelLines:
         return (Span(first.text[cut:], first.style), *spans[1:])
 
     def _links(self, line: KernelLine | None) -> tuple[Link, ...]:
-        """A statement stands for its post-grad nodes; without provenance it stands for its kernel."""
+        """Return links to the post-grad nodes of a statement, or to its kernel if they are unknown."""
         kernel = self._kernel
         if line is None:
             return () if kernel.lines else (kernel_link(kernel),)

@@ -1,4 +1,4 @@
-"""The generated code pane: the kernels, each with the ops fused into it and its source, and the wrappers."""
+"""The code pane: the kernels with their fused ops and their source, and the wrappers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import kernel_facts, kernel_loops
 
 TEACHES = (
-    "Inductor's kernels will stand here: C++ for the CPU, Triton for a GPU, each with the ops that were fused into it, "
-    "every statement with its op. The wrapper that calls them comes last."
+    "Inductor's kernels appear here: C++ for a CPU, Triton for a GPU, each with its fused ops, every statement with "
+    "its op. The wrapper that calls them comes last."
 )
 
 
 def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     if not snapshot.code.kernels and not snapshot.code.wrappers:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     known = labels(snapshot)
@@ -59,7 +59,7 @@ def _title(snapshot: Snapshot) -> str:
 
 
 def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
-    """All kernels in the order of their calls, a row each, those of several graphs or phases under a heading each."""
+    """Return a row for each kernel in call order, under headings if there are several graphs or phases."""
     number = max((len(label.text) for label in known.kernel.values()), default=0)
     where = places(snapshot.file)
     groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
@@ -79,12 +79,12 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
 
 
 def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozenset[str], width: int) -> Iterable[Part]:
-    """One kernel; an extern one, which has no source but its call, is folded at first."""
+    """Yield one kernel; an extern kernel, which has no source, is folded at first."""
     name = _fold(kernel)
     opened = (name in toggled) == (kernel.language == "extern")
     yield _heading(kernel, known, snapshot.file, name, opened, width)
     if opened:
-        yield fixed(_machine(snapshot, kernel, width))
+        yield fixed(_figures(snapshot, kernel, width))
         rows = _lines(kernel, known)
         yield Part(len(rows), rows.row)
         yield fixed([BLANK])
@@ -95,17 +95,17 @@ def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
     known, where = labels(snapshot), places(snapshot.file)
     for kernel in snapshot.code.kernels:
         yield from heading(kernel, known, where, _fold(kernel), opened=True, width=width)
-        yield from _machine(snapshot, kernel, width)
+        yield from _figures(snapshot, kernel, width)
 
 
-def _machine(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
-    """What the kernel takes of its device, and how fast it could be there, as far as that is known."""
+def _figures(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
+    """Yield the resources and rates of a kernel, as far as known."""
     made, failed, point = kernel_facts(snapshot.code, kernel)
     parts = [format_resources(made.resources)] if made and made.resources else []
     parts += [describe_vectors(made.vectors)] if made and made.vectors else []
     parts += [format_estimate(point)] if point else []
     if how := describe_loops(kernel_loops(snapshot.code, kernel)):
-        parts = [f"Inductor wrote {how}", *parts]
+        parts = [how, *parts]
     reached = achieved(snapshot, kernel, point)
     parts += [format_measured(reached)] if reached else []
     own = links(kernel)
@@ -132,7 +132,7 @@ def _lines(kernel: Kernel, known: Labels) -> KernelLines:
 
 
 def _wrapper(wrapper: Wrapper, toggled: frozenset[str]) -> Iterable[Part]:
-    """The module that calls the kernels, folded at first: it has their sources in it once more."""
+    """Yield the wrapper that calls the kernels, folded at first."""
     name = f"wrapper {wrapper.graph} {wrapper.phase}"
     opened = name in toggled
     text = highlighted(wrapper.source, "python")

@@ -1,4 +1,4 @@
-"""What each kernel takes of the device: registers, shared memory, occupancy, and the kinds of its instructions."""
+"""The resources view: registers, shared memory, occupancy and instructions of each kernel."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import kernel_link
 
 TEACHES = (
-    "What each kernel takes of the GPU that T chooses will stand here: registers, spills, shared memory, warps, the "
-    "occupancy and what limits it, its instructions by kind, and what stands out."
+    "The GPU resources of each kernel appear here: registers, spills, shared memory, warps, the occupancy and what "
+    "limits it, instructions by kind, warnings. T chooses the GPU."
 )
 
 HEAD = ("kernel", "occupancy", "limited by", "registers", "spills", "shared", "warps", "stages", "threads")
 
 
 def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     known = labels(snapshot)
     taken = [
         (k, made.resources)
@@ -42,9 +42,9 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     details = (line for kernel, resources in taken for line in _details(kernel, resources, known, toggled, width))
     warned = sum(bool(resources.warnings) for _, resources in taken)
     target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
-    title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warning'}"
+    title = f"{count(len(taken), 'kernel')}{target}, {f'{warned} with a warning' if warned else 'no warnings'}"
     above = target_rows(snapshot, toggled, width)
-    return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_whose(width))])
+    return Parts(title, [fixed(above), fixed(table), fixed([BLANK]), fixed(details), fixed(_source_rows(width))])
 
 
 def _cells(kernel: Kernel, resources: KernelResources, known: Labels) -> Sequence[tuple[Span, ...]]:
@@ -66,7 +66,7 @@ def _cells(kernel: Kernel, resources: KernelResources, known: Labels) -> Sequenc
 def _details(
     kernel: Kernel, resources: KernelResources, known: Labels, toggled: frozenset[str], width: int
 ) -> Iterator[Row]:
-    """The warnings in view; shared memory by kind and the instruction mix behind a fold."""
+    """Yield the warnings, and a fold with shared memory and the instruction mix."""
     name = f"resources {kernel.graph} {kernel.phase} {kernel.name}"
     opened = name in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
@@ -77,8 +77,8 @@ def _details(
         yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=links(kernel))
     if not opened:
         return
-    fits = f"{count(resources.blocks, 'block')} at once on a multiprocessor, {resources.threads} threads each"
-    stack = f", stack {size(resources.stack)} a thread" if resources.stack else ""
+    fits = f"{count(resources.blocks, 'block')} per SM at once, {resources.threads} threads each"
+    stack = f", stack {size(resources.stack)} per thread" if resources.stack else ""
     shared = f"shared memory: {size(resources.shared_static)} static, {size(resources.shared_dynamic)} dynamic"
     yield from wrapped(f"{fits} · {shared}{stack}", width, "muted", indent=3)
     longest = max((len(kind) for kind, _ in resources.mix), default=0)
@@ -87,10 +87,10 @@ def _details(
         yield row((f"   {kind:<{longest}} ", ""), (f"{number:>6} ", "number"), (bar, "plot.compiled"))
 
 
-def _whose(width: int) -> Iterator[Row]:
+def _source_rows(width: int) -> Iterator[Row]:
     yield BLANK
     text = (
-        "Registers, spills and shared memory are the assembler's. Occupancy is what the vendor's rules allow, not a "
-        "measurement. Instructions are counted once, however often a loop runs them."
+        "Registers, spills and shared memory come from the assembler. Occupancy is the vendor's theoretical limit. "
+        "Instructions count once, regardless of loops."
     )
     yield from wrapped(text, width, "dim")

@@ -1,4 +1,4 @@
-"""Where each kernel stands under the roof of the device: bytes, FLOPs, the bound, and the time that it implies."""
+"""The roofline view: bytes, FLOPs, bound and least time of each kernel, measured rates, and the plot."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ LOWEST, HIGHEST = 0.01, 10_000.0
 ACHIEVED_HEAD = ("kernel", "measured", "launches", "memory", "of peak", "arithmetic", "of peak", "of the roof")
 
 SLOW = 0.5
-"""Below this share of what its bound allows, a kernel of some length is worth a look."""
+"""Share of the roof below which a kernel is marked."""
 
 Measured = tuple[Kernel, Achieved]
 
 
 TEACHES = (
-    "Each kernel's place under the roof of the GPU that T chooses will stand here: what it moves and computes, whether "
-    "memory or arithmetic bounds it, and the least time that the bound allows: an estimate, nothing measured."
+    "The roofline of each kernel appears here: bytes moved, FLOPs, whether memory or compute bounds it, and the "
+    "least time that the bound allows, an estimate. T chooses the GPU."
 )
 
 HEAD = ("kernel", "at least", "bound", "moves", "FLOP", "FLOP/byte", "of the time")
 
 HEIGHT, WIDEST = 9, 64
-"""Cells of the plot, its width at most."""
+"""Height and maximum width of the plot."""
 
-Standing = tuple[Kernel, RooflinePoint]
+KernelPoint = tuple[Kernel, RooflinePoint]
 
 Reached = Mapping[Link, float | None]
-"""The FLOP/s that kernels were measured to reach."""
+"""Measured FLOP/s of kernels."""
 
 
 def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     known = labels(snapshot)
     points = [
         (kernel, point) for kernel in snapshot.code.kernels if (point := kernel_facts(snapshot.code, kernel).roofline)
@@ -63,12 +63,12 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     table = columns(HEAD, [_cells(*each, total, known) for each in points], [links(k) for k, _ in points], left=(0, 2))
     where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     measured = [(kernel, at) for kernel, point in points if (at := achieved(snapshot, kernel, point))]
-    title = f"at least {duration(total / 1e6)} in all{where} · estimate"
+    title = f"at least {duration(total / 1e6)} in total{where} · estimate"
     if measured:
         title += f" · measured {duration(sum(at.measured.us for _, at in measured) / 1e6)}"
     parts = (
         target_rows(snapshot, toggled, width), table, achieved_rows(measured, known, width),
-        _plots(points, measured, known, width), _whose(points, width),
+        _plots(points, measured, known, width), _source_rows(points, width),
     )  # fmt: skip
     return Parts(title, [fixed(part) for part in parts])
 
@@ -89,8 +89,8 @@ def _flops(flops: int | None) -> str:
     return "–" if flops is None else f"{flops / 1e6:,.1f} M"
 
 
-def _plots(points: Sequence[Standing], measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
-    """A plot for each rate of arithmetic that a kernel with counted FLOPs could reach."""
+def _plots(points: Sequence[KernelPoint], measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
+    """Yield a plot for each precision of kernels with counted FLOPs."""
     counted = [(kernel, point) for kernel, point in points if point.intensity]
     for precision in dict.fromkeys(point.precision for _, point in counted):
         same = [(kernel, point) for kernel, point in counted if point.precision == precision]
@@ -99,7 +99,7 @@ def _plots(points: Sequence[Standing], measured: Sequence[Measured], known: Labe
         yield from _plot(same, at, known, min(width - 4, WIDEST))
 
 
-def _plot(points: Sequence[Standing], at: Reached, known: Labels, cells: int) -> Iterator[Row]:
+def _plot(points: Sequence[KernelPoint], at: Reached, known: Labels, cells: int) -> Iterator[Row]:
     point = points[0][1]
     marks = [_mark(kernel, p, at, known) for kernel, p in points]
     roof = Roof(point.memory_peak, point.peak)
@@ -117,21 +117,21 @@ def _mark(kernel: Kernel, point: RooflinePoint, at: Reached, known: Labels) -> P
     return PlotMark(point.intensity or 0.0, sign, label.style, at.get(kernel_link(kernel)))
 
 
-def _whose(points: Sequence[Standing], width: int) -> Iterator[Row]:
+def _source_rows(points: Sequence[KernelPoint], width: int) -> Iterator[Row]:
     yield BLANK
     uncounted = sum(point.flops is None for _, point in points)
     if uncounted:
-        text = f"torch counts no FLOPs of {count(uncounted, 'kernel')}: only what they move bounds them here."
+        text = f"torch counts no FLOPs for {count(uncounted, 'kernel')}, so only memory bounds them here."
         yield from wrapped(text, width, "dim")
     text = (
-        "The roof is an estimate, nothing measured: the bytes are the scheduler's, each buffer once, the FLOPs torch's "
-        "own count, the rates the vendor's peaks. A launch takes some microseconds more; caches make a kernel faster."
+        "The roof is an estimate from the scheduler's bytes, each buffer once, torch's FLOP count and the vendor's "
+        "peaks. A launch adds a few microseconds; caches make kernels faster."
     )
     yield from wrapped(text, width, "dim")
 
 
 def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> Iterator[Row]:
-    """A table of the kernels that were measured; nothing where none was."""
+    """Yield a table of the measured kernels, nothing if there are none."""
     if not measured:
         return
     yield BLANK
@@ -142,8 +142,8 @@ def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> It
         [links(kernel) for kernel, _ in measured],
     )
     text = (
-        "Measured: the device's own time under torch's profiler, the median of a few calls, with warm caches. `of the "
-        "roof` is the least time that the bound allows over this time; a kernel of a few microseconds stays far below."
+        "Measured: device time under torch's profiler, the median of a few calls with warm caches. `of the roof` is "
+        "the least time of the bound divided by this time; kernels of a few microseconds stay far below it."
     )
     yield from wrapped(text, width, "dim")
 
@@ -166,18 +166,18 @@ def _share(share: float | None) -> str:
 
 
 class Roof(NamedTuple):
-    """Bytes/s from memory and FLOP/s of the units."""
+    """Peak rates: bytes/s of the memory, FLOP/s of the arithmetic units."""
 
     memory: float
     compute: float
 
     def at(self, intensity: float) -> float:
-        """The most FLOP/s at so many FLOP per byte."""
+        """Return the attainable FLOP/s for an intensity in FLOP per byte."""
         return min(self.memory * intensity, self.compute)
 
 
 class PlotMark(NamedTuple):
-    """A kernel: its intensity, the sign that stands for it, and the FLOP/s that it was measured to reach, if it was."""
+    """A kernel in the plot: its intensity, its sign, and its measured FLOP/s, if known."""
 
     intensity: float
     sign: str
@@ -190,9 +190,9 @@ Piece = tuple[str, str]
 
 
 def draw(roof: Roof, marks: Sequence[PlotMark], width: int, height: int) -> Iterator[list[Piece]]:
-    """`height` rows of `width` cells, the highest first: the roof as a line, each mark at its intensity.
+    """Yield `height` rows of `width` cells from the top: the roof as a line, each mark at its intensity.
 
-    A mark stands as high as its kernel reached; one that was not measured on the roof, as high as it can be.
+    The height of a mark is the measured rate; a mark without one is on the roof.
     """
     columns = [LOWEST * (HIGHEST / LOWEST) ** (x / (width - 1)) for x in range(width)]
     top, bottom = math.log(roof.compute), math.log(roof.at(LOWEST))

@@ -1,4 +1,4 @@
-"""Why Inductor's scheduler leaves two nodes apart, in plain words. Its own sentences are those of `WhyNoFuse`."""
+"""The reasons of Inductor's scheduler (`WhyNoFuse`) not to fuse two nodes, in plain words."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ PLAIN = {
     "cutlass epilogue fusion is not enabled": "taking work into a CUTLASS kernel is turned off",
     "epilogue fusion is only supported for TMA-enabled gemm ops": "only CUTLASS kernels with TMA take other work in",
 }  # fmt: skip
-"""torch's sentence, with its `%s`, and the same for a user who has never read the scheduler; `{0}` is the first
-`%s`. "The first one" and "the second one" are in the order in which torch names the two nodes."""
+"""torch's text with its `%s`, and its explanation; `{0}` is the first `%s`. "The first one" and "the second one" follow
+torch's order of the two nodes."""
 
 
 UNEXPLAINED = {
@@ -139,12 +139,12 @@ UNEXPLAINED = {
     ),
     "no speed-up expected": "torch expects the fused kernel to be no faster",
 }  # fmt: skip
-"""The same for what tcexplore notes of two nodes that torch refuses without a reason."""
+"""Explanations of the refusals for which torch gives no reason and tcexplore records one."""
 
 
 @lru_cache(maxsize=1024)
-def plain(reason: str) -> str:
-    """The reason in plain words; empty for one that is not known here: then torch's own sentence has to do."""
+def explain_refusal(reason: str) -> str:
+    """Return the reason in plain words, empty if it is unknown."""
     if reason in PLAIN:
         return PLAIN[reason]
     for pattern, text in _patterns():

@@ -1,4 +1,4 @@
-"""The stages of each kernel on its way to the machine, one below the other, their lines linked with the source's."""
+"""The stages view: the compiler stages of each kernel, their lines linked to its source."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
 TEACHES = (
-    "The stages of each kernel will stand here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
-    "device that T chooses; the assembly of C++ kernels with --assembly."
+    "The stages of each kernel appear here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the GPU "
+    "that T chooses, the assembly of C++ kernels with --assembly."
 )
 
 NAMES = {
@@ -33,7 +33,7 @@ NAMES = {
 
 
 def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view; of each kernel the last stage is open at first when there is one kernel only."""
+    """Return the document of the view. If there is one kernel, its last stage is open at first."""
     known = labels(snapshot)
     shown = [kernel for kernel in snapshot.code.kernels if any(kernel_facts(snapshot.code, kernel)[:2])]
     if not shown:
@@ -46,8 +46,7 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
-    """The folds of a selected statement's kernel that have what it became: its source, Triton's first stage, what the
-    assembler reads, and the machine's code."""
+    """Return the folds that hide a selected statement in the source, the first stage, PTX and machine code."""
     selected = {link for link in links if link.kind == "statement"}
     folds: set[str] = set()
     for kernel in snapshot.code.kernels if selected else ():
@@ -89,7 +88,7 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
     yield from _source(kernel, known, toggled)
     for stage in made.stages:
         yield from _stage(kernel, made, stage, known, toggled)
-    yield fixed(_said(made, width))
+    yield fixed(_figures(made, width))
     yield fixed([BLANK])
 
 
@@ -103,7 +102,7 @@ def _source(kernel: Kernel, known: Labels, toggled: frozenset[str]) -> Iterator[
 
 
 def _title(kernel: Kernel, known: Labels, stage: str) -> str:
-    """A kernel's heading belongs to its source, which comes first."""
+    """Return the title of the chapter of a stage, or of the kernel."""
     return f"{stage} of {known.kernel[kernel_link(kernel)].text}" if stage else known.title(kernel)
 
 
@@ -116,7 +115,7 @@ def _stage(
 ) -> Iterator[Part]:
     name = _stage_fold(kernel, made, stage)
     lines = _stage_lines(kernel, stage, known)
-    facts = f"  {count(len(lines), 'line')}, {len(stage.lines)} of them from a line of the source"
+    facts = f"  {count(len(lines), 'line')}, {len(stage.lines)} with a source line"
     called = NAMES.get(stage.name, stage.name)
     yield fixed([fold(name, name in toggled, (called, "strong"), (facts, "muted"), indent=2)],
                 _title(kernel, known, called))  # fmt: skip
@@ -124,7 +123,7 @@ def _stage(
         yield Part(len(lines), lines.row)
 
 
-def _said(made: KernelAssembled, width: int) -> Iterator[Row]:
+def _figures(made: KernelAssembled, width: int) -> Iterator[Row]:
     if made.resources is not None:
         yield from wrapped(format_resources(made.resources), width, "muted", indent=4)
     if made.vectors is not None:
@@ -142,7 +141,7 @@ def _source_lines(kernel: Kernel, known: Labels) -> SourceLines:
 
 
 class SourceLines:
-    """The rows of `KernelLines`, linked as statements."""
+    """The rows of `KernelLines` with links to their statements."""
 
     def __init__(self, kernel: Kernel, known: Labels) -> None:
         self._kernel = kernel
@@ -157,7 +156,7 @@ class SourceLines:
 
 
 class StageLines:
-    """The rows of a stage. Before its text stand its own line number, the source's (`←12`) and the color of the op."""
+    """The rows of a stage: line number, source line (`←12`), color of the op, text."""
 
     def __init__(self, kernel: Kernel, stage: KernelStage, known: Labels) -> None:
         self._kernel = kernel
@@ -190,7 +189,7 @@ class StageLines:
         return self._known.ops(self._kernel.graph, self._kernel.phase, line.nodes) if line else ()
 
     def _links(self, origin: int | None) -> tuple[Link, ...]:
-        """A line stands for the statement that it was made from, and so for what that came from."""
+        """Return links to the statement of a line and to the nodes and source lines of that statement."""
         if origin is None:
             return ()
         kernel, line = self._kernel, self._from.get(origin)

@@ -1,4 +1,4 @@
-"""The devices to show the code for, a row each: what it is, and whether the run in view has code for it."""
+"""The list of targets, with the code that the run in view has for each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from tcexplore.targets.device_table import Target, TargetError, all_targets, fin
 
 
 class TargetChoice(NamedTuple):
-    """`named` is what `Config.target` takes, `key` what events call it; `target` is None for the device in the machine
-    and for a file that says `trouble`."""
+    """A target that the user can choose."""
 
     named: str
+    """Value for `Config.target`."""
     key: str
+    """Name in events."""
     target: Target | None = None
+    """None for the device in this machine, and for a file with an error."""
     trouble: str = ""
+    """Error in the file."""
 
 
 def choices(own: Sequence[str]) -> list[TargetChoice]:
-    """The device in the machine, those of the table, then the user's `own` files."""
+    """Return the device in this machine, the targets of the table, and those of the user's `own` files."""
     known = [TargetChoice(key, key, target) for key, target in all_targets().items()]
     return [TargetChoice(NATIVE, NATIVE), *known, *map(_file, own)]
 
@@ -42,13 +45,13 @@ def _file(path: str) -> TargetChoice:
 HEAD = ("", "target", "device", "code", "")
 
 TEACHES = (
-    "Enter shows its code in all panes. What was not lowered yet is lowered from the graphs that are there; your "
-    "program is not traced again. Later saves are for the same target."
+    "Enter shows the code of a target in all panes. The captured graphs are lowered for it, without tracing your "
+    "program again. Later saves use the same target."
 )
 
 
 def choice_rows(choices: Sequence[TargetChoice], snapshot: Snapshot | None, device: str, width: int) -> StaticDocument:
-    """The document: a row for each choice in its order, after the head."""
+    """Return the document: the head and a row for each choice."""
     head = HEAD if width >= _ROOMY else HEAD[:-1]
     rows = [_cells(choice, snapshot, device)[: len(head)] for choice in choices]
     table = columns(head, rows, [()] * len(rows), left=range(len(head)))
@@ -56,7 +59,7 @@ def choice_rows(choices: Sequence[TargetChoice], snapshot: Snapshot | None, devi
 
 
 FIRST = 1
-"""The row of the first choice."""
+"""Row of the first choice."""
 
 
 def _cells(choice: TargetChoice, snapshot: Snapshot | None, device: str) -> Sequence[Cell]:
@@ -78,7 +81,7 @@ _ROOMY = 90
 
 def _device(choice: TargetChoice, device: str) -> tuple[str, str]:
     if choice.target is None:
-        return choice.trouble or f"the device in this machine: {device}", ""
+        return choice.trouble or f"device in this machine: {device}", ""
     target = choice.target
     arch = f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)
     facts = f"{arch}, {target.properties.multi_processor_count} SMs, {target.peaks.memory / 1e12:.2f} TB/s"
@@ -86,7 +89,7 @@ def _device(choice: TargetChoice, device: str) -> tuple[str, str]:
 
 
 def _code(choice: TargetChoice, snapshot: Snapshot | None) -> str:
-    """What the run has of it."""
+    """Return how much of the code of a target the run has."""
     if snapshot is None or not snapshot.has_code(choice.key):
         return ""
     code = snapshot.code_for(choice.key)

@@ -1,4 +1,4 @@
-"""One kernel on two devices: what it takes of each, and one of its stages, side by side."""
+"""One kernel on two targets: its resources, and one of its stages side by side."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tcexplore.session.target_diff import TargetPair
 
 SOURCE = "source"
 MACHINE_CODE = ("sass", "amdgcn", "assembly")
-"""The last stage, whatever it is called on a device."""
+"""Names of the last stage."""
 
 FORMS = (SOURCE, "ttir", "ttgir", "llir", "ptx", "machine code")
-"""What can be compared, in order."""
+"""Texts that can be compared, in order."""
 
 _LINES = 2_000_000
-"""Product of two texts' lines from which on they are not aligned: that takes seconds."""
+"""Product of the numbers of lines of two texts above which aligning them takes too long."""
 
 
 class Side(NamedTuple):
-    """One of the devices: the run with its code in view, and the kernel there."""
+    """One of the targets: the run with its code in view, and the kernel for it."""
 
     snapshot: Snapshot
     kernel: Kernel | None
@@ -44,7 +44,7 @@ class Side(NamedTuple):
         return kernel_facts(self.snapshot.code, self.kernel) if self.kernel is not None else None
 
     def text(self, form: str) -> str | None:
-        """The kernel in one of `FORMS`; None where it has none."""
+        """Return the kernel in one of `FORMS`, None if it does not have it."""
         if self.kernel is None or form == SOURCE:
             return self.kernel.source if self.kernel is not None else None
         wanted = MACHINE_CODE if form == "machine code" else (form,)
@@ -53,7 +53,7 @@ class Side(NamedTuple):
 
 
 def target_diff_document(snapshot: Snapshot, other: str, pair: TargetPair, form: str, width: int) -> StaticDocument:
-    """The document; `other` is the device on the right, the one in view is on the left."""
+    """Return the document: the target in view on the left, `other` on the right."""
     sides = Side(snapshot, pair.left), Side(snapshot.with_target(other), pair.right)
     rows = [*_head(sides, pair, width), *facts(sides), BLANK, _form_row(sides, form), *_texts(*sides, form, width)]
     return StaticDocument("", tuple(rows))
@@ -66,12 +66,12 @@ def _head(sides: tuple[Side, Side], pair: TargetPair, width: int) -> Iterator[Ro
         *_spans(ops(pair.item, labels(shown.snapshot), most=None)),
         (f"  {pair.item.graph} {pair.item.phase}", "dim"),
     )
-    alone, none = (sides[0], sides[1]) if pair.right is None else (sides[1], sides[0])
+    present, absent = (sides[0], sides[1]) if pair.right is None else (sides[1], sides[0])
     if pair.left is None or pair.right is None:
-        text = f"Only {alone.snapshot.target} has this kernel."
+        text = f"Only {present.snapshot.target} has this kernel."
         if pair.alternatives:
             names = ", ".join(kernel.name for kernel in pair.alternatives)
-            text += f" On {none.snapshot.target} its ops are in {names}."
+            text += f" On {absent.snapshot.target} its ops are in {names}."
         yield from wrapped(text, width, "warn", lead="! ")
     yield BLANK
 
@@ -81,7 +81,7 @@ def _spans(spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
 
 
 def _form_row(sides: tuple[Side, Side], form: str) -> Row:
-    """The forms, the one in view in brackets."""
+    """Return the row of the forms, the one in view in brackets."""
     spans: list[tuple[str, str]] = [(" ", "")]
     available = [known for known in FORMS if known == form or any(side.text(known) is not None for side in sides)]
     for known in available:
@@ -112,27 +112,27 @@ def _texts(left: Side, right: Side, form: str, width: int) -> Iterator[Row]:
     texts = left.text(form), right.text(form)
     for side, text in zip((left, right), texts, strict=True):
         if text is None and side.kernel is not None:
-            yield from wrapped(f"{side.snapshot.target}: {_why_none(side)}", width, "warn", lead="! ")
+            yield from wrapped(f"{side.snapshot.target}: {_explain_absence(side)}", width, "warn", lead="! ")
     if texts == (None, None):
         return
     changes = _compared(left, right, form, *(text or "" for text in texts))
     if any(change.kind != "same" for change in changes):
         yield from text_rows(changes, width)
         return
-    yield from wrapped(f"The same on both ({count(len(changes), 'line')}).", width, "muted")
+    yield from wrapped(f"Identical on both ({count(len(changes), 'line')}).", width, "muted")
     for change in changes:
         yield row((f"   {change.item}", ""), copy=change.item)
 
 
-def _why_none(side: Side) -> str:
+def _explain_absence(side: Side) -> str:
     known = side.known
     if side.kernel is not None and side.kernel.language == "extern":
-        return "a call into a library, of which nothing was generated"
+        return "a library call, which has no generated code"
     if known is not None and known.not_assembled is not None:
         return f"not assembled: {known.not_assembled.reason}"
     if known is None or known.assembled is None:
         return "not assembled"
-    return "there is no such stage on the way to its machine code"
+    return "it has no such stage"
 
 
 def _compared(left: Side, right: Side, form: str, was: str, now: str) -> tuple[RunChange[str], ...]:
@@ -154,13 +154,13 @@ def _changes(left: Kernel | None, right: Kernel | None, _: str, was: str, now: s
 
 
 def _lines(text: str, kernel: Kernel | None) -> list[tuple[str, str]]:
-    """Each line without the kernel's name, which says nothing of what it does, and as it is."""
+    """Return each line without the name of the kernel, and the original line."""
     name = kernel.name if kernel is not None else ""
     return [(line.replace(name, "") if name else line, line) for line in text.splitlines()]
 
 
 class Known(Protocol):
-    """What one device knows of a kernel."""
+    """A kernel and its facts on one target."""
 
     @property
     def snapshot(self) -> Snapshot: ...
@@ -176,14 +176,14 @@ RESOURCES: tuple[tuple[str, Callable[[KernelResources], str]], ...] = (
     ("shared memory", lambda r: size(r.shared_static + r.shared_dynamic)),
     ("warps × stages", lambda r: f"{r.num_warps} × {r.num_stages}"),
     ("threads", lambda r: str(r.threads)),
-    ("blocks at once", lambda r: str(r.blocks)),
+    ("blocks per SM", lambda r: str(r.blocks)),
     ("occupancy", lambda r: f"{r.occupancy:.0%}" + (f", {r.limited_by}" if r.limited_by else "")),
     ("instructions", lambda r: f"{sum(number for _, number in r.mix):,}"),
 )
 
 
 def facts(sides: Sequence[Known]) -> Iterator[Row]:
-    """A table: a column for each device."""
+    """Yield a table with a column for each target."""
     rows = [*_rows(sides)]
     head = ("", *(side.snapshot.target for side in sides))
     return columns(head, rows, [()] * len(rows), left=range(len(head)))

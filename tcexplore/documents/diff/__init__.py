@@ -1,1 +1,1 @@
-"""Two runs compared."""
+"""The differences between two runs."""

@@ -1,4 +1,4 @@
-"""What of two runs came and went: graph nodes, graph breaks, guards."""
+"""Sections of the diff of two runs: graph nodes, breaks, guards, kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ 
 
 
 def nodes(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """The nodes that only one of the runs has; a graph that only one has is a row of its own."""
+    """Yield the nodes that only one of the runs has."""
     for change in diff.nodes:
         if change.kind != "same":
             yield _node(change, places(diff.after.file))
@@ -46,7 +46,7 @@ def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
 
 
 def breaks(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """The breaks that only one of the runs has."""
+    """Yield the breaks that only one of the runs has."""
     for change in diff.breaks:
         broken = change.item
         if change.kind != "same":
@@ -58,7 +58,7 @@ def breaks(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
 
 
 def guards(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """The guards that only one of the runs has, structural ones behind their count."""
+    """Yield the guards that only one of the runs has, with a fold for structural guards."""
     changed = [change for change in diff.guards if change.kind != "same"]
     for change in changed:
         if not change.item[1].structural:
@@ -82,7 +82,7 @@ def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
 
 
 def kernels(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """The kernels that changed, came and went; those with equal code behind their count."""
+    """Yield the changed, added and removed kernels, with a fold for those with the same code."""
     for index, change in enumerate(diff.kernels):
         if change.kind != "same":
             yield from _kernel(diff, change, f"diff kernel {index}", toggled, width)
@@ -97,7 +97,7 @@ def kernels(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]
 
 
 def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """The heading opens the code: of both where there are two, else of the one."""
+    """Yield the heading of a kernel and, if it is open, its code or the diff of both."""
     opened = (name in toggled) == (change.kind != "changed")
     made = _one_line(diff, change)
     spans = ((span.text, span.style) for span in made.spans)
@@ -107,7 +107,7 @@ def _kernel(diff: RunDiff, change: RunChange[Kernel], name: str, toggled: frozen
 
 
 def compare_code(before: Snapshot, after: Snapshot) -> None:
-    """Have the code of both runs compared before it is to be shown."""
+    """Compare the code of two runs ahead of its display."""
     same_program(before, after)
     for change in match_kernels(before.code.kernels, after.code.kernels):
         if change.kind == "changed":
@@ -120,7 +120,7 @@ def _code(change: RunChange[Kernel]) -> tuple[RunChange[str], ...]:
 
 @by_identity(64)
 def _compared(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[str], ...]:
-    """Both sources line by line; a line that differs by its kernel's name alone is the same."""
+    """Return the differences of both sources; the names of the kernels do not count."""
     was, now = (_lines(kernel) for kernel in (before, after))
     return tuple(
         RunChange(change.kind, change.before and change.before[1], change.after and change.after[1])
@@ -129,7 +129,7 @@ def _compared(before: Kernel | None, after: Kernel | None) -> tuple[RunChange[st
 
 
 def _lines(kernel: Kernel | None) -> list[tuple[str, str]]:
-    """Each line without the kernel's name, and as it is."""
+    """Return each line without the name of the kernel, and the original line."""
     return [(line.replace(kernel.name, ""), line) for line in kernel.source.splitlines()] if kernel else []
 
 
@@ -152,6 +152,6 @@ def _label(snapshot: Snapshot, kernel: Kernel) -> Iterable[Span]:
 
 
 def _moved(before: Kernel | None, after: Kernel | None) -> str:
-    """What it reads and writes, before and after where that differs."""
+    """Return what a kernel reads and writes, before and after if that differs."""
     texts = dict.fromkeys(traffic(kernel) for kernel in (before, after) if kernel and traffic(kernel))
     return " → ".join(texts)

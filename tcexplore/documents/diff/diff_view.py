@@ -1,4 +1,4 @@
-"""Two runs compared: a summary, then source, graph nodes, breaks, guards and kernels, each behind its counts."""
+"""The diff of two runs: summary, source, breaks, kernels, graph nodes and guards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcexplore.session.links import line_link
 from tcexplore.session.run_diff import RunChange, RunDiff, count_changes
 from tcexplore.session.run_diff import run_diff as compared
 
-NOTHING = "Nothing to compare with yet: the next save will be compared with this one."
+NOTHING = "Nothing to compare with yet. The next save is compared with this one."
 
 Rows = Callable[[RunDiff, frozenset[str], int], Iterator[Row]]
 
@@ -31,7 +31,7 @@ class _Section(NamedTuple):
 def diff_document(
     before: Snapshot | None, after: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78
 ) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     if before is None:
         return Parts("", [fixed(wrapped(NOTHING, width, "muted"))])
     diff = _compared(before, after)
@@ -43,12 +43,12 @@ _compared = by_identity(4)(compared)
 
 
 def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
-    """What matters first: whether the machine runs the same thing, and the figures that changed."""
+    """Yield whether the generated code is the same, and the figures that changed."""
     before, after = diff.before, diff.after
     runs = (f" run {before.run} → run {after.run} ", "title")
     if diff.same_program:
         yield row(runs, (" ✔ SAME PROGRAM ", "badge.ok"), ("  the generated code is identical", "ok"))
-        text = "Kernels and wrappers are the same, names and comments apart: any difference in the timing is noise."
+        text = "Kernels and wrappers are the same except for names and comments: any timing difference is noise."
         yield from wrapped(text, width, "muted")
     else:
         known = before.code.kernels and after.code.kernels
@@ -57,7 +57,7 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
     figures = changes(summarize(before), summarize(after))
     yield row(
         (
-            f" {'  '.join(figures) or 'breaks, graphs and number of kernels are the same'}",
+            f" {'  '.join(figures) or 'breaks, graphs and number of kernels unchanged'}",
             "strong" if figures else "muted",
         )
     )
@@ -93,7 +93,7 @@ def _counts(total: dict[str, int]) -> Iterator[tuple[str, str]]:
 
 def _source(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     def at(line: Numbered) -> Row:
-        """A line of the later file stands for itself; one that is gone for nothing."""
+        """Return the link and location of a line of the later file."""
         place = Location(diff.after.file, line.after) if line.after else None
         return Row((), (line_link(place),) if place else (), place)
 

@@ -1,4 +1,4 @@
-"""Two texts compared, as rows: one below the other, or side by side where there is room."""
+"""The diff of two texts as rows, one below the other or side by side."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tcexplore.documents.prose import row, shortened
 from tcexplore.session.run_diff import RunChange
 
 SIDE_BY_SIDE = 150
-"""Cells from which on two texts stand beside each other."""
+"""Width from which on two texts are side by side."""
 
 AROUND = 3
-"""Unchanged lines shown above and below a change."""
+"""Unchanged lines above and below a change."""
 
 
 class Numbered(NamedTuple):
-    """A change of a line, and the line's numbers on both sides, from 1; 0 where it does not stand."""
+    """A change of a line with its numbers on both sides, from 1, or 0 if it is missing."""
 
     change: RunChange[str]
     before: int
@@ -25,13 +25,13 @@ class Numbered(NamedTuple):
 
 
 At = Callable[[Numbered], Row]
-"""Gives the row of one line what it stands for."""
+"""Function that returns the links and location of a line."""
 
 
 def text_rows(changes: Iterable[RunChange[str]], width: int, at: At | None = None) -> Iterator[Row]:
-    """The changed lines with a few around them, and how many are left out between."""
+    """Yield the changed lines with a few around them, and the number of lines between."""
     lines = _numbered(changes)
-    form = _beside if width >= SIDE_BY_SIDE else _below
+    form = _side_by_side if width >= SIDE_BY_SIDE else _one_below_the_other
     for piece in _pieces(lines):
         if isinstance(piece, int):
             yield row((f"   ┄┄ {piece:,} unchanged ".ljust(min(width - 2, 60), "┄"), "rule"))
@@ -49,7 +49,7 @@ def _numbered(changes: Iterable[RunChange[str]]) -> list[Numbered]:
 
 
 def _pieces(lines: Sequence[Numbered]) -> Iterator[list[Numbered] | int]:
-    """Stretches of lines worth showing, and between them the numbers of those that are not."""
+    """Yield the lines to show in groups, and between them the numbers of hidden lines."""
     near: set[int] = set()
     for index, line in enumerate(lines):
         if line.change.kind != "same":
@@ -71,7 +71,7 @@ def _pieces(lines: Sequence[Numbered]) -> Iterator[list[Numbered] | int]:
         yield shown or hidden
 
 
-def _below(piece: Sequence[Numbered], number: int, _: int, at: At | None) -> Iterator[Row]:
+def _one_below_the_other(piece: Sequence[Numbered], number: int, _: int, at: At | None) -> Iterator[Row]:
     for line in piece:
         mark, style = _MARKS[line.change.kind]
         text = line.change.item
@@ -83,7 +83,7 @@ def _below(piece: Sequence[Numbered], number: int, _: int, at: At | None) -> Ite
 _MARKS = {"same": (" ", ""), "added": ("+", "added"), "removed": ("-", "removed"), "changed": ("~", "changed")}
 
 
-def _beside(piece: Sequence[Numbered], number: int, width: int, at: At | None) -> Iterator[Row]:
+def _side_by_side(piece: Sequence[Numbered], number: int, width: int, at: At | None) -> Iterator[Row]:
     half = (width - 3) // 2
     for left, right in _paired(piece):
         spans = (*_half(left, left.before if left else 0, "removed", number, half), Span(" │ ", "rule"),
@@ -94,7 +94,7 @@ def _beside(piece: Sequence[Numbered], number: int, width: int, at: At | None) -
 
 
 def _half(line: Numbered | None, shown: int, kind: str, number: int, room: int) -> tuple[Span, ...]:
-    """One side of a row, exactly `room` cells wide."""
+    """Return one side of a row, exactly `room` columns wide."""
     if line is None:
         return (Span(" " * room),)
     changed = line.change.kind != "same"
@@ -111,13 +111,13 @@ def _half(line: Numbered | None, shown: int, kind: str, number: int, room: int) 
 
 
 def _nearer(text: str) -> str:
-    """The line with half of its indentation from 16 columns on: half a row is little room for generated code."""
+    """Return the line with half of its indentation if that is at least 16 columns."""
     indent = len(text) - len(text.lstrip(" "))
     return text if indent < 16 else text[indent // 2 :]
 
 
 def _paired(piece: Sequence[Numbered]) -> Iterator[tuple[Numbered | None, Numbered | None]]:
-    """Removed lines beside the added ones that took their place."""
+    """Yield removed lines next to the added lines that replace them."""
     removed: list[Numbered] = []
     added: list[Numbered] = []
 

@@ -1,1 +1,1 @@
-"""The FX graph pane and its views, below Dynamo's graphs too."""
+"""The graph pane and its views: Dynamo graphs, AOT graphs, decomposition, passes."""

@@ -1,4 +1,4 @@
-"""The AOT view: the graphs below Dynamo's, what the forward keeps for the backward, which memory is used again."""
+"""The AOT view: the ATen graphs, tensors saved for the backward, buffer reuse."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from tcexplore.session import Snapshot
 from tcexplore.session.graph_stages import in_order, node_phases
 
 TEACHES = (
-    "AOTAutograd turns each Dynamo graph into ATen ops: one graph for inference, or a joint graph that is cut into a "
-    "forward and a backward. They will stand here, with what the forward keeps for the backward."
+    "AOTAutograd turns each Dynamo graph into ATen ops: one inference graph, or a joint graph that is partitioned into "
+    "a forward and a backward. The graphs appear here, with the tensors saved for the backward."
 )
 
 FACTS = ("AOT graphs", "AOT inference graph", "post-grad graph")
-"""What the view is made of, as `FactMissing.fact`."""
+"""Facts that the view needs, as `FactMissing.fact`."""
 
 STAGES = {
-    "joint": "forward and backward in one",
-    "inference": "what AOTAutograd made of the Dynamo graph",
+    "joint": "forward and backward together",
+    "inference": "the Dynamo graph in ATen ops",
     "forward": "the forward half of the joint graph",
     "backward": "the backward half of the joint graph",
-    "post_grad": "after all of Inductor's passes: what the kernels are made of",
+    "post_grad": "after all Inductor passes, the input of the scheduler",
 }
 
 
 def aot_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     if not snapshot.code.aten_graphs:
         return Parts("", [empty_part(snapshot, width, TEACHES), fixed(missing_rows(snapshot, FACTS, width))])
     graphs = in_order(snapshot.code.aten_graphs)

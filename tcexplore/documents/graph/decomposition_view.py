@@ -1,4 +1,4 @@
-"""The decomposition view: from a line of the user's to its ops, their ATen ops, and those ops' statements."""
+"""The decomposition view: from a source line to its ops, their ATen ops and the kernel statements."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tcexplore.session.decomposition import Decomposition, Line, Lowered, Op, St
 from tcexplore.session.links import aten_link, kernel_link, line_link, node_link
 
 TEACHES = (
-    "Each line of yours will stand here with the ops that it calls; under each op the ATen ops that torch made of "
-    "it, and under those the statements of the kernels that compute them."
+    "Each source line appears here with the ops that it calls, under each op its ATen ops, and under those the "
+    "statements of the kernels that compute them."
 )
 
 
 def decomposition_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view: every line of the run, closed at first."""
+    """Return the document of the view: every source line, closed at first."""
     if not snapshot.graphs:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     return _document(snapshot, index(snapshot).lines, toggled)
@@ -41,7 +41,7 @@ _counted = by_identity(1024)(count_lowered)
 
 
 def index(snapshot: Snapshot) -> Decomposition:
-    """What each op of the run became; kept for the newest runs."""
+    """Return the decomposition of a run, cached for the newest runs."""
     return _made(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)
 
 
@@ -53,14 +53,14 @@ def _document(snapshot: Snapshot, lines: Mapping[Line | None, Sequence[Op]], tog
 
 
 def _order(snapshot: Snapshot, line: Line | None) -> tuple[bool, bool, str, int]:
-    """The user's file first, then other files; what has no line last."""
+    """Return the sort key of a line: the model file first, then other files, unknown lines last."""
     return (True, True, "", 0) if line is None else (False, line[0] != snapshot.file, *line)
 
 
 def _line(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], rows: Lowering) -> Iterable[Part]:
     name = f"line {line[0]} {line[1]}" if line else "no line"
     opened = rows.is_open(name)
-    title = places(snapshot.file).describe(Location(*line)) if line else "no line known"
+    title = places(snapshot.file).describe(Location(*line)) if line else "unknown line"
     yield Part(1, lambda _: _heading(snapshot, line, ops, name, opened), title)
     if opened:
         yield fixed(_ops(ops, rows))
@@ -76,7 +76,7 @@ def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str
     totals = [count(total["ops"], "op"), count(total["nodes"], "ATen op"), count(total["statements"], "statement")]
     facts = (f"  {' → '.join(totals)}", "muted")
     if line is None:
-        return fold(name, opened, ("no line known", "heading"), facts, indent=0)
+        return fold(name, opened, ("unknown line", "heading"), facts, indent=0)
     at = Location(*line)
     where = str(line[1]) if line[0] == snapshot.file else places(snapshot.file).describe(at)
     text = _texts(snapshot, line[0]).get(line[1], "").strip()
@@ -85,7 +85,7 @@ def _heading(snapshot: Snapshot, line: Line | None, ops: Sequence[Op], name: str
 
 
 class Lowering:
-    """Builds rows."""
+    """Builder of the rows of ops."""
 
     def __init__(self, known: Labels, where: Places, toggled: frozenset[str]) -> None:
         self._known = known
@@ -93,13 +93,13 @@ class Lowering:
         self._toggled = toggled
 
     def is_open(self, name: str, *, at_first: bool = False) -> bool:
-        """Whether this fold is open."""
+        """Return whether the fold is open."""
         return (name in self._toggled) != at_first
 
     def op(self, op: Op) -> Iterator[Row]:
-        """The op under its line, and below it what it became."""
+        """Yield an op and what it became."""
         if op.node is None:
-            yield row(("   without a Dynamo op that torch names", "muted"))
+            yield row(("   without a known Dynamo op", "muted"))
             yield from self._nodes(op, "no op")
             return
         node = op.node
@@ -107,7 +107,7 @@ class Lowering:
         opened = self.is_open(name, at_first=True)
         module = f"  {node.module}" if node.module else ""
         total = count_lowered([op])
-        became = f"  → {count(total['nodes'], 'ATen op')}" if op.lowered else "  torch names no ATen op of it"
+        became = f"  → {count(total['nodes'], 'ATen op')}" if op.lowered else "  no ATen op known"
         places = (line_link(node.location),) if node.location else ()
         yield fold(
             name, opened, (name_node(node), "node"), (module, "dim"), (f"  {format_tensor(node)}", "shape"),
@@ -146,8 +146,8 @@ class Lowering:
         if low.statements:
             return count(len(low.statements), "statement")
         if any(kernel.language == "extern" for kernel in low.kernels):
-            return "an extern call"
-        return "" if low.kernels else "no statement of its own"
+            return "extern call"
+        return "" if low.kernels else "no separate statement"
 
 
 def _statement(statement: Statement, known: Labels) -> Row:
@@ -156,7 +156,7 @@ def _statement(statement: Statement, known: Labels) -> Row:
 
 
 def _trimmed(spans: Iterable[Span]) -> Iterator[Span]:
-    """The statement without its indentation: it stands here on its own."""
+    """Yield the statement without its indentation."""
     begun = False
     for span in spans:
         code = span.style.startswith("code.")

@@ -1,9 +1,8 @@
-"""The data flow of a graph, drawn beside its rows: a line runs from each node down to the nodes that read it.
+"""The data flow of a graph as a gutter: a line runs from each node down to the nodes that read it.
 
-One row of text per node. `○` is a node; a line that a node reads bends into its row (`├` and it goes on below, `╰` and
-it ends there) or meets the node from straight above; `┼` and `┴` are the same between two others, and where a line
-only passes under a row it stays `│`. A value whose line would be too long for the room that there is has none; its
-readers are marked.
+One row of text per node. `○` is a node. A line that the node reads bends into the row (`├` if it continues, `╰` if it
+ends) or meets the node from above; `┼` and `┴` are the same between two other lines; `│` passes the row. If there is
+no room for a line, the readers of its value are marked instead.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SPARE = 2
-"""Columns beyond those of the lines: one for a node without a line, one to keep two such nodes apart."""
+"""Extra columns: one for a node without a line, one between two such nodes."""
 
 
 class Drawn(NamedTuple):
-    """A row of the gutter: its text, where in it the node's glyph stands (-1: no node), and whether a value that the
-    row reads has no line to it."""
+    """A row of the gutter: its text, the position of the node's glyph (-1 if none), and whether the row reads a value
+    that has no line."""
 
     text: str
     node: int
@@ -26,10 +25,10 @@ class Drawn(NamedTuple):
 
 
 def draw(inputs: Sequence[Sequence[int] | None], columns: int, glyphs: Sequence[str]) -> list[Drawn]:
-    """The gutter of rows that read the rows in `inputs` (None: no node, lines pass), at most `columns` lines wide.
+    """Return the gutter, at most `columns` lines wide.
 
-    `glyphs` has the character that stands for each row. The text of a row has one character per column and one
-    between each two, and none at the end.
+    `inputs` has the rows that each row reads, None for a row without a node; `glyphs` has the character of each row.
+    The text of a row has one character per column and one between two columns.
     """
     used = uses([read or () for read in inputs])
     pen = _Pen(extents(used, max(columns - SPARE, 1)), max(columns, SPARE + 1))
@@ -37,7 +36,7 @@ def draw(inputs: Sequence[Sequence[int] | None], columns: int, glyphs: Sequence[
 
 
 class _Pen:
-    """Where the lines are from one row to the next: `_lanes` has the value of each column, None where it is free."""
+    """The columns of the lines between two rows; `_lanes` has the value in each column, None if it is free."""
 
     def __init__(self, ends: list[int], columns: int) -> None:
         self._ends = ends
@@ -45,7 +44,7 @@ class _Pen:
         self._lanes: list[int | None] = []
         self._column: dict[int, int] = {}
         self._blocked = -1
-        """The column of a node right above that has no line: a node below it would look like its reader."""
+        """Return the column of the node above if it has no line: a node below would look like its reader."""
 
     def row(self, row: int, read: Sequence[int] | None, glyph: str) -> Drawn:
         if read is None:
@@ -61,7 +60,7 @@ class _Pen:
         return Drawn(text, 2 * column, len(above) < len(set(read)))
 
     def _place(self, above: list[int], ending: list[int]) -> int:
-        """A node goes on in the column of the first line that ends in it, else in the free one nearest to its first."""
+        """Return the column of a node: that of the first line that ends in it, or else the nearest free one."""
         if ending:
             return self._column[ending[0]]
         near = self._column[above[0]] + 1 if above else 0
@@ -80,7 +79,7 @@ class _Pen:
             self._lanes.pop()
 
     def _draw(self, row: int, column: int, reads: list[int], glyph: str) -> str:
-        """The row's text: the lines that pass, and the bends of those that the node reads."""
+        """Return the text of the row: the lines that pass, and the bends of those that the node reads."""
         cells = list(_plain(self._lanes).ljust(2 * column + 1))
         sides = [c for c in reads if c != column]
         low, high = min([*sides, column]), max([*sides, column])
@@ -106,7 +105,7 @@ _BENDS = {
     (False, False, False): "┼",
     (False, False, True): "┴",
 }
-"""By: is it the outermost line on its side, is it left of the node, does it end here."""
+"""Keys: whether the line is the outermost on its side, whether it is left of the node, whether it ends here."""
 
 
 def _plain(lanes: list[int | None]) -> str:
@@ -114,7 +113,7 @@ def _plain(lanes: list[int | None]) -> str:
 
 
 def uses(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
-    """For each row the later rows that read it, in order; `inputs` has the rows that each row reads."""
+    """Return for each row the later rows that read it, in order."""
     readers: list[list[int]] = [[] for _ in inputs]
     for row, read in enumerate(inputs):
         for producer in dict.fromkeys(read):
@@ -124,9 +123,9 @@ def uses(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def extents(used: Sequence[Sequence[int]], room: int) -> list[int]:
-    """The row that each row's line reaches down to (itself: it has none), so that no row has over `room` of them.
+    """Return the last row of each row's line, the row itself if it has none, with at most `room` lines in each row.
 
-    Where there are too many, the one that goes on furthest is cut back to its last use so far.
+    If there are too many, the longest line ends at its last use so far.
     """
     ends = [rows[-1] if rows else row for row, rows in enumerate(used)]
     active: list[tuple[int, int]] = []

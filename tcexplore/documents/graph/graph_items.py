@@ -1,4 +1,4 @@
-"""What the rows of one graph stand for, and the gutter beside them."""
+"""The items of one graph, nodes and modules, with their gutter."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tcexplore.events import AtenGraph, FxNode, GraphCaptured
 from tcexplore.session.links import Link, aten_link, node_link
 
 FROM = 200
-"""Nodes from which on a graph is cut; each stretch is folded at first."""
+"""Number of nodes from which on a graph is divided into modules, folded at first."""
 
 SHORTEST = 4
-"""Nodes of a stretch that is worth a fold."""
+"""Minimum number of nodes of a fold."""
 
 
 Kernels = Callable[[FxNode], Sequence[KernelLabel]]
@@ -28,7 +28,7 @@ CALL, FOLDED = "○", "◍"
 
 
 class Item(NamedTuple):
-    """One row: a single node, or the stretch of a module (`module` set): folded, or the heading of its open rows."""
+    """One row: a node, or the heading of a module, if `module` is set."""
 
     nodes: Sequence[FxNode]
     module: str | None = None
@@ -41,7 +41,7 @@ class Item(NamedTuple):
 
 
 class Laid(NamedTuple):
-    """A graph's hidden nodes, its rows and their gutter."""
+    """The hidden nodes of a graph, its rows and their gutter."""
 
     hidden: tuple[FxNode, ...]
     items: list[Item]
@@ -49,7 +49,7 @@ class Laid(NamedTuple):
 
 
 def lay_out(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid:
-    """The rows of a graph with these folds toggled, the gutter at most `columns` lines wide."""
+    """Return the rows of a graph; the gutter is at most `columns` lines wide."""
     hidden = tuple(node for node in graph.nodes if graph.hidden(node))
     rest = [node for node in graph.nodes if not graph.hidden(node)]
     items = list(_items(graph.name, rest, toggled))
@@ -69,7 +69,7 @@ def _items(graph: str, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iter
 
 
 def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
-    """For each row the rows that it reads; None for a heading, which reads nothing. Order is that of the arguments."""
+    """Return the rows that each row reads, in the order of the arguments, None for a heading."""
     row = {node.name: index for index, item in enumerate(items) if not item.opened for node in item.nodes}
     read: list[list[int] | None] = []
     for index, item in enumerate(items):
@@ -81,22 +81,27 @@ def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
 
 @dataclass(frozen=True, slots=True)
 class GraphOf:
-    """One graph: `name` tells its folds from those of others, `link` and `kernels` say what a node stands for and where
-    it ended. Nodes that `hidden` picks are no rows but stand behind one fold, `one` or `many` of them in words.
-    `marks` has words for single nodes."""
+    """A graph of any compiler stage."""
 
     name: str
+    """Name of its folds."""
     nodes: Sequence[FxNode]
     link: Callable[[FxNode], Link]
+    """Returns what a node stands for."""
     kernels: Kernels
+    """Returns the kernels of a node."""
     hidden: Callable[[FxNode], bool]
+    """Returns whether a node is in the fold of hidden nodes."""
     one: str
+    """Name of one hidden node."""
     many: str
+    """Name of several hidden nodes."""
     marks: Mapping[str, str]
+    """Notes on nodes by name."""
 
 
 def dynamo_graph(graph: GraphCaptured, known: Labels) -> GraphOf:
-    """A graph as Dynamo captured it; its parameters are hidden: their lines would cross every row."""
+    """Return a Dynamo graph; its parameters are hidden, because their lines would cross every row."""
 
     def kernels(node: FxNode) -> Sequence[KernelLabel]:
         return known.of_node.get((graph.graph, node.name), ())
@@ -108,7 +113,7 @@ def dynamo_graph(graph: GraphCaptured, known: Labels) -> GraphOf:
 
 
 def below_dynamo(graph: AtenGraph, phases: Mapping[str, str], known: Labels, marks: Mapping[str, str]) -> GraphOf:
-    """A graph of AOTAutograd's or Inductor's. `phases` has the phase of nodes that are not of the graph's own."""
+    """Return a graph of AOTAutograd or Inductor; `phases` has the phase of nodes that differs from the graph's."""
 
     def phase(node: FxNode) -> str:
         return phases.get(node.name, graph.phase)
@@ -124,7 +129,7 @@ def below_dynamo(graph: AtenGraph, phases: Mapping[str, str], known: Labels, mar
 
 
 def is_parameter(node: FxNode) -> bool:
-    """Whether a node brings in a tensor that is an attribute of something (`self.fc1.weight`), not an argument."""
+    """Return whether a node reads an attribute (`self.fc1.weight`), not an argument."""
     return node.op == "get_attr" or (node.op == "placeholder" and "." in node.target)
 
 
@@ -133,7 +138,7 @@ def _is_input(node: FxNode) -> bool:
 
 
 class ModuleRun(NamedTuple):
-    """Nodes from index `first` up to `last` (not included); `module` is None for those that are not folded together."""
+    """Nodes from index `first` up to, but not including, `last`; `module` is None if they have no fold."""
 
     module: str | None
     first: int
@@ -141,7 +146,7 @@ class ModuleRun(NamedTuple):
 
 
 def runs(nodes: Sequence[FxNode]) -> list[ModuleRun]:
-    """The stretches of a graph's nodes, in order, all nodes covered."""
+    """Return all nodes of a graph, divided into modules."""
     if len(nodes) < FROM:
         return [ModuleRun(None, 0, len(nodes))]
     stretches: list[ModuleRun] = []
@@ -154,7 +159,7 @@ def runs(nodes: Sequence[FxNode]) -> list[ModuleRun]:
 
 @lru_cache(maxsize=4096)
 def block(module: str | None) -> str | None:
-    """The part of a module's path that is worth a fold: up to its first number (`self.layers.3`), else two names."""
+    """Return the part of a module path that gets a fold: up to the first number (`self.layers.3`), or two names."""
     if not module:
         return None
     parts = module.split(".")

@@ -1,4 +1,4 @@
-"""The rows of one graph: gutter, op, kernel, value, line, name, call; what matters most comes first."""
+"""The rows of one graph: gutter, op, kernel, value, line, name, call, in order of importance."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tcexplore.quantities import count
 from tcexplore.session.links import Link, line_link
 
 HIDDEN = "↑"
-"""The row reads a value from further up than lines are drawn."""
+"""Mark of a row that reads a value without a line."""
 
 SHOWN_LABELS = 2
 
 SOURCES = ("placeholder", "get_attr")
-"""Nodes whose target is what the user calls the value: `x`, `self.fc1.weight`."""
+"""Nodes whose target is the name in the source: `x`, `self.fc1.weight`."""
 
 _WORD = re.compile(r"\w+")
 
 
 class Columns(NamedTuple):
-    """Widths in cells, fitted to one graph and the pane."""
+    """Widths of the columns, fitted to a graph and a pane."""
 
     gutter: int
     op: int
@@ -41,7 +41,7 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int) -> Columns:
-        """The widths that these rows need, within what a pane of this width can spare."""
+        """Return the widths that the rows need, limited by the width of the pane."""
         most = 12 if width < 60 else 20
         nodes = [item.nodes[0] for item in laid.items if not item.module]
         return cls(
@@ -59,7 +59,7 @@ def _widest(texts: Iterable[str]) -> int:
 
 
 class GraphRows:
-    """Builds the rows of one graph."""
+    """Builder of the rows of one graph."""
 
     def __init__(self, graph: GraphOf, laid: Laid, places: Places, width: int) -> None:
         self._graph = graph
@@ -70,11 +70,11 @@ class GraphRows:
         self._columns = Columns.of(laid, shown, places, width)
 
     def part(self) -> Part:
-        """The rows of everything but the hidden nodes."""
+        """Return the rows of all nodes but the hidden ones."""
         return Part(len(self._laid.items), lambda index: self._row(self._laid.items[index], self._laid.gutter[index]))
 
     def hidden(self, opened: bool) -> Iterable[Row]:
-        """How many nodes have no row of their own, behind a fold, and when it is open each of them."""
+        """Yield the fold of the hidden nodes."""
         taken = self._laid.hidden
         if not taken:
             return
@@ -115,7 +115,7 @@ class GraphRows:
         return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {format_call(node)}")
 
     def _source(self, word: re.Match[str]) -> str:
-        """What the user calls an argument, where the graph has a name of its own for it."""
+        """Return the name of an argument in the source, if the graph uses another one."""
         return self._sources.get(word[0], word[0])
 
     def _stretch(self, item: Item, drawn: Drawn) -> Row:
@@ -155,12 +155,12 @@ class GraphRows:
 
 
 def hidden_fold(graph: GraphOf) -> str:
-    """The fold of the hidden nodes."""
+    """Return the name of the fold of hidden nodes."""
     return f"hidden of {graph.name}"
 
 
 def kernel_spans(labels: Sequence[KernelLabel], most: int = SHOWN_LABELS) -> tuple[Span, ...]:
-    """The labels of some kernels, behind the first `most` only how many more there are."""
+    """Return the labels of the first `most` kernels, and how many more there are."""
     spans = [span for label in labels[:most] for span in label.spans]
     return (*spans, Span(f"+{len(labels) - most}", "muted")) if len(labels) > most else tuple(spans)
 

@@ -1,4 +1,4 @@
-"""The FX graph pane: every Dynamo graph in the order of execution, op by op, with the breaks between them."""
+"""The graph pane: the Dynamo graphs in the order of execution, op by op, with the breaks between them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ASSIGNED = re.compile(r"\s*(\w+)(?:: \"[^\"]*\")? = ")
 
 
 TEACHES = (
-    "Each op that Dynamo captured will stand here on a row of its own, with its value's dtype and shape, the line it "
-    "came from and the kernel it ended in; lines on the left show which op reads which."
+    "Each op that Dynamo captures appears here with the dtype and shape of its value, its source line and its kernel. "
+    "Lines on the left show which op reads which."
 )
 
 
 def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     if not snapshot.graphs:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     where = places(snapshot.file)
@@ -48,7 +48,7 @@ def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wi
 
 
 def title(snapshot: Snapshot) -> str:
-    """`2 graphs, 7 ops`."""
+    """Return `2 graphs, 7 ops`."""
     ops = count(sum(captured.ops for captured in snapshot.graphs), "op")
     return f"{count(len(snapshot.graphs), 'graph')}, {ops}" if snapshot.graphs else ""
 
@@ -61,7 +61,7 @@ def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str],
 
 
 def rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> tuple[Part, Part]:
-    """What a graph does not show a row each of, and its rows."""
+    """Return the fold of the hidden nodes and the rows of a graph."""
     made = _rows(graph, toggled, where, width)
     return fixed(made.hidden(hidden_fold(graph) in toggled)), made.part()
 
@@ -75,7 +75,7 @@ def _rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) ->
 
 
 def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
-    """The first row of a graph: its compile id, its ops, its frame, and why it was compiled again where it was."""
+    """Return the first row of a graph: compile id, number of ops, frame, and the reason if it is a recompile."""
     taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
     facts = [count(captured.ops, "op"), count(len(taken), "input")]
     frame = captured.frame
@@ -99,7 +99,7 @@ def _op_names(captured: GraphCaptured) -> str:
 
 def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
     for graph_break in breaks:
-        place = where.describe(graph_break.location) or "a place torch does not name"
+        place = where.describe(graph_break.location) or "an unknown line"
         text = (f"✖ break at {place}", "break"), f": {graph_break.code or graph_break.reason}"
         yield row(
             ("──── ", "rule"), *text, (" ────", "rule"), location=graph_break.location, links=(break_link(graph_break),)
@@ -107,7 +107,7 @@ def _breaks(breaks: Iterable[GraphBreak], where: Places) -> Iterable[Row]:
 
 
 class Between(NamedTuple):
-    """The breaks to show around the graphs, by the graph's place in their order; `rest` found no graph."""
+    """The breaks before and after each graph, by its index; `rest` are those without a graph."""
 
     before: dict[int, list[GraphBreak]]
     after: dict[int, list[GraphBreak]]
@@ -115,7 +115,7 @@ class Between(NamedTuple):
 
 
 def between(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Between:
-    """Each break behind the graph that it ended; where there was nothing to compile yet, before the one it began."""
+    """Return the breaks after the graphs that they end, or else before the graphs that they begin."""
     order = Between({}, {}, [])
     for broken in breaks:
         ended, begun = _ended(graphs, broken), _begun(graphs, broken)
@@ -129,8 +129,11 @@ def between(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Be
 
 
 def _ended(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:
-    """The graph of the same function that began last above the break's line; a function resumed behind a break is a
-    frame that begins on the line of that break. Where the function is not known, the graph with the break's id."""
+    """Return the graph that a break ends: the last one of its function that begins above the line of the break.
+
+    A function resumed after a break is a frame that begins on the line of that break. If the function is unknown,
+    return the graph with the id of the break.
+    """
     above = [
         (line, -index) for index, line in _starts(graphs, broken) if broken.location and line < broken.location.line
     ]
@@ -146,14 +149,14 @@ def _begun(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> int | None:
 
 
 def _starts(graphs: Sequence[GraphCaptured], broken: GraphBreak) -> list[tuple[int, int]]:
-    """The graphs of the function that broke, by their place in the order, and the line that each frame began on."""
+    """Return the graphs of the function with the break, by their index, and the first line of each frame."""
     at = broken.location
     frames = ((index, graph.frame) for index, graph in enumerate(graphs))
     return [(i, f.line) for i, f in frames if f and at and (f.file, f.function) == (at.file, at.function)]
 
 
 def readable_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     if not snapshot.graphs:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts: list[Part] = []
@@ -171,7 +174,7 @@ def _code(captured: GraphCaptured) -> Part:
 
 
 def _row(text: Highlighted, graph: str, nodes: Mapping[str, FxNode], index: int) -> Row:
-    """A statement stands for the node that it gives its value to: torch names both alike."""
+    """Return the row of a statement; torch names its variable like the node."""
     line = text.lines[index]
     assigned = _ASSIGNED.match(line)
     node = nodes.get(assigned[1]) if assigned else None

@@ -1,4 +1,4 @@
-"""What the forward keeps for the backward, with its size, and what the backward computes once more instead."""
+"""Rows of the AOT view: tensors saved for the backward, recomputed nodes, reused buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcexplore.session.links import Link, aten_link, kernel_link, line_link
 
 
 def saved_tensor_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """The rows on one graph's partition; none where it was not cut."""
+    """Yield the rows on the partition of a graph, nothing if there is none."""
     for cut in snapshot.code.partitions:
         if cut.graph == graph:
             nodes = _nodes(snapshot, graph)
@@ -26,7 +26,7 @@ def saved_tensor_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], w
 
 
 def saved_marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]:
-    """The words for single nodes in the graphs of a partition."""
+    """Return the notes on nodes in the graphs of a partition."""
     cut = next((p for p in snapshot.code.partitions if p.graph == graph), None)
     return {} if cut is None or stage not in ("forward", "backward") else _marks(cut, stage)
 
@@ -34,7 +34,7 @@ def saved_marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]
 @by_identity(8)
 def _marks(cut: Partitioned, stage: str) -> Mapping[str, str]:
     saved = {kept.name: "saved" for kept in cut.saved if not kept.input and stage == "forward"}
-    return saved | dict.fromkeys(cut.recomputed, "computed again" if stage == "backward" else "recomputed later")
+    return saved | dict.fromkeys(cut.recomputed, "recomputed" if stage == "backward" else "recomputed later")
 
 
 def _saved(snapshot: Snapshot, cut: Partitioned, nodes: dict[str, FxNode], toggled: frozenset[str]) -> Iterator[Row]:
@@ -59,7 +59,7 @@ def _inputs(
 ) -> Iterator[Row]:
     name = f"saved inputs {graph}"
     opened = name in toggled
-    label = (f"{count(len(taken), 'input')} besides: alive anyway, so at no extra cost", "muted")
+    label = (f"{count(len(taken), 'input')} also saved, at no extra cost", "muted")
     yield fold(name, opened, label, indent=3)
     yield from (_value(snapshot, graph, saved, nodes.get(saved.name)) for saved in (taken if opened else ()))
 
@@ -83,13 +83,13 @@ def _recomputed(
     name = f"recomputed {cut.graph}"
     opened = name in toggled
     if not cut.recomputed:
-        yield row((" nothing is recomputed: no node of the forward stands again in the backward", "muted"))
+        yield row((" nothing is recomputed in the backward", "muted"))
         return
-    facts = f"  {count(len(cut.recomputed), 'node')} of the forward again in the backward"
-    yield fold(name, opened, ("recomputed", "heading"), (facts, "muted"), indent=1)
+    facts = f"  {count(len(cut.recomputed), 'node')} recomputed in the backward"
+    yield fold(name, opened, ("recomputation", "heading"), (facts, "muted"), indent=1)
     if not opened:
         return
-    why = "Their values are not kept: the backward computes them once more from what is kept. Views cost nothing."
+    why = "Their values are not saved; the backward recomputes them. Views cost nothing."
     yield from wrapped(why, width, "muted", indent=3)
     for recomputed in cut.recomputed:
         yield _again(snapshot, cut.graph, recomputed, nodes.get(recomputed))
@@ -119,7 +119,7 @@ def _nodes(snapshot: Snapshot, graph: str) -> dict[str, FxNode]:
 
 
 def buffer_reuse_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
-    """The rows on the wrappers of one graph."""
+    """Yield the rows on the wrappers of one graph."""
     known = labels(snapshot)
     for wrapper in snapshot.code.wrappers:
         if wrapper.graph == graph:
@@ -128,12 +128,12 @@ def buffer_reuse_rows(snapshot: Snapshot, graph: str, toggled: frozenset[str], w
 
 def _wrapper(snapshot: Snapshot, wrapper: Wrapper, known: Labels, toggled: frozenset[str]) -> Iterator[Row]:
     if not wrapper.reused:
-        yield row((f" no memory is used twice in the {wrapper.phase} wrapper", "muted"))
+        yield row((f" no buffer reuse in the {wrapper.phase} wrapper", "muted"))
         return
     name = f"reused {wrapper.graph} {wrapper.phase}"
     opened = name in toggled
-    facts = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} in the memory of another"
-    yield fold(name, opened, ("memory used again", "heading"), (facts, "muted"), indent=1)
+    facts = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} reuse the memory of another"
+    yield fold(name, opened, ("buffer reuse", "heading"), (facts, "muted"), indent=1)
     if opened:
         by = _written_by(snapshot, wrapper)
         yield from (_row(freed, new, by, known) for freed, new in wrapper.reused)
@@ -149,7 +149,7 @@ def _row(freed: str, new: str, by: dict[str, Kernel], known: Labels) -> Row:
 
 
 def _buffer(name: str, by: dict[str, Kernel], known: Labels) -> tuple[Span, ...]:
-    """The buffer, and the kernel that writes it."""
+    """Return the buffer and the kernel that writes it."""
     kernel = by.get(name)
     label = known.kernel[kernel_link(kernel)].spans if kernel else ()
     return (Span(f"{name} ", "node"), *label)

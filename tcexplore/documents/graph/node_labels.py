@@ -1,4 +1,4 @@
-"""What a node does and what its value is, in short texts."""
+"""Short texts about a node: its value, its call, its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tcexplore.events import FxNode
 
 
 def format_tensor(node: FxNode) -> str:
-    """`f32[64, 512]`; empty for what is no tensor."""
+    """Return `f32[64, 512]`, empty if the value is not a tensor."""
     if node.shape is None:
         return ""
     dtype = (node.dtype or "").removeprefix("torch.")
@@ -15,12 +15,12 @@ def format_tensor(node: FxNode) -> str:
 
 
 def format_stride(node: FxNode) -> str:
-    """`stride [1, 64]` where a tensor is not contiguous, empty where it is."""
+    """Return `stride [1, 64]`, empty if the tensor is contiguous."""
     return "" if node.contiguous or node.stride is None else f"stride [{', '.join(node.stride)}]"
 
 
 def format_call(node: FxNode, args: str | None = None) -> str:
-    """What the node calls and with what: `torch.nn.functional.gelu(layer_norm)`; `args` stands for its own."""
+    """Return the call with its arguments, or with `args`: `torch.nn.functional.gelu(layer_norm)`."""
     args = node.args if args is None else args
     if node.op == "output":
         return args
@@ -28,5 +28,5 @@ def format_call(node: FxNode, args: str | None = None) -> str:
 
 
 def name_node(node: FxNode) -> str:
-    """The op by its last name (`gelu`), what the user calls an input, `output`."""
+    """Return the last name of an op (`gelu`), the name of an input in the source, or `output`."""
     return op_name(node.target) if node.op.startswith("call_") else node.target

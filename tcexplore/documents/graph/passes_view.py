@@ -1,4 +1,4 @@
-"""The passes view: what each of Inductor's passes changed in a graph, as a diff."""
+"""The passes view: the change that each Inductor pass makes to a graph, as a diff."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tcexplore.events import Hunk, PassRun
 from tcexplore.session import Snapshot
 
 TEACHES = (
-    "Inductor runs some dozens of passes over each graph: on the Dynamo graph, on the joint graph, after the gradient "
-    "is known. Each will stand here with what it changed; those that changed nothing stay behind a count."
+    "Inductor runs dozens of passes: on the Dynamo graph, on the joint graph and after partitioning. Each appears here "
+    "with its changes; passes without changes are folded."
 )
 
 STAGES = {
     "pre_grad": "pre-grad passes, on the Dynamo graph",
-    "joint": "joint passes, on what AOTAutograd made of it",
-    "post_grad": "post-grad passes, right before the kernels are made",
+    "joint": "joint passes, on the graph of AOTAutograd",
+    "post_grad": "post-grad passes, before code generation",
 }
 
 FACTS = ("passes",)
-"""What the view is made of, as `FactMissing.fact`."""
+"""Facts that the view needs, as `FactMissing.fact`."""
 
 MANY = 200
-"""Changes of one pass that are folded at first."""
+"""Number of changes above which a pass is folded at first."""
 
-UNNAMED = "between the passes that torch names"
+UNNAMED = "between named passes"
 
 
 def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
-    """The document of the view."""
+    """Return the document of the view."""
     if not snapshot.code.passes:
         return Parts("", [empty_part(snapshot, width, TEACHES), fixed(_why(snapshot, width))])
     parts: list[Part] = []
@@ -45,7 +45,7 @@ def passes_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def _why(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """This torch has no place to look at them from; a graph out of a cache has been through its passes before."""
+    """Yield why there are no passes: this torch version does not report them, or the graph comes from a cache."""
     yield from missing_rows(snapshot, FACTS, width)
     hits = [used for used in snapshot.cache_lookups if used.outcome == "hit"]
     if hits:

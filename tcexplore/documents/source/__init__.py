@@ -1,1 +1,1 @@
-"""The source pane: the user's lines, and what became of each."""
+"""The source pane: the model file and what became of each line."""

@@ -1,4 +1,4 @@
-"""What became of each line of the user's files: FX nodes, kernels, graph breaks, guards."""
+"""What became of each source line: FX nodes, kernels, graph breaks, guards, memory traffic."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tcexplore.session.line_traffic import Line, LineTraffic, Traffic, line_traf
 from tcexplore.session.links import Link, break_link, guard_link
 
 BARS = "▁▂▃▄▅▆▇█"
-"""An eighth of all that the run's kernels move, two eighths, ..."""
+"""Bars for shares of the run's memory traffic, in eighths."""
 
 _heat = by_identity(2)(line_traffic)
 
 
 class LineFacts:
-    """By line: how many `nodes` of the Dynamo graphs came from it, how many from what it calls in the user's files
-    (`below`), its `breaks`, `guards` and skipped frames."""
+    """Facts by line: the number of Dynamo `nodes`, of nodes in the functions it calls (`below`), its `breaks`, `guards`
+    and skipped frames."""
 
     def __init__(
         self,
@@ -48,28 +48,28 @@ class LineFacts:
                     self.guards.setdefault(_line(guard.location), []).append(guard_link(installed.graph, guard))
 
     def first(self, file: str) -> int | None:
-        """The line to look at first: the first graph break of a file, else the first line with FX nodes."""
+        """Return the line to open at: the first graph break of a file, else the first line with FX nodes."""
         for links in (self.breaks, self.nodes):
             if lines := [line for name, line in links if name == file]:
                 return min(lines)
         return None
 
     def kernels(self, line: Line) -> list[KernelLabel]:
-        """The kernels that the line takes part in."""
+        """Return the kernels of a line."""
         return self._labels.of_line.get(line, [])
 
     def links(self, line: Line) -> tuple[Link, ...]:
-        """What enter follows from the line: its breaks, kernels and guards."""
+        """Return the links of a line: its breaks, kernels and guards."""
         links = [break_link(b) for b in self.breaks.get(line, ())]
         return (*links, *(label.link for label in self.kernels(line)), *self.guards.get(line, ()))
 
     def lines(self, file: str) -> list[int]:
-        """The lines of a file that anything is known of, in order."""
+        """Return the lines of a file with known facts, in order."""
         known = {*self.nodes, *self.below, *self.breaks, *self.guards, *self.skipped, *self._labels.of_line}
         return sorted(line for name, line in known if name == file)
 
     def files(self) -> list[str]:
-        """The files that anything is known of, in order."""
+        """Return the files with known facts, in order."""
         return sorted({name for name, _ in {*self.nodes, *self.breaks, *self.skipped, *self._labels.of_line}})
 
 
@@ -85,12 +85,12 @@ _facts = by_identity(2)(LineFacts)
 
 
 def line_facts(snapshot: Snapshot) -> LineFacts:
-    """The facts of a run, made once for each state of what they rest on."""
+    """Return the facts of a run, cached."""
     return _facts(snapshot.graphs, snapshot.breaks, snapshot.guards, snapshot.skipped_frames, labels(snapshot))
 
 
 def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:
-    """By number, the lines of a file: whole where it was read, else those that a break or a guard quotes."""
+    """Return the lines of a file by number: all if it was read, else those that breaks and guards quote."""
     if file == snapshot.file:
         return dict(enumerate(snapshot.source.split("\n"), 1))
     read = next((source.text for source in snapshot.sources if source.file == file), None)
@@ -98,23 +98,23 @@ def read_lines(snapshot: Snapshot, file: str) -> dict[int, str]:
 
 
 def _quoted(snapshot: Snapshot, file: str) -> dict[int, str]:
-    """The text of lines that a break or a guard quotes."""
+    """Return the lines that breaks and guards quote."""
     breaks = ((graph_break.location, graph_break.code) for graph_break in snapshot.breaks)
     guards = ((guard.location, guard.user_code) for installed in snapshot.guards for guard in installed.guards)
     return {at.line: text for at, text in (*breaks, *guards) if at and at.file == file and text}
 
 
 def hot(snapshot: Snapshot) -> Traffic:
-    """The heat of a run's lines, made once for each state of its kernels."""
+    """Return the memory traffic of the lines of a run, cached."""
     return _heat(snapshot.code.kernels)
 
 
 OUTSIDE = "∅"
-"""The line ran, and no kernel has anything of it."""
+"""Mark of a line that ran without any kernel."""
 
 
 def bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
-    """One cell for a line, in every line of a file as soon as the sizes of any kernel are known."""
+    """Yield the bar of a line, once the sizes of any kernel are known."""
     if not traffic.bytes:
         return
     known = traffic.lines.get(line)
@@ -126,7 +126,7 @@ def bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
 
 
 def words(traffic: LineTraffic) -> str:
-    """`in kernels that move 2.1 MiB (43 %)`; never as if those bytes were the line's own."""
+    """Return `in kernels that move 2.1 MiB (43 %)`: the bytes are those of the kernels, not of the line."""
     kind = "extern kernels" if traffic.extern else "kernels"
     known = f"in {kind} that move {size(traffic.bytes)} ({traffic.share:.0%})" if traffic.bytes else f"in {kind}"
     return f"{known}, {count(traffic.unknown, 'call')} of unknown size" if traffic.unknown else known

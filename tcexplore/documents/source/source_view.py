@@ -1,4 +1,4 @@
-"""The source pane: the user's file, with what became of each line beside it."""
+"""The source pane: the model file with the facts of each line."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tcexplore.session.links import line_link
 BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
 
 HEAT_IN_WORDS = 120
-"""Cells from which on a line's share of the memory traffic stands behind it."""
+"""Width from which on the memory traffic of a line is shown in words."""
 
 UNKNOWN = "…"
-"""Stands for the text of another file's line as long as it is not known."""
+"""Placeholder for an unknown line of another file."""
 
-EMPTY = "The file is empty. Save a model in it, and what torch.compile makes of each line will show here."
+EMPTY = "The file is empty. Save a model in it to see what torch.compile makes of each line."
 
 
 def source_document(
@@ -35,7 +35,7 @@ def source_document(
     toggled: frozenset[str] = frozenset(),
     width: int = 78,
 ) -> Parts:
-    """The document of the pane."""
+    """Return the document of the pane."""
     facts = line_facts(snapshot)
     if not snapshot.source:
         notice = snapshot.failure.message if snapshot.failure else EMPTY
@@ -50,8 +50,8 @@ def source_document(
 
 
 class _Gutter:
-    """What stands before each line of a file: marks, its number, `3○` FX nodes or `3↓` in what it calls, kernels, and
-    a bar for its share of the memory traffic; in a wide pane that stands behind the line in words, too."""
+    """The gutter of a file: marks, line number, `3○` FX nodes or `3↓` in the functions it calls, kernels, and a bar for
+    memory traffic, which a wide pane also shows in words after the line."""
 
     def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Traffic, *, wide: bool) -> None:
         self.facts = facts
@@ -91,7 +91,7 @@ class _Gutter:
         return Row(spans, (line_link(at), *self.facts.links(line)), at, copy=text)
 
     def _ending(self, number: int) -> Iterable[Span]:
-        """In words at the end of the line: the graph breaks, it became an extern call, its frame was skipped."""
+        """Yield notes at the end of a line: graph break, extern call, skipped frame."""
         line = (self.file, number)
         if line in self.facts.breaks:
             yield Span("  graph break", "break")
@@ -114,11 +114,11 @@ def _wide(spans: Iterable[Span]) -> int:
 def _elsewhere(
     snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str], *, wide: bool
 ) -> Iterable[Row]:
-    """The lines of another of the user's files that became something, behind a fold."""
+    """Return a fold with the lines of another file that have facts."""
     lines = facts.lines(file)
     name = f"file {file}"
     nodes = sum(facts.nodes.get((file, line), 0) for line in lines)
-    # A model out of a library has nothing in the user's file to look at instead.
+    # A library model has no lines in the model file.
     opened = (name in toggled) == any(where == snapshot.file for where, _ in facts.nodes)
     yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip

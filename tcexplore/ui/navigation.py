@@ -24,8 +24,7 @@ class Navigation:
         """Jump to the selection's first row in the next pane that has one; return whether there is such a pane."""
         position = self._position
         for pane in self._other_panes():
-            width = pane.rows.text_width if pane.display else self._grid.pane.rows.text_width
-            pane.update_document(width)
+            pane.build_hidden(self._grid.pane.rows.text_width)
             await pane.ready()
             row = await pane.rows.first_highlighted()
             if row is not None:

@@ -60,6 +60,8 @@ class Pane(Container):
         self.toggled: frozenset[str] = frozenset()
         """Fold groups that the user opened or closed."""
         self._session = Session()
+        self._hidden_width = 0
+        """Width in cells to build a document for while the pane is hidden; 0 for none."""
         self._key: tuple[object, ...] = ()
         """What the document was built from that is shown or being built."""
         self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
@@ -88,15 +90,10 @@ class Pane(Container):
 
     def show_session(self, session: Session) -> None:
         """Show the session's run in view; a hidden pane catches up when it comes into view again."""
-        self._session = session
-        if self.display and self.rows.size:
-            self.update_document(self.rows.text_width)
-
-    def update_document(self, width: int) -> None:
-        """Rebuild the document for a width in cells if its key has changed, also in a hidden pane."""
-        session, view = self._session, self.view
+        self._session, view = session, self.view
+        width = self.rows.text_width if self.display and self.rows.size else self._hidden_width
         snapshot = session.view(view.has)
-        if snapshot is None:
+        if snapshot is None or not width:
             return
         old = snapshot is not session.shown
         waiting = () if view.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
@@ -133,6 +130,12 @@ class Pane(Container):
         self.rows.faded = old
         self.set_class(old, "-old")
         self._reveal()
+
+    def build_hidden(self, width: int) -> None:
+        """Bring the document up to date for a width in cells, also in a hidden pane."""
+        self._hidden_width = width
+        self.show_session(self._session)
+        self._hidden_width = 0
 
     async def ready(self) -> None:
         """Wait until the requested document is shown."""

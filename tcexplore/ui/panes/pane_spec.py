@@ -11,7 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 from textual.content import Content
 
-from tcexplore.documents.document import Document
+from tcexplore.documents.document import Builder
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.lines.row_painter import flat
@@ -45,10 +45,11 @@ class View:
     changing: Callable[[Snapshot], tuple[object, ...]] = lambda _: ()
     """Fields that the document depends on only in some phases of a run."""
 
-    def build(self, snapshot: Snapshot, toggled: frozenset[str], width: int = 78) -> Document:
-        """Build the document of a run, with some folds toggled, for a width in cells."""
-        document: Document = _load(self.builder)(snapshot, toggled, width)
-        return document
+    @property
+    def build(self) -> Builder:
+        """The function that builds the document of a run, with some folds toggled, for a width in cells."""
+        builder: Builder = _load(self.builder)
+        return builder
 
     def key(self, snapshot: Snapshot) -> tuple[object, ...]:
         """Return the objects that the document of this run is built from."""

@@ -1,4 +1,4 @@
-"""What Dynamo did, as JSON."""
+"""JSON of graphs: what Dynamo captured, and what AOTAutograd and Inductor's passes made of it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,50 @@ Fields = dict[str, Any]
 
 
 def place(location: ev.Location | None) -> Fields:
-    """`file` and `line`, both null where there is no location."""
+    """Return `file` and `line`, both null if there is no location."""
     if location is None:
         return {"file": None, "line": None}
     return {"file": display_path(location.file), "line": location.line}
 
 
-def pair(location: ev.Location) -> list[Any]:
-    """`["model.py", 56]`."""
-    return [display_path(location.file), location.line]
+def function_place(location: ev.Location | None) -> Fields:
+    """Return `file`, `line` and `function`."""
+    return {**place(location), "function": location.function if location else None}
 
 
-def stack(locations: tuple[ev.Location, ...]) -> list[Fields]:
-    """The user's frames, outermost first."""
-    return [{**place(location), "function": location.function} for location in locations]
+def pairs(locations: tuple[ev.Location, ...]) -> list[list[Any]]:
+    """Return each location as `["model.py", 56]`."""
+    return [[display_path(location.file), location.line] for location in locations]
 
 
-def _dimensions(sizes: tuple[str, ...] | None) -> list[int | str] | None:
-    """Numbers as numbers, symbols as text."""
-    if sizes is None:
-        return None
-    return [int(size) if size.lstrip("-").isdecimal() else size for size in sizes]
+def op_times(ops: tuple[tuple[str, int, float], ...]) -> list[Fields]:
+    """Return ops with their count and total time."""
+    return [{"op": name, "count": count, "total_us": total} for name, count, total in ops]
 
 
-def node(node: ev.FxNode) -> Fields:
+def graph(graph: ev.GraphCaptured) -> Fields:
+    """Return a Dynamo graph."""
+    return {
+        "id": graph.graph,
+        "ops": graph.ops,
+        **function_place(graph.frame),
+        "nodes": [_node(node) for node in graph.nodes],
+        "code": graph.code,
+    }
+
+
+def aten_graph(graph: ev.AtenGraph) -> Fields:
+    """Return a graph of AOTAutograd or Inductor."""
+    return {
+        "graph": graph.graph,
+        "stage": graph.stage,
+        "phase": graph.phase,
+        "nodes": [_node(node) for node in graph.nodes],
+        "code": graph.code,
+    }
+
+
+def _node(node: ev.FxNode) -> Fields:
     return {
         "name": node.name,
         "op": node.op,
@@ -48,104 +68,77 @@ def node(node: ev.FxNode) -> Fields:
         "dtype": node.dtype,
         "device": node.device,
         **place(node.location),
-        "stack": [pair(location) for location in node.stack],
+        "stack": pairs(node.stack),
         "module": node.module,
         "origins": list(node.origins),
     }
 
 
-def graph(graph: ev.GraphCaptured) -> Fields:
-    return {
-        "id": graph.graph,
-        "ops": graph.ops,
-        **place(graph.frame),
-        "function": graph.frame.function if graph.frame else None,
-        "nodes": [node(n) for n in graph.nodes],
-        "code": graph.code,
-    }
-
-
-def aten_graph(graph: ev.AtenGraph) -> Fields:
-    return {
-        "graph": graph.graph,
-        "stage": graph.stage,
-        "phase": graph.phase,
-        "nodes": [node(n) for n in graph.nodes],
-        "code": graph.code,
-    }
-
-
-def graph_break(found: ev.GraphBreak) -> Fields:
-    return {
-        "id": found.id,
-        "graph": found.graph,
-        "kind": found.kind,
-        "reason": found.reason,
-        "explanation": found.explanation,
-        "hints": list(found.hints),
-        "context": found.context,
-        "registry_explanation": found.registry_explanation,
-        "registry_hints": list(found.registry_hints),
-        "url": found.url,
-        **place(found.location),
-        "function": found.location.function if found.location else None,
-        "user_code": found.code,
-        "stack": stack(found.stack),
-        "count": found.count,
-    }
-
-
-def costed(found: RankedBreak) -> Fields:
-    """A break and what it costs in one warm unit of calls; null where that is not known."""
-    ops = [{"op": name, "count": times, "total_us": total} for name, times, total in found.ops]
-    return {
-        **graph_break(found.graph_break),
-        "cost_us": found.cost_us,
-        "cost_share": found.share,
-        "cost_gaps": found.gaps,
-        "cost_whole_function": found.whole_function,
-        "cost_ops": ops,
-    }
-
-
-def skipped(frame: ev.FrameSkipped) -> Fields:
-    return {**place(frame.frame), "function": frame.frame.function, "reason": frame.reason, "graph": frame.graph}
-
-
-def outside(found: ev.EagerOps | None) -> Fields | None:
-    if found is None:
+def _dimensions(sizes: tuple[str, ...] | None) -> list[int | str] | None:
+    """Return numbers as numbers and symbols as text."""
+    if sizes is None:
         return None
-    ops = [{"op": name, "count": times, "total_us": total} for name, times, total in found.ops]
-    return {"regions": found.region_entries, "ops": ops}
+    return [int(size) if size.lstrip("-").isdecimal() else size for size in sizes]
 
 
-def guard(installed: ev.GuardsInstalled, guard: ev.Guard) -> Fields:
+def graph_break(broken: ev.GraphBreak) -> Fields:
+    """Return a graph break."""
     return {
-        "graph": installed.graph,
-        "kind": guard.kind,
-        "source": guard.source,
-        "code": list(guard.code),
-        "summary": guard.summary,
-        "structural": guard.structural,
-        **place(guard.location),
-        "user_code": guard.user_code,
+        "id": broken.id,
+        "graph": broken.graph,
+        "kind": broken.kind,
+        "reason": broken.reason,
+        "explanation": broken.explanation,
+        "hints": list(broken.hints),
+        "context": broken.context,
+        "registry_explanation": broken.registry_explanation,
+        "registry_hints": list(broken.registry_hints),
+        "url": broken.url,
+        **function_place(broken.location),
+        "user_code": broken.code,
+        "stack": [function_place(location) for location in broken.stack],
+        "count": broken.count,
     }
 
 
-def recompile(found: ev.Recompiled) -> Fields:
+def ranked_break(ranked: RankedBreak) -> Fields:
+    """Return a graph break with its cost, null if unknown."""
+    cost = None
+    if ranked.cost_us is not None:
+        cost = {
+            "us": ranked.cost_us,
+            "share": ranked.share,
+            "gaps": ranked.gaps,
+            "whole_function": ranked.whole_function,
+            "ops": op_times(ranked.ops),
+        }
+    return {**graph_break(ranked.graph_break), "cost": cost}
+
+
+def skipped_frame(skipped: ev.FrameSkipped) -> Fields:
+    """Return a frame that Dynamo did not compile."""
+    return {**function_place(skipped.frame), "reason": skipped.reason, "graph": skipped.graph}
+
+
+def eager_ops(ops: ev.EagerOps | None) -> Fields | None:
+    """Return the ops that run outside every graph."""
+    return None if ops is None else {"region_entries": ops.region_entries, "ops": op_times(ops.ops)}
+
+
+def partition(partition: ev.Partitioned) -> Fields:
+    """Return what the forward saves for the backward."""
+    saved = [{"name": s.name, "bytes": s.bytes, "input": s.input, **place(s.location)} for s in partition.saved]
+    return {"graph": partition.graph, "saved_for_backward": saved, "recomputed": list(partition.recomputed)}
+
+
+def pass_run(run: ev.PassRun) -> Fields:
+    """Return what one pass of Inductor changed."""
     return {
-        "graph": found.graph,
-        "of": found.failed_entry,
-        "failed_guard": found.failed_guard,
-        "reason": found.reason,
-        "old": found.old,
-        "new": found.new,
-        **place(found.location),
-        "entries": found.entry_count,
-        "limit": found.limit,
-        "limit_hit": found.limit_hit,
-        "kind": found.kind or None,
-        "what": found.name or None,
-        "dim": found.dim,
-        "origin": found.origin or None,
+        "graph": run.graph,
+        "stage": run.stage,
+        "phase": run.phase,
+        "name": run.name or None,
+        "nodes_before": run.nodes_before,
+        "nodes_after": run.nodes_after,
+        "changes": [{"at": hunk.at, "removed": list(hunk.removed), "added": list(hunk.added)} for hunk in run.hunks],
     }

@@ -1,4 +1,4 @@
-"""The report as JSON: schema 1. Units are in the names; null is a fact that this run does not have, see `missing`."""
+"""The report of a run as JSON. `docs/report.md` describes every key, `schema.json` is its JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ from typing import Any
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.report import (
-    json_aot,
-    json_compile_time,
-    json_device,
-    json_graphs,
-    json_kernels,
-    json_regions,
-    json_results,
-    json_state,
-    json_targets,
-    json_timing,
-)
-from tcexplore.report import json_cache_entries as json_lineage
+from tcexplore.report import json_device, json_graphs, json_timing
+from tcexplore.report.json_guards import guard_fields
+from tcexplore.report.json_kernels import kernel_fields
+from tcexplore.report.json_regions import script_fields
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
 from tcexplore.session.ranked_breaks import rank_breaks
 
-SCHEMA = 1
-"""Goes up with any change that a reader of the report could notice as wrong: a name gone, a meaning changed."""
+SCHEMA = 2
+"""Version of the format; it changes with every key that is removed or changes its meaning."""
 
-NOT_REACHED = "the run did not come to the comparison of eager and compiled"
+NOT_COMPARED = "the run ended before eager and compiled were compared"
+
+NOT_ASSEMBLED = "C++ kernels are assembled with --assembly only, and have no GPU resources"
 
 Fields = dict[str, Any]
 
@@ -35,10 +29,10 @@ Fields = dict[str, Any]
 def report(
     snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str] = (), calls: int | None = None
 ) -> Fields:
-    """The whole report of a run, its keys always the same and in the same order.
+    """Return the report of a run, always with the same keys in the same order.
 
-    `machine` is the worker's greeting, None when there was no worker; `exceeded` are the limits not kept; the
-    recommendation is for `calls` calls, None for any number.
+    `machine` is None if no worker started, `exceeded` names the limits that the run exceeds, and the recommendation
+    is for `calls` calls (None: any number).
     """
     return {
         "schema": SCHEMA,
@@ -51,54 +45,40 @@ def report(
         "status": snapshot.status,
         "error": failure(snapshot.failure),
         "limits_exceeded": list(exceeded),
-        "graphs": [json_graphs.graph(g) for g in snapshot.graphs],
-        "breaks": [json_graphs.costed(costed) for costed in rank_breaks(snapshot)],
-        "skipped": [json_graphs.skipped(s) for s in snapshot.skipped_frames],
-        "outside": json_graphs.outside(snapshot.eager_ops),
-        "guards": [json_graphs.guard(i, g) for i in snapshot.guards for g in i.guards],
-        "guard_latency_us": {i.graph: i.latency_us for i in snapshot.guards},
-        "recompiles": [json_graphs.recompile(r) for r in snapshot.recompiles],
-        **json_lineage.why_again(snapshot),
-        "aten_graphs": [json_graphs.aten_graph(g) for g in snapshot.code.aten_graphs],
-        "kernels": json_kernels.kernels(snapshot),
-        "lowered": json_targets.lowered(snapshot),
-        "not_lowered": json_targets.not_lowered(snapshot),
-        "device_asked": json_targets.asked(snapshot),
-        "wrapper": [json_kernels.wrapper(w) for w in snapshot.code.wrappers],
-        "fusion": [json_kernels.fusion(f) for f in snapshot.code.fusion],
-        "neighbors": json_kernels.neighbors(snapshot),
-        "schedules": [json_kernels.schedule(s) for s in snapshot.code.schedules],
-        "line_traffic": json_kernels.traffic(snapshot),
-        "partitions": [json_aot.partition(p) for p in snapshot.code.partitions],
-        "passes": [json_aot.pass_run(p) for p in snapshot.code.passes],
-        **_measured(snapshot, calls),
-        **_output(snapshot),
+        "graphs": [json_graphs.graph(graph) for graph in snapshot.graphs],
+        "breaks": [json_graphs.ranked_break(ranked) for ranked in rank_breaks(snapshot)],
+        "skipped_frames": [json_graphs.skipped_frame(skipped) for skipped in snapshot.skipped_frames],
+        "eager_ops": json_graphs.eager_ops(snapshot.eager_ops),
+        **guard_fields(snapshot),
+        "aten_graphs": [json_graphs.aten_graph(graph) for graph in snapshot.code.aten_graphs],
+        **kernel_fields(snapshot),
+        "partitions": [json_graphs.partition(partition) for partition in snapshot.code.partitions],
+        "passes": [json_graphs.pass_run(run) for run in snapshot.code.passes],
+        **_measurements(snapshot, calls),
+        **script_fields(snapshot),
+        "state_dict": state_dict(snapshot.state_keys),
+        "output": [{"stream": output.stream, "text": output.text} for output in snapshot.output],
+        "output_dropped_chars": snapshot.output_dropped,
         "missing": list(_missing(snapshot)),
     }
 
 
-def _output(snapshot: Snapshot) -> Fields:
-    return {
-        "output": [{"stream": o.stream, "text": o.text} for o in snapshot.output],
-        "output_dropped_chars": snapshot.output_dropped,
-    }
-
-
-def _measured(snapshot: Snapshot, calls: int | None) -> Fields:
+def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
     return {
         "timing": json_timing.timing(snapshot, calls),
-        "accuracy": json_results.accuracy(snapshot.accuracy),
-        "memory": json_results.memory(snapshot),
-        "phases": [json_timing.phase(p) for p in snapshot.phase_times],
+        "accuracy": json_timing.accuracy(snapshot.accuracy),
+        "memory": json_timing.memory(snapshot),
+        "call_profile": json_timing.call_profile(snapshot.call_profile),
+        "calls": [json_timing.call(call) for call in snapshot.calls],
+        "compile_time": json_timing.compile_time_fields(snapshot),
+        "phase_times": [json_timing.phase_time(phase) for phase in snapshot.phase_times],
+        "cache_lookups": [
+            {"cache": lookup.cache, "graph": lookup.graph, "outcome": lookup.outcome, "reason": lookup.reason}
+            for lookup in snapshot.cache_lookups
+        ],
         "device": json_device.device(snapshot.device),
-        "tuned": [json_device.tuned(one) for one in snapshot.autotuned],
+        "autotuned": [json_device.autotuned(tuned) for tuned in snapshot.autotuned],
         "cuda_graphs": json_device.cuda_graphs(snapshot),
-        "caches": [json_kernels.cache(c) for c in snapshot.cache_lookups],
-        "one_call": json_timing.one_call(snapshot.call_profile),
-        "compile_time": json_compile_time.compile_time(snapshot),
-        "calls": [json_timing.call(c) for c in snapshot.calls],
-        **json_regions.script(snapshot),
-        "state_dict": json_state.state(snapshot.state_keys),
     }
 
 
@@ -116,14 +96,14 @@ def _entry(entry: ev.EntryFound | None) -> Fields | None:
 
 
 def configuration(snapshot: Snapshot) -> Fields:
-    """How a run was compiled, and on what."""
+    """Return how a run compiles, and on what."""
     config, timing = snapshot.config, snapshot.timing
     return {
         "mode": config.mode,
         "backend": config.backend,
         "dynamic": config.dynamic,
         "fullgraph": config.fullgraph,
-        "grad": config.train,
+        "train": config.train,
         "target": config.target,
         "device": config.device or (timing.device if timing else None),
         "threads": config.threads or (timing.threads if timing else None),
@@ -137,7 +117,7 @@ def configuration(snapshot: Snapshot) -> Fields:
 
 
 def failure(failed: ev.Failed | None) -> Fields | None:
-    """Why a run failed; null where it did not."""
+    """Return why a run failed; None if it did not."""
     if failed is None:
         return None
     return {
@@ -151,16 +131,32 @@ def failure(failed: ev.Failed | None) -> Fields | None:
     }
 
 
+def state_dict(keys: ev.StateKeys | None) -> Fields | None:
+    """Return the first names in the state dict of each form; None for a function."""
+    if keys is None:
+        return None
+    return {
+        "count": keys.count,
+        "compiled_prefix": keys.prefix,
+        "module": list(keys.module),
+        "compiled": list(keys.compiled),
+        "compiled_in_place": list(keys.in_place),
+    }
+
+
 def _missing(snapshot: Snapshot) -> Iterable[Fields]:
-    """Why facts are null: what this torch does not give, then what this run did not ask for."""
+    """Yield why facts are null: those that torch does not provide, then those that were not measured."""
     for missing in snapshot.missing_facts:
         yield {"fact": missing.fact, "symbol": missing.symbol, "reason": missing.reason}
+    known = {missing.fact for missing in snapshot.missing_facts}
     if snapshot.timing is None and snapshot.timing_skipped:
         yield {"fact": "timing", "symbol": None, "reason": snapshot.timing_skipped}
-    known = {missing.fact for missing in snapshot.missing_facts}
-    if json_results.accuracy(snapshot.accuracy) is None and "accuracy" not in known:
-        reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_REACHED
+    if json_timing.accuracy(snapshot.accuracy) is None and "accuracy" not in known:
+        reason = snapshot.accuracy.reason if snapshot.accuracy else NOT_COMPARED
         yield {"fact": "accuracy", "symbol": None, "reason": reason}
     if snapshot.memory is None and "memory" not in known:
-        yield {"fact": "memory", "symbol": None, "reason": NOT_REACHED}
-    yield from json_targets.why_null(snapshot)
+        yield {"fact": "memory", "symbol": None, "reason": NOT_COMPARED}
+    cpp = any(kernel.language == "cpp" for kernel in snapshot.code_for(NATIVE).kernels)
+    if cpp and not snapshot.config.assembly:
+        for fact in ("resources", "stages"):
+            yield {"fact": fact, "symbol": None, "reason": NOT_ASSEMBLED}

@@ -6,7 +6,7 @@ from typing import Any
 
 from tcexplore import __version__
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_results, json_timing
+from tcexplore.report import json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.study import Study, StudyState
@@ -43,8 +43,8 @@ def run_fields(cell: RunFigures) -> Fields:
         "compile_s": cell.compile_s,
         "first_call_s": cell.first_call_s,
         "timing": json_timing.timing(run),
-        "accuracy": json_results.accuracy(run.accuracy),
-        "memory": json_results.memory(run),
+        "accuracy": json_timing.accuracy(run.accuracy),
+        "memory": json_timing.memory(run),
         "breaks": summary.breaks,
         "graphs": summary.graphs,
         "kernels": summary.kernels,

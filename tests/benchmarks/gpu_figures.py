@@ -102,11 +102,11 @@ def launches(seconds: float) -> Iterator[dict[str, Any]]:
     """Yield the figures of a launch-bound model in two modes: the difference is what CUDA graphs save."""
     for mode in ("default", "reduce-overhead"):
         report = check(LAUNCH_BOUND, seconds, "--mode", mode)
-        timing, call = report["timing"], report["one_call"]
+        timing, call = report["timing"], report["call_profile"]
         print(
             f"{mode:<16} {timing['speedup']:.2f}× {timing['ci95']} {timing['verdict']}  compiled "
             f"{timing['compiled_us']:.1f} µs, device {timing['device_compiled_us']:.1f}  launches {call['launches']} "
-            f"for {call['device_works']} works  saved {report['cuda_graphs']['launches_saved_per_call']}  "
+            f"for {call['device_tasks']} tasks  saved {report['cuda_graphs']['launches_saved_per_call']}  "
             f"launch-bound {bound(report)}  gaps {call['launch_gaps_us']:.1f} µs",
             flush=True,
         )

@@ -69,7 +69,7 @@ def test_a_run_on_a_cpu_has_none_of_it():
     assert "device busy" not in text
     assert "none in this run" in autotuning_document(run, frozenset(), 78).row(0).text or not run.autotuned
     fields = report(run, None)
-    assert (fields["device"], fields["tuned"], fields["cuda_graphs"]["recorded"]) == (None, [], [])
+    assert (fields["device"], fields["autotuned"], fields["cuda_graphs"]["recorded"]) == (None, [], [])
     assert run.timing is not None
     assert is_launch_bound(run.timing) is None
 
@@ -78,11 +78,11 @@ def test_the_report_has_all_of_it():
     fields = report(measured.run(), None)
     kernel = next(k for k in fields["kernels"] if k["name"] == measured.POINTWISE)
     assert (kernel["measured"]["us"], kernel["measured"]["launches"]) == (3.5, 2)
-    assert fields["device"]["slowed_by"] == ["the power limit"]
+    assert fields["device"]["throttle_reasons"] == ["the power limit"]
     assert fields["cuda_graphs"]["launches_saved_per_call"] == 1
-    assert [choice["taken"] for choice in fields["tuned"][0]["choices"]] == [True, False, False]
+    assert [choice["chosen"] for choice in fields["autotuned"][0]["choices"]] == [True, False, False]
     assert (fields["timing"]["launch_bound"], fields["timing"]["device_compiled_us"]) == (True, 22.0)
-    assert fields["one_call"]["launch_gaps_us"] == 31.0
+    assert fields["call_profile"]["launch_gaps_us"] == 31.0
     text = " ".join(check_text(measured.run(), 100).split())
     for words in ("1 CUDA graph recorded", "mutated inputs", "NVIDIA H200", "the best template 1.47×", "LAUNCH-BOUND"):
         assert words in text, words

@@ -1,4 +1,4 @@
-"""Schema 1: names, order, and nulls that are explained."""
+"""The JSON report: keys, order, and the reasons of nulls."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=
 
 PROMISED = {
     "entry": {"name", "kind", "rule", "calls"},
-    "config": {"mode", "backend", "dynamic", "fullgraph", "grad", "target", "device", "threads", "vary"},
+    "config": {"mode", "backend", "dynamic", "fullgraph", "train", "target", "device", "threads", "vary"},
     "graphs": {"id", "ops", "nodes", "code"},
     "breaks": {
         "id", "kind", "reason", "explanation", "hints", "file", "line", "function", "stack", "count",
     },
     "guards": {"graph", "kind", "source", "code", "file", "line", "user_code"},
-    "recompiles": {"graph", "of", "failed_guard", "reason", "file", "line"},
+    "recompiles": {"graph", "failed_entry", "failed_guard", "reason", "file", "line"},
     "kernels": {
         "name", "graph", "phase", "language", "source", "ops", "nodes", "source_lines", "lines", "bytes_read",
-        "bytes_written", "bytes_saved", "flops", "fusion", "inlined", "fused_nodes", "calls", "resources", "stages",
+        "bytes_written", "bytes_saved", "flops", "fusion_kinds", "ops_inlined", "fused_nodes", "calls", "resources",
+        "stages",
     },
-    "wrapper": {"graph", "phase", "source"},
-    "fusion": {"a", "b", "fused", "reason", "refused_by", "in_words"},
-    "schedules": {"graph", "phase", "compared_with_next", "nodes"},
+    "wrappers": {"graph", "phase", "source"},
+    "fusion_decisions": {"a", "b", "fused", "reason", "refused_by", "explanation"},
+    "schedules": {"graph", "phase", "pairwise_attempts", "nodes"},
     "line_traffic": {"file", "line", "calls", "bytes", "share", "extern"},
     "aten_graphs": {"graph", "stage", "phase", "nodes"},
     "timing": {
         "eager_us", "compiled_us", "speedup", "ci95", "noise_floor", "pairs", "verdict", "first_call_s", "compile_s",
         "break_even_calls", "samples",
     },
-    "phases": {"name", "seconds", "graph"},
+    "phase_times": {"name", "seconds", "graph"},
 }  # fmt: skip
 
 FUSION = ev.FusionDecision(run=9, graph="0/0", phase="forward", a="op0", b="op1", fused=False, reason="no shared data")
@@ -64,7 +65,7 @@ def everything() -> Snapshot:
 
 def test_every_promised_field_is_there():
     whole = report(everything(), MACHINE)
-    assert (whole["schema"], whole["torch"], whole["python"]) == (1, "2.13.0+cpu", "3.11.7")
+    assert (whole["schema"], whole["torch"], whole["python"]) == (2, "2.13.0+cpu", "3.11.7")
     for name, fields in PROMISED.items():
         value = whole[name][0] if isinstance(whole[name], list) else whole[name]
         assert fields <= set(value), name
@@ -80,7 +81,7 @@ def test_it_is_json_with_the_same_keys_for_every_run():
 
 def test_two_kernels_that_follow_each_other_say_why_they_are_two():
     run = gate.run()
-    neighbors = report(run, MACHINE)["neighbors"]
+    neighbors = report(run, MACHINE)["unfused_neighbors"]
     assert [(pair["phase"], pair["a"], pair["b"]) for pair in neighbors] == [
         ("backward", run.code.kernels[1].name, run.code.kernels[2].name)
     ]
@@ -127,15 +128,15 @@ def test_a_training_run_carries_its_stages():
         "joint", "forward", "backward", "post_grad", "post_grad",
     ]  # fmt: skip
     (cut,) = whole["partitions"]
-    assert [(saved["name"], saved["bytes"], saved["input"]) for saved in cut["saved"]] == [
+    assert [(saved["name"], saved["bytes"], saved["input"]) for saved in cut["saved_for_backward"]] == [
         ("primals_2", 131_072, True), ("mul", 131_072, False),
     ]  # fmt: skip
     assert cut["recomputed"] == ["sigmoid"]
     (changed,) = [run for run in whole["passes"] if run["changes"]]
     assert (changed["name"], changed["nodes_before"], changed["nodes_after"]) == ("remove_noop_ops", 13, 12)
     first, second, _ = whole["kernels"]
-    assert first["lines"][0]["source"] == [[gate.FILE, gate.TIMES.line]]
-    assert (second["fusion"], second["fused_nodes"]) == (["pointwise"], [["op0", "op1"], ["op2"]])
+    assert first["lines"][0]["source_lines"] == [[gate.FILE, gate.TIMES.line]]
+    assert (second["fusion_kinds"], second["fused_nodes"]) == (["pointwise"], [["op0", "op1"], ["op2"]])
     assert {entry["line"]: entry["calls"] for entry in whole["line_traffic"]} == {7: 2, 8: 2}
 
 

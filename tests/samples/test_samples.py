@@ -10,6 +10,7 @@ import pytest
 from tcexplore.documents.timing.timeline_view import suggest_region_fix
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import BACKWARD, BACKWARD_AGAIN, COMPILE, RECOMPILE, RegionTimeline, timeline
+from tests.report.test_schema import validate
 from tests.samples.exploring import SAMPLES, Explorer, extern, fuses, generated, lines
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -186,3 +187,8 @@ def test_every_sample_says_what_to_look_at_and_what_to_edit():
         assert "Look at:" in head, sample.name
         assert "Edit:" in head, sample.name
         assert f'"{sample.name}"' in tested, f"{sample.name} has no test"
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.glob("*.py")))
+def test_report_of_each_sample_follows_the_schema(explorer: Explorer, sample: str):
+    validate(explorer.explore(sample))

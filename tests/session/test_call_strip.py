@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore import events as ev
 from tcexplore.documents.timing.timing_view import call_lines
 from tcexplore.session import Snapshot
-from tcexplore.session.call_strip import strip
+from tcexplore.session.call_strip import compiled_calls
 from tests.studies.playback import timed
 
 AGAIN = ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="x.size(0) == 64", reason="", old="64", new="32")
@@ -29,8 +29,10 @@ def test_which_call_compiled_and_why():
     newer = ev.Recompiled(graph="0/2", failed_entry="0/1", failed_guard="newer", reason="")
     eager = ev.CallMade(index=0, variant="eager", seconds=0.1)
     snapshot = run(eager, made(0, "0/0"), AGAIN, made(1, "0/1"), newer, OLDER, made(2, "0/2"), made(3))
-    assert [(call.number, call.kind,
-    [why.failed_guard for why in call.causes]) for call in compiled_calls(snapshot)] == [
+    guards = [
+        (call.number, call.kind, [cause.failed_guard for cause in call.causes]) for call in compiled_calls(snapshot)
+    ]
+    assert guards == [
         (1, "compile", []), (2, "recompile", ["x.size(0) == 64"]), (3, "recompile", ["newer"]), (4, "warm", []),
     ]  # fmt: skip
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.timing.timeline_view import FEW, draw_lane, suggest_region_fix, timeline_document
-from tcexplore.report.json_regions import script
+from tcexplore.report.json_regions import script_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline
@@ -84,9 +84,9 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
     ):
         assert " ".join(said.split()) in " ".join(shown.split()), shown
         assert " ".join(said.split()) in " ".join(page.split()), page
-    fields = script(run)
-    assert fields["followed"] == {"seconds": 4.0, "limit_s": 4.0, "ended": True}
-    assert [mark["what"] for mark in fields["regions"][0]["compiles"]] == [COMPILE, BACKWARD, RECOMPILE]
+    fields = script_fields(run)
+    assert fields["script_end"] == {"seconds": 4.0, "time_limit_s": 4.0, "timed_out": True}
+    assert [mark["kind"] for mark in fields["regions"][0]["compiles"]] == [COMPILE, BACKWARD, RECOMPILE]
     assert fields["regions"][0]["graphs"] == ["0/0", "0/1"]
     assert fields["regions"][1]["calls"] is None
 
@@ -122,7 +122,7 @@ def test_a_file_that_is_no_script_has_none():
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
     assert "not a script" in timeline_document(plain).row(0).text
-    assert script(plain) == {"regions": [], "followed": None}
+    assert script_fields(plain) == {"regions": [], "script_end": None}
 
 
 def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
@@ -139,6 +139,6 @@ def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     assert f"recaptured: {because}" in shown
     assert "recaptured: torch gives no reason" in shown
-    assert [one["compiles"][0]["captured_anew"] for one in script(run)["regions"] if one["compiles"]] == [
+    assert [one["compiles"][0]["capture_reason"] for one in script_fields(run)["regions"] if one["compiles"]] == [
         None, None, because, "",
     ]  # fmt: skip

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from tcexplore.documents.document import Document
-from tcexplore.report.json_report import failure
-from tcexplore.report.json_state import state as state_dict_fields
+from tcexplore.report.json_report import failure, state_dict
 from tcexplore.session import Snapshot
 from tcexplore.session.run_figures import RunFigures
 from tcexplore.studies.artifacts.artifacts_document import artifacts_document
@@ -64,7 +63,7 @@ class ArtifactsStudy(Study[None, Snapshot]):
         runs = artifact_runs(state.results)
         saved = runs.saving.artifacts_saved if runs else None
         return {
-            "state_dict": state_dict_fields(runs.saving.state_keys if runs else None),
+            "state_dict": state_dict(runs.saving.state_keys if runs else None),
             "saved_bytes": saved.bytes if saved else None,
             "saved_kinds": dict(saved.kinds) if saved else None,
             "saving": _run_fields(runs.saving) if runs else None,

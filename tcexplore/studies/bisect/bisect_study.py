@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
-from tcexplore.report import json_results
+from tcexplore.report import json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.studies.bisect.bisect_document import bisect_document
 from tcexplore.studies.bisect.bisect_result import EAGER, STAGES, BisectStage, BisectStep, first_failure
@@ -124,7 +124,7 @@ def _stage_fields(step: BisectStep) -> Fields:
         "config": configuration(step.run) if step.stage.backend else None,
         "fails": step.fails,
         "error": failure(step.failed),
-        "accuracy": json_results.accuracy(step.run.accuracy) if step.stage.backend else None,
+        "accuracy": json_timing.accuracy(step.run.accuracy) if step.stage.backend else None,
     }
 
 

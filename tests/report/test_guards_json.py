@@ -13,15 +13,14 @@ def test_as_json():
     fields = json.loads(json.dumps(report(storm.run(), None)))
     first, rest = fields["frames"]
     assert [entry["graph"] for entry in first["entries"]] == ["0/0", "0/1", "0/2", "0/3"]
-    assert (first["limit_hit"], first["refused"][0]["call"], rest["at_the_limit"]) == ("recompile_limit", 5, "error")
-    assert (first["entries"][1]["compile_s"], first["entries"][0]["of"]) == (1.25, None)
-    special = fields["symbols"][2]["symbols"][0]["specialized"][0]
+    assert (first["limit_hit"], first["over_limit"][0]["call"], rest["at_limit"]) == ("recompile_limit", 5, "error")
+    assert (first["entries"][1]["compile_s"], first["entries"][0]["failed_entry"]) == (1.25, None)
+    special = fields["symbols"][2]["symbols"][0]["specializations"][0]
     assert (special["value"], special["guard"], special["line"]) == ("6", "s17 == 6", 5)
-    assert fields["symbols"][2]["zero_one"] == [{"source": "x", "what": "size", "dim": 0, "value": "1"}]
-    assert {"cure": "tensor", "source": "lr", "dim": None, "values": ["0.1", "0.2"], "blocked_by": None} in fields[
-        "shape_cures"
-    ]
-    recompiles, fits, strange = fields["would"]
+    assert fields["symbols"][2]["zero_one"] == [{"name": "x", "kind": "size", "dim": 0, "value": "1"}]
+    fix = {"kind": "tensor", "name": "lr", "dim": None, "values": ["0.1", "0.2"], "other_sizes": [], "blocked_by": None}
+    assert fix in fields["recompile_fixes"]
+    recompiles, fits, strange = fields["recompile_answers"]
     assert [frame["verdict"] for frame in recompiles["frames"]] == ["recompiles", "unknown"]
     assert recompiles["frames"][0]["entries"][0]["failed"]["kind"] == "int"
     assert (fits["frames"][0]["graph"], strange["problem"]) == ("0/1", "'q7[3]': there is no dtype 'q7'.")

@@ -24,7 +24,7 @@ Blame = Literal["user", "compiler"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseStarted(Event):
-    """The run entered a phase."""
+    """A phase of the run began."""
 
     phase: Phase
     graph: str | None = None
@@ -35,43 +35,44 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimed(Event):
-    """A finished span of compile time, from torch's own event log. `depth` nests spans; `at` is when it began, in
-    seconds since the job arrived, None where that is not known."""
+    """A finished span of compile time, from torch's event log."""
 
     name: str
     seconds: float
     graph: str | None
+    """Compile id of the graph, if known."""
     depth: int
+    """Number of spans around it."""
     at: float | None = None
+    """Start in seconds since the job arrived; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFound(Event):
-    """What of the file is compiled and with which inputs.
-
-    `kind` is `module`, `function` or `script`; `rule` says in words which rule of the file contract hit;
-    `calls` has one tuple of argument descriptions (`f32[64, 512]`) per call; `notes` are facts worth a line,
-    for instance that a GPU is present but the file stays on the CPU.
-    """
+    """The entry of the model file: the module or function to compile and its calls, or a script."""
 
     name: str
-    kind: str
+    kind: Literal["module", "function", "script"]
     rule: str
+    """The rule by which the entry was found, as a phrase."""
     calls: tuple[tuple[str, ...], ...]
+    """Descriptions of the arguments, such as `f32[64, 512]`, for each call."""
     location: Location | None = None
     notes: tuple[str, ...] = ()
+    """Remarks for the user, such as that a GPU is present but the file stays on the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulesImported(Event):
-    """The user's own modules that the file imported (absolute paths): these are watched too."""
+    """The local modules that the file imported, to be watched too."""
 
     files: tuple[str, ...]
+    """Absolute paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRead(Event):
-    """The text of another file that places of this run point into: a local module, or the library of the model."""
+    """The text of another file that has locations of this run: a local module, or the library of the model."""
 
     file: str
     text: str
@@ -79,9 +80,9 @@ class SourceRead(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Event):
-    """Text that the user's program wrote. `stream` is `stdout` or `stderr`. Made by the front end from pipes."""
+    """Text that the user's program wrote. The front end reads it from pipes."""
 
-    stream: str
+    stream: Literal["stdout", "stderr"]
     text: str
 
 

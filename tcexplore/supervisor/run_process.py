@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
+from typing import Literal
 
 from tcexplore.events import (
     HEADER,
@@ -137,7 +138,7 @@ class RunProcess:
         return explain_exit(self._exit.result() if self._exit.done() else 0, job, crash)
 
     def _read_output(self, job: Job) -> None:
-        def emit_output(stream: str) -> Callable[[str], None]:
+        def emit_output(stream: Literal["stdout", "stderr"]) -> Callable[[str], None]:
             return lambda text: self._emit(Output(run=job.run, stream=stream, text=text))
 
         stdout, stderr, _ = self._reads

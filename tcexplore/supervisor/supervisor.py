@@ -11,7 +11,7 @@ from tcexplore.supervisor.run_queue import RunQueue
 from tcexplore.supervisor.worker_process import WorkerProcess
 
 STANDBYS = 2
-"""Number of workers kept ready if each serves one run: starting one takes seconds, and saves come in pairs."""
+"""Number of workers kept ready if each serves one run: starting one takes seconds, and saves may come in pairs."""
 
 
 class WorkerPool:

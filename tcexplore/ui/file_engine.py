@@ -28,7 +28,7 @@ class FileEngine:
         self._queries = 0
         self._pauses = 0
         self._pending_target = ""
-        """The target that the current run has been asked for and not yet answered."""
+        """The target of the last `Retarget` that the current run has not handled."""
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
         self._queue = Supervisor(self._receive)

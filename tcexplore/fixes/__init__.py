@@ -1,1 +1,1 @@
-"""Cures for graph breaks: a change to the user's own lines, and what it takes to call it proven. No torch here."""
+"""Fixes for graph breaks: changes to the user's own lines, and their verification. No torch here."""

@@ -1,4 +1,4 @@
-"""What to do about a break that no edit of its lines removes safely, and why none is offered."""
+"""Advice for breaks that no edit of their lines removes safely."""
 
 from __future__ import annotations
 
@@ -10,85 +10,83 @@ from tcexplore.fixes.syntax_source import SyntaxSource
 LIBRARY = "This line is in an installed library, which is not yours to change."
 NO_FIX = "No known change of these lines removes the break and keeps the behavior."
 
-_DRAW = (
-    "Draw before the compiled call and hand the number in, as a tensor, so that another value needs no other graph; or "
-    "draw with torch.rand(()) inside. No edit is made: the one changes how the function is called, the other which "
-    "numbers are drawn."
+_RANDOM = (
+    "Draw the number before the compiled call and pass it as a tensor, so that other values use the same graph; "
+    "or draw it with torch.rand(()) inside. No edit is made: the former changes how the function is called, the "
+    "latter which numbers are drawn."
 )
 _SEED = (
-    "Seed before the compiled call. No edit is made: moved out of the function, it would no longer be done in every "
-    "call."
+    "Set the seed before the compiled call. No edit is made: outside the function, the seed would no longer be "
+    "set in every call."
 )
-_WORLD = (
-    "Do it before or behind the compiled call. No edit is made: what it does outside the program has to happen in "
-    "every call, and a graph has no place for it."
+_OUTSIDE = (
+    "Do it before or after the compiled call. No edit is made: its effect outside the program must happen in "
+    "every call, and a graph cannot contain it."
 )
-_MOMENT = (
-    "Ask for it outside the compiled call, and hand it in where it is needed. No edit is made: a graph would keep one."
-)
+_TIME_OR_ID = "Get it outside the compiled call and pass it in. No edit is made: a graph would keep one value forever."
 _NUMPY = (
-    "Call torch's own function on the tensor, where there is one (torch.quantile for numpy.percentile). No edit is "
-    "made: for this function, or these arguments, none is known here that gives the same."
+    "Call torch's own function on the tensor if it has one (torch.quantile for numpy.percentile). No edit is "
+    "made: no equivalent of this function, or of these arguments, is known."
 )
 _FILE = (
-    "Read it once, before the compiled call, and hand in what was read. No edit is made: what is read may depend on "
-    "the call, or the file is held open."
+    "Read it once, before the compiled call, and pass the content in. No edit is made: the content may depend on "
+    "the call, or the file stays open."
 )
 
 CALLED = {
-    "random.seed": _SEED, "numpy.random.seed": _SEED, "torch.manual_seed": _SEED, "random.": _DRAW,
-    "numpy.random.": _DRAW, "subprocess.": _WORLD, "os.": _WORLD, "shutil.": _WORLD, "requests.": _WORLD,
-    "urllib.": _WORLD, "socket.": _WORLD, "sqlite3.": _WORLD, "torch.save": _WORLD, "threading.": _WORLD,
-    "datetime.": _MOMENT, "uuid.": _MOMENT, "time.": _MOMENT, "open": _FILE, "json.load": _FILE, "pickle.": _FILE,
-    "numpy.load": _FILE, "torch.load": _FILE, "pathlib.": _FILE,
+    "random.seed": _SEED, "numpy.random.seed": _SEED, "torch.manual_seed": _SEED, "random.": _RANDOM,
+    "numpy.random.": _RANDOM, "subprocess.": _OUTSIDE, "os.": _OUTSIDE, "shutil.": _OUTSIDE, "requests.": _OUTSIDE,
+    "urllib.": _OUTSIDE, "socket.": _OUTSIDE, "sqlite3.": _OUTSIDE, "torch.save": _OUTSIDE, "threading.": _OUTSIDE,
+    "datetime.": _TIME_OR_ID, "uuid.": _TIME_OR_ID, "time.": _TIME_OR_ID, "open": _FILE, "json.load": _FILE,
+    "pickle.": _FILE, "numpy.load": _FILE, "torch.load": _FILE, "pathlib.": _FILE,
     "numpy.": _NUMPY,
 }  # fmt: skip
-"""By the beginning of the name of what is called on the line, the longest first."""
+"""Advice by prefix of the called name; the longest prefix wins."""
 
 _CONTEXT = (
-    "Enter it outside: put the `with` around the call of the compiled function. No edit is made: what it does is not "
-    "known here, and left out in compiled calls it might be missed, as a lock would."
+    "Enter it outside: put the `with` around the call of the compiled function. No edit is made: its effect is "
+    "unknown, and compiled calls might need it, like a lock."
 )
-_CHOICE = (
-    "Write both ways as values that are chosen between, with torch.where, or as functions for torch.cond. No edit is "
-    "made: this branch does more than to give names a value, or its test is no expression of tensors alone."
+_BRANCH = (
+    "Write both branches as values for torch.where, or as functions for torch.cond. No edit is made: this branch "
+    "does more than assign values, or its condition is not an expression of tensors."
 )
 _LOOP = (
-    "torch.while_loop takes a loop whose body only gives names new tensors, of the same shape and dtype each time. No "
-    "edit is made: this one does more, or decides by something else."
+    "torch.while_loop takes a loop whose body only assigns new tensors, of the same shape and dtype each time. No "
+    "edit is made: this loop does more, or has another condition."
 )
 _NUMBER = (
-    "Keep the number a tensor, or read it outside the compiled call: a list's length, a key, a shape or a loop is made "
-    "of it here. Where it is a size, torch._check can bound it. No edit is made: which bounds hold is yours to know."
+    "Keep the value a tensor, or read it outside the compiled call: here it determines a list, a key, a shape or "
+    "a loop. If it is a size, torch._check can bound it. No edit is made: only you know which bounds hold."
 )
 _FOREIGN = (
-    "Call it outside the compiled function; or make it an op of its own with torch.library.custom_op and a fake "
-    "implementation, and the graph goes through it. No edit is made: what it does to its arguments is not known here."
+    "Call it outside the compiled function; or wrap it with torch.library.custom_op and a fake implementation, so "
+    "that the graph contains it. No edit is made: its effect on its arguments is unknown."
 )
 
 KINDS = {
     "Unsupported context manager": _CONTEXT,
     "unsupported contextlib.* API": _CONTEXT,
-    "Data-dependent branching": _CHOICE,
-    "Data-dependent branching with non-constant __bool__": _CHOICE,
+    "Data-dependent branching": _BRANCH,
+    "Data-dependent branching with non-constant __bool__": _BRANCH,
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBER,
     "Data dependent operator": _NUMBER,
     "Attempted to call function marked as skipped": _FOREIGN,
     "Attempted to inline function marked as skipped": _FOREIGN,
     "Unsupported Tensor.backward() call": (
-        "Compute the gradient with torch.autograd.grad and set torch._dynamo.config.trace_autograd_ops, where this "
-        "torch has it; or call backward() outside. No edit is made: the gradients would be kept elsewhere."
+        "Compute the gradient with torch.autograd.grad and set torch._dynamo.config.trace_autograd_ops if this "
+        "torch has it; or call backward() outside. No edit is made: the gradients would be stored elsewhere."
     ),
     "Observed exception": (
-        "The exception is raised while Dynamo traces, and leaves the function: check what raises it before the "
-        "compiled call. No edit is made: when it is raised depends on the call."
+        "The exception is raised during tracing and leaves the function: check its cause before the compiled "
+        "call. No edit is made: whether it is raised depends on the call."
     ),
 }
-"""By torch's `gb_type`."""
+"""Advice by torch's `gb_type`."""
 
 
 def advice(file: str, text: str, line: int, kind: str) -> str:
-    """What to do about a break of this kind at a line of a file with this text; in every case a sentence."""
+    """Return a sentence of advice on a break of this kind at a line of a file."""
     if installed(file):
         return LIBRARY
     try:
@@ -99,12 +97,12 @@ def advice(file: str, text: str, line: int, kind: str) -> str:
     if isinstance(statement, ast.While):
         return _LOOP
     context = isinstance(statement, ast.With) and KINDS.get(kind) is _CONTEXT
-    called = None if statement is None or context else _of_called(source, statement)
-    return called or KINDS.get(kind, NO_FIX)
+    on_calls = None if statement is None or context else _advice_on_calls(source, statement)
+    return on_calls or KINDS.get(kind, NO_FIX)
 
 
-def _of_called(source: SyntaxSource, statement: ast.stmt) -> str | None:
-    """The advice on something that is called on the line, but for what stands in a block below it."""
+def _advice_on_calls(source: SyntaxSource, statement: ast.stmt) -> str | None:
+    """Return advice on a call in the statement, without the blocks inside it."""
     below = {id(n) for block in ("body", "orelse") for s in getattr(statement, block, ()) for n in ast.walk(s)}
     calls = (n for n in ast.walk(statement) if isinstance(n, ast.Call) and id(n) not in below)
     names = [name for call in calls if (name := source.dotted(call.func))]

@@ -1,4 +1,4 @@
-"""Which expressions give the same every time: they read what the file's own top has, and files."""
+"""Constant expressions: they depend only on the file's top-level names, and on files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLS = (
     "os.path.", "os.listdir", "os.stat", "glob.glob", "pathlib.Path", "pickle.load", "tomllib.load", "yaml.safe_load",
     "torch.load", "numpy.load",
 )  # fmt: skip
-"""What gives the same for the same arguments, as long as files stay as they are, by the beginning of its name."""
+"""Prefixes of functions that return the same for the same arguments as long as files do not change."""
 
 _PLAIN = frozenset(
     {"len", "int", "float", "str", "bool", "bytes", "sorted", "tuple", "list", "dict", "sum", "min", "max"}
@@ -24,7 +24,7 @@ _CHANGES = ("write", "unlink", "mkdir", "touch", "rename", "replace", "rmdir", "
 
 
 class ConstantNames:
-    """Tells what gives the same every time in a function; `also` are names that count as top-level ones."""
+    """Decides whether an expression in a function is constant; `also` are names to treat as top-level ones."""
 
     def __init__(self, source: SyntaxSource, function: Function, also: frozenset[str] = frozenset()) -> None:
         self._source = source
@@ -32,7 +32,7 @@ class ConstantNames:
         self._known = (_top_level(source.tree) - set(_stored(function))) | also | {"__file__"}
 
     def calls(self, statement: ast.stmt) -> Iterator[ast.expr]:
-        """The widest expressions of a statement that give the same every time and call something for it."""
+        """Yield the largest constant expressions of a statement that call one of `CALLS`."""
         waiting: list[ast.AST] = [statement]
         while waiting:
             node = waiting.pop(0)
@@ -42,12 +42,12 @@ class ConstantNames:
                 waiting += _inside(node)
 
     def named(self, node: ast.expr) -> str:
-        """The first of `CALLS` that is called inside, by its full name; empty where none is."""
+        """Return the full name of the first of `CALLS` that an expression calls; empty without one."""
         names = (self._source.dotted(n.func) for n in ast.walk(node) if isinstance(n, ast.Call))
         return next((name for name in names if name.startswith(CALLS)), "")
 
     def __call__(self, node: ast.expr) -> bool:
-        """Whether an expression gives the same every time."""
+        """Return whether an expression is constant."""
         match node:
             case ast.Constant():
                 return True
@@ -64,7 +64,7 @@ class ConstantNames:
         return False
 
     def _function(self, call: ast.Call) -> bool:
-        """A function that gives the same, or a method of something that one gave."""
+        """Return whether a call is constant: a known function, or a method of a constant result."""
         name = self._source.dotted(call.func)
         if name.startswith(CALLS):
             return not self._writes(call)
@@ -75,7 +75,7 @@ class ConstantNames:
         return name in _PLAIN
 
     def _is_open(self, node: ast.expr) -> bool:
-        """Whether this is an open file: it is read once only."""
+        """Return whether this opens a file, which can be read only once."""
         return isinstance(node, ast.Call) and self._source.dotted(node.func) == "open"
 
     def _writes(self, call: ast.Call) -> bool:
@@ -86,7 +86,7 @@ class ConstantNames:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in a node; of a method that is called its object, but for one that changes that."""
+    """Yield the children of a node, without the object of a method that changes it."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
             yield from () if name.startswith(_CHANGES) else (owner,)
@@ -96,7 +96,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _top_level(tree: ast.Module) -> set[str]:
-    """Names that imports and single assignments at the top of a file bind."""
+    """Return the names that imports and single assignments bind at the top of a file."""
     imported = {a.asname or a.name.partition(".")[0] for s in tree.body if isinstance(s, ast.Import | ast.ImportFrom)
                 for a in s.names}  # fmt: skip
     assigned = [t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
@@ -104,7 +104,7 @@ def _top_level(tree: ast.Module) -> set[str]:
 
 
 def _stored(function: Function) -> Iterator[str]:
-    """Names that a function has for itself."""
+    """Yield the local names of a function."""
     for node in ast.walk(function):
         if isinstance(node, ast.arg):
             yield node.arg

@@ -1,4 +1,4 @@
-"""Writing a change to the user's file, whole or not at all, and taking it back."""
+"""Atomic writes to the user's file, and their undo."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 
 class NotWrittenError(Exception):
-    """Nothing was written; says why, in a sentence."""
+    """Nothing was written; the message says why."""
 
 
 class Written(NamedTuple):
-    """A file that was written, with its bytes before and after."""
+    """A file that was written, with its old and new bytes."""
 
     file: str
     before: bytes
@@ -23,24 +23,23 @@ class Written(NamedTuple):
 
 
 def write(file: str, expected: str, text: str) -> Written:
-    """Put `text` in the place of `expected`, what the file should have. Its mode, its line ends, a byte order mark and
-    a link to it stay.
+    """Replace the text `expected` of a file with `text`, keeping mode, line endings, byte order mark and symlinks.
 
-    Raises `NotWrittenError` where the file has changed since, or cannot be written.
+    Raises `NotWrittenError` if the file has other text, or cannot be written.
     """
     before = _read(file)
     mark = BOM_UTF8 if before.startswith(BOM_UTF8) else b""
     if before != mark + expected.encode():
-        raise NotWrittenError(f"{os.path.basename(file)} has changed since the change was tried: nothing was written.")
+        raise NotWrittenError(f"{os.path.basename(file)} has changed since the fix was tried. Nothing was written.")
     after = mark + text.encode()
     _replace(file, after)
     return Written(file, before, after)
 
 
 def undo(written: Written) -> None:
-    """Put the file back as it was. Raises `NotWrittenError` where it is not what was written any more."""
+    """Restore the file. Raises `NotWrittenError` if it has changed since."""
     if _read(written.file) != written.after:
-        raise NotWrittenError(f"{os.path.basename(written.file)} has changed since it was written: nothing was undone.")
+        raise NotWrittenError(f"{os.path.basename(written.file)} has changed since it was written. Nothing was undone.")
     _replace(written.file, written.before)
 
 
@@ -53,19 +52,19 @@ def _read(file: str) -> bytes:
 
 
 def _replace(file: str, content: bytes) -> None:
-    """In one step, by a file beside it: a reader sees the old one or the new one."""
+    """Replace the file atomically through a temporary file in the same folder."""
     real = os.path.realpath(file)
-    beside = ""
+    temporary = ""
     try:
         mode = stat.S_IMODE(os.stat(real).st_mode)
-        descriptor, beside = tempfile.mkstemp(prefix=".", suffix=".tcexplore", dir=os.path.dirname(real))
+        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tcexplore", dir=os.path.dirname(real))
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
-        os.chmod(beside, mode)
-        os.replace(beside, real)
+        os.chmod(temporary, mode)
+        os.replace(temporary, real)
     except OSError as error:
         with suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise NotWrittenError(f"{file} cannot be written: {error.strerror}.") from None

@@ -1,4 +1,4 @@
-"""A source file as text and as syntax: where each node stands among the characters, and what it stands in."""
+"""A source file as text and syntax tree, with the text range and the context of each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class SyntaxSource:
-    """The text of one file. Raises `SyntaxError` (`ValueError` for a null byte) where it is no Python."""
+    """The text of one file. Raises `SyntaxError` (`ValueError` for a null byte) if it is not valid Python."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -22,26 +22,26 @@ class SyntaxSource:
         self.lines = lines_of(text)
         self.newline = newline(text)
 
-    # ---- places
+    # ---- positions
 
     def start(self, node: ast.expr | ast.stmt) -> int:
-        """The first character of a node."""
+        """Return the index of a node's first character."""
         return self._offset(node.lineno, node.col_offset)
 
     def end(self, node: ast.expr | ast.stmt) -> int:
-        """The character behind a node."""
+        """Return the index after a node's last character."""
         return self._offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
 
     def of(self, node: ast.expr | ast.stmt) -> str:
-        """A node as it is written."""
+        """Return the source text of a node."""
         return self.text[self.start(node) : self.end(node)]
 
     def line_start(self, line: int) -> int:
-        """The first character of a line, counted from 1; one behind the last line is the end of the text."""
+        """Return the index of a line's first character; lines count from 1, the one after the last is the end."""
         return self._starts[line - 1]
 
     def indent(self, statement: ast.stmt) -> str:
-        """What stands before a statement on its line."""
+        """Return the text before a statement on its line."""
         return self.text[self.line_start(statement.lineno) : self.start(statement)]
 
     @cached_property
@@ -52,24 +52,24 @@ class SyntaxSource:
         return starts
 
     def _offset(self, line: int, column: int) -> int:
-        """`ast` counts columns in bytes of UTF-8."""
+        """Return the index of a position in `ast`, whose columns count UTF-8 bytes."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         return self.line_start(line) + (column if text.isascii() else len(text.encode()[:column].decode()))
 
-    # ---- what stands where
+    # ---- statements
 
     def statement(self, line: int) -> ast.stmt | None:
-        """The innermost statement that a line belongs to."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt) and _covers(node, line)]
-        return max(found, key=lambda node: (node.lineno, node.col_offset), default=None)
+        """Return the innermost statement on a line."""
+        statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt) and _covers(node, line)]
+        return max(statements, key=lambda node: (node.lineno, node.col_offset), default=None)
 
     def branch(self, line: int) -> ast.If | None:
-        """The `if` whose test is on a line; an `elif` is none."""
-        found = (node for node in ast.walk(self.tree) if isinstance(node, ast.If))
+        """Return the `if` (not `elif`) whose condition is on a line."""
+        branches = (node for node in ast.walk(self.tree) if isinstance(node, ast.If))
         return next(
             (
                 node
-                for node in found
+                for node in branches
                 if node.lineno <= line <= (node.test.end_lineno or line)
                 and self.text.startswith("if", self.start(node))
             ),
@@ -77,12 +77,12 @@ class SyntaxSource:
         )
 
     def function(self, line: int) -> Function | None:
-        """The innermost function that a line belongs to."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, Function) and _covers(node, line)]
-        return max(found, key=lambda node: node.lineno, default=None)
+        """Return the innermost function around a line."""
+        functions = [node for node in ast.walk(self.tree) if isinstance(node, Function) and _covers(node, line)]
+        return max(functions, key=lambda node: node.lineno, default=None)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        """The statements that stand in a row with this one, itself among them."""
+        """Return the block of statements that contains this one."""
         return next((block for block in self._blocks if statement in block), [statement])
 
     @cached_property
@@ -92,14 +92,14 @@ class SyntaxSource:
         return [block for block in blocks if isinstance(block, list) and block]
 
     def alone(self, statement: ast.stmt) -> bool:
-        """Whether nothing else stands on the lines of a statement, but for a comment behind it."""
+        """Return whether a statement has its lines to itself, except for a comment after it."""
         before = self.indent(statement)
         last = statement.end_lineno or statement.lineno
-        behind = self.text[self.end(statement) : self.line_start(last + 1)].strip()
-        return not before.strip() and (not behind or behind.startswith("#"))
+        rest = self.text[self.end(statement) : self.line_start(last + 1)].strip()
+        return not before.strip() and (not rest or rest.startswith("#"))
 
     def comments(self, start: int, end: int) -> tuple[str, ...]:
-        """The comments between two characters, in their order."""
+        """Return the comments in a range of characters."""
         return tuple(text for at, text in self._comments if start <= at < end)
 
     @cached_property
@@ -107,21 +107,21 @@ class SyntaxSource:
         tokens = generate_tokens(StringIO(self.text, newline="").readline)
         return [(self.line_start(t.start[0]) + t.start[1], t.string) for t in tokens if t.type == COMMENT]
 
-    def instead(self, first: ast.stmt, last: ast.stmt, text: str) -> Edit:
-        """Another statement in the place of some in a row; their comments stay, above it."""
+    def replacement(self, first: ast.stmt, last: ast.stmt, text: str) -> Edit:
+        """Replace consecutive statements with text; their comments move above it."""
         start, end = self.start(first), self.end(last)
-        kept = "".join(f"{comment}{self.newline}{self.indent(first)}" for comment in self.comments(start, end))
-        return Edit(start, end, kept + text)
+        comments = "".join(f"{comment}{self.newline}{self.indent(first)}" for comment in self.comments(start, end))
+        return Edit(start, end, comments + text)
 
     # ---- names
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """The full dotted name of each name that an import binds, anywhere in the file."""
+        """The full dotted name of each imported name in the file."""
         return dict(_imports(self.tree))
 
     def dotted(self, node: ast.expr) -> str:
-        """The full dotted name of what a name or attribute stands for; empty for any other expression."""
+        """Return the full dotted name of a name or attribute; empty for any other expression."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.insert(0, node.attr)
@@ -132,7 +132,7 @@ class SyntaxSource:
 
     @cached_property
     def torch(self) -> str | None:
-        """The name by which the file calls torch; None where it has no such name at its top."""
+        """The name under which the file imports torch; None if it does not import it at the top."""
         for statement in self.tree.body:
             for alias in statement.names if isinstance(statement, ast.Import) else ():
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
@@ -140,7 +140,7 @@ class SyntaxSource:
         return None
 
     def importing(self, module: str) -> Edit:
-        """`import module` above the other imports at the top of the file."""
+        """Return an edit that adds `import module` above the other imports."""
         imports = [s for s in self.tree.body if isinstance(s, ast.Import | ast.ImportFrom)]
         first = next((s for s in imports if getattr(s, "module", "") != "__future__"), None)
         line = first.lineno if first else (imports[-1].end_lineno or 0) + 1 if imports else 1
@@ -148,7 +148,7 @@ class SyntaxSource:
         return Edit(at, at, f"import {module}{self.newline}")
 
     def below_imports(self, *lines: str) -> Edit:
-        """Lines of their own, a blank one before them, below the imports at the top of the file."""
+        """Return an edit that adds lines below the imports, after a blank line."""
         top = _leading(self.tree.body)
         at = self.line_start((top.end_lineno or top.lineno) + 1) if top else 0
         ends = not top or self.text[:at].endswith(("\n", "\r"))
@@ -159,13 +159,13 @@ class SyntaxSource:
 
 
 def _leading(body: list[ast.stmt]) -> ast.Import | ast.ImportFrom | None:
-    """The last import before the first definition."""
-    found = None
+    """Return the last import before the first definition."""
+    last = None
     for statement in body:
         if isinstance(statement, Function | ast.ClassDef):
             break
-        found = statement if isinstance(statement, ast.Import | ast.ImportFrom) else found
-    return found
+        last = statement if isinstance(statement, ast.Import | ast.ImportFrom) else last
+    return last
 
 
 def _covers(node: ast.stmt, line: int) -> bool:

@@ -91,12 +91,12 @@ def _results(verification: Verification) -> Fact:
 
 
 def _same(judged: ChangeChecked) -> str:
-    what = "Outputs and gradients" if judged.train else "Outputs"
+    results = "Outputs and gradients" if judged.train else "Outputs"
     others = f", also on {count(judged.varied, 'other input')}" if judged.varied else ""
     if judged.verdict == "identical":
-        return f"{what} bit-identical to the original in eager mode{others}"
+        return f"{results} bit-identical to the original in eager mode{others}"
     difference = f" (largest difference {judged.max_abs:.2g})" if judged.max_abs else ""
-    return f"{what} equal to the original in eager mode up to rounding{difference}{others}"
+    return f"{results} equal to the original in eager mode up to rounding{difference}{others}"
 
 
 def _speed(verification: Verification) -> Fact:

@@ -33,15 +33,15 @@ def study_fields(study: Study[Any, Any], state: StudyState[Any, Any]) -> Fields:
     }
 
 
-def run_fields(cell: RunFigures) -> Fields:
+def run_fields(figures: RunFigures) -> Fields:
     """Return a timed run with its raw samples."""
-    run, summary = cell.run, cell.summary
+    run, summary = figures.run, figures.summary
     return {
         "config": configuration(run),
         "status": run.status,
         "error": failure(run.failure),
-        "compile_s": cell.compile_s,
-        "first_call_s": cell.first_call_s,
+        "compile_s": figures.compile_s,
+        "first_call_s": figures.first_call_s,
         "timing": json_timing.timing(run),
         "accuracy": json_timing.accuracy(run.accuracy),
         "memory": json_timing.memory(run),

@@ -57,9 +57,9 @@ def stopped_text(state: StudyState[Any, Any]) -> str:
     return f"stopped after {count(len(state.results), 'result')}"
 
 
-def uneven_eager(cells: Iterable[RunFigures], where: str = "") -> str:
+def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:
     """Return a warning if eager's times of the same calls differ between runs; `where` names the calls."""
-    times = sorted(cell.run.timing.eager_us / 1e6 for cell in cells if cell.run.timing)
+    times = sorted(result.run.timing.eager_us / 1e6 for result in results if result.run.timing)
     if not times or times[-1] <= EVEN_RATIO * times[0]:
         return ""
     return (

@@ -355,9 +355,9 @@ NOT_FIXABLE = {
     """,
     "number as a key": """
         def model(x):
-            found = {}
-            found[int(x.argmax())] = 1  # BREAK
-            return x * len(found)
+            seen = {}
+            seen[int(x.argmax())] = 1  # BREAK
+            return x * len(seen)
     """,
     "seed": """
         def model(x):

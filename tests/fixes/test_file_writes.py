@@ -36,10 +36,10 @@ def test_writing_keeps_mode_bom_line_endings_and_links_and_undo_restores_every_b
 
 def test_a_file_that_changed_meanwhile_is_not_written(file: Path):
     written = write(str(file), OLD, "b\n")
-    with pytest.raises(NotWrittenError, match="has changed since the change was tried"):
+    with pytest.raises(NotWrittenError, match="has changed since the fix was tried"):
         write(str(file), OLD, "c\n")
     file.write_text("theirs\n")
-    with pytest.raises(NotWrittenError, match="nothing was undone"):
+    with pytest.raises(NotWrittenError, match="Nothing was undone"):
         undo(written)
     assert file.read_text() == "theirs\n"
 

@@ -45,7 +45,7 @@ def exists(folder: str) -> bool:
 
 async def test_both_runs_use_one_folder_that_is_removed():
     state, player = await played("cold", story)
-    cold, warm = (cell.run for cell in state.results)
+    cold, warm = (result.run for result in state.results)
     (folder,) = {job.caches for job in player.jobs}
     assert folder
     assert not exists(folder)

@@ -55,8 +55,8 @@ async def compared() -> tuple[StudyState[Any, Any], Playback]:
 
 async def test_a_run_that_fails_or_hangs_does_not_end_the_study():
     state, player = await compared()
-    cells = state.results
-    assert [cell.failure for cell in cells] == [
+    results = state.results
+    assert [result.failure for result in results] == [
         "InductorError: lowering failed",
         "Timeout: not finished after 0.05 s",
         "",
@@ -64,7 +64,7 @@ async def test_a_run_that_fails_or_hangs_does_not_end_the_study():
     assert [job.run for job in player.jobs] == [1, 2, 3]
     assert len({job.cache_dir for job in player.jobs}) == 3, "no run uses kernels of another"
     assert player.closed == 2
-    assert (cells[2].compile_s, cells[2].max_abs) == (1.5, 1e-7)
+    assert (results[2].compile_s, results[2].max_abs) == (1.5, 1e-7)
 
 
 async def test_the_results_as_text_and_json():
@@ -82,7 +82,7 @@ async def test_the_results_as_text_and_json():
     assert (fields["schema"], fields["study"], fields["stopped"], fields["torch"]) == (2, "modes", True, "2.13.0")
 
 
-def cell(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", **changed: Any) -> RunFigures:
+def finished(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", **changed: Any) -> RunFigures:
     """Return a finished run of Inductor; `changed` are fields of its estimate or of its configuration."""
     estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us")}
     config = {name: value for name, value in changed.items() if name not in estimate}
@@ -98,8 +98,8 @@ def cell(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", *
 
 def test_of_equally_fast_modes_the_one_with_the_shortest_compile_is_recommended():
     first, *rest = conclusions([
-        cell(1.5, "max-autotune", 9.0, low=1.4, high=1.6), cell(1.45, "default", 2.0, low=1.39, high=1.5),
-        cell(1.2, "lite", 0.5), cell(1.3, "default", 3.0, dynamic=True),
+        finished(1.5, "max-autotune", 9.0, low=1.4, high=1.6), finished(1.45, "default", 2.0, low=1.39, high=1.5),
+        finished(1.2, "lite", 0.5), finished(1.3, "default", 3.0, dynamic=True),
     ])  # fmt: skip
     assert first == "Use torch.compile(…, dynamic=False): 1.45× eager's speed [1.39, 1.50]."
     assert rest == [
@@ -110,33 +110,33 @@ def test_of_equally_fast_modes_the_one_with_the_shortest_compile_is_recommended(
 
 def test_neither_a_wide_interval_nor_a_slightly_longer_compile_decides():
     first, second, *_ = conclusions([
-        cell(1.48, "default", 6.5, low=1.47, high=1.49), cell(1.56, "max-autotune", 10.4, low=1.51, high=1.59),
-        cell(1.7, "lite", 2.0, low=1.2, high=2.1),
+        finished(1.48, "default", 6.5, low=1.47, high=1.49), finished(1.56, "max-autotune", 10.4, low=1.51, high=1.59),
+        finished(1.7, "lite", 2.0, low=1.2, high=2.1),
     ])  # fmt: skip
     assert first == "Use torch.compile(…, dynamic=False): 1.48× eager's speed [1.47, 1.49]."
     assert second == "Within 5 % of it: inductor, max-autotune, dynamic false; inductor, lite, dynamic false."
 
 
 def test_of_modes_with_similar_compile_times_the_first_is_recommended():
-    first, second = conclusions([cell(1.35, "default", 3.8), cell(1.35, "reduce-overhead", 3.5)])
+    first, second = conclusions([finished(1.35, "default", 3.8), finished(1.35, "reduce-overhead", 3.5)])
     assert first.startswith("Use torch.compile(…, dynamic=False): 1.35×")
     assert "shortest" not in second
 
 
 def test_a_mode_with_a_wrong_result_is_never_recommended():
-    wrong = cell(9.0, "max-autotune")
+    wrong = finished(9.0, "max-autotune")
     wrong = RunFigures(wrong.run.apply(ev.Accuracy(run=1, verdict="wrong", max_abs=3.0)))
-    assert list(conclusions([wrong, cell(1.2, "default", dynamic=None)])) == [
+    assert list(conclusions([wrong, finished(1.2, "default", dynamic=None)])) == [
         "Use torch.compile(…): 1.20× eager's speed [1.19, 1.21].",
         "✖ result differs from eager's: inductor, max-autotune, dynamic false",
     ]
 
 
 def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counted():
-    slow, unknown = cell(0.7, "default"), cell(1.3, "lite", verdict="undecided")
+    slow, unknown = finished(0.7, "default"), finished(1.3, "lite", verdict="undecided")
     assert list(conclusions([slow])) == ["Stay with eager: no run is faster beyond the noise."]
     assert list(conclusions([slow], more=True)) == []
-    assert list(conclusions([slow, cell(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
+    assert list(conclusions([slow, finished(0.9, "lite", verdict="undecided")])) == list(conclusions([slow]))
     (recommendation,) = conclusions([slow, unknown])
     assert recommendation.startswith(
         "No recommendation: 1 of 2 runs undecided because of noise; the other is not faster. "
@@ -145,5 +145,5 @@ def test_eager_is_recommended_if_nothing_is_faster_and_undecided_runs_are_counte
 
 
 def test_eager_times_that_differ_between_runs_cause_a_warning():
-    *_, warning = conclusions([cell(0.7, "default"), cell(0.7, "lite", eager_us=71_000.0)])
+    *_, warning = conclusions([finished(0.7, "default"), finished(0.7, "lite", eager_us=71_000.0)])
     assert warning.startswith("Eager took 100 µs to 71.0 ms: the load of the machine changed between runs.")

@@ -85,9 +85,9 @@ async def test_compiling_does_not_help_at_sizes_that_are_undecided_or_wrong():
 
     def again(step: SweepStep) -> SweepStep:
         if (step.form, step.size) == ("static", 64):
-            return replace(step, cell=RunFigures(step.cell.run.apply(replace(noisy, run=step.cell.run.run))))
+            return replace(step, figures=RunFigures(step.figures.run.apply(replace(noisy, run=step.figures.run.run))))
         if (step.form, step.size) == ("static", 8):
-            return replace(step, cell=RunFigures(step.cell.run.apply(replace(wrong, run=step.cell.run.run))))
+            return replace(step, figures=RunFigures(step.figures.run.apply(replace(wrong, run=step.figures.run.run))))
         return step
 
     first, *others = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
@@ -99,9 +99,9 @@ async def test_an_undecided_size_above_sizes_that_help_is_not_called_worse():
     whole = await sweep()
 
     def again(step: SweepStep) -> SweepStep:
-        noisy = replace(timed(1.4, verdict="undecided"), run=step.cell.run.run)
+        noisy = replace(timed(1.4, verdict="undecided"), run=step.figures.run.run)
         undecided = (step.form, step.size) == ("static", 64)
-        return replace(step, cell=RunFigures(step.cell.run.apply(noisy))) if undecided else step
+        return replace(step, figures=RunFigures(step.figures.run.apply(noisy))) if undecided else step
 
     first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
     assert first == "static: compiling helps at size 8; size 64 undecided"
@@ -112,8 +112,8 @@ async def test_sizes_that_help_are_listed_if_a_larger_one_does_not():
 
     def again(step: SweepStep) -> SweepStep:
         slow = (step.form, step.size) == ("static", 64)
-        worse = replace(timed(0.9, eager_us=900.0), run=step.cell.run.run)
-        return replace(step, cell=RunFigures(step.cell.run.apply(worse))) if slow else step
+        worse = replace(timed(0.9, eager_us=900.0), run=step.figures.run.run)
+        return replace(step, figures=RunFigures(step.figures.run.apply(worse))) if slow else step
 
     first, *_ = conclusions(Sweep(0, SIZES, tuple(map(again, whole.steps))))
     assert first == "static: compiling helps at size 8, but not at 64"

@@ -19,9 +19,11 @@ GRAPH = ev.GraphCaptured(graph="0/0", ops=1, nodes=(), code="")
 def broken(file: Path) -> Session:
     job = ev.Job(run=1, file=str(file), source=TEXT)
     at = ev.Location(str(file), 5, "model")
-    found = ev.GraphBreak(graph="0/0", id="GB0124", kind=KIND, reason="no number", location=at, code="return x / …")
+    graph_break = ev.GraphBreak(
+        graph="0/0", id="GB0124", kind=KIND, reason="no number", location=at, code="return x / …"
+    )
     session = Session().begin(job)
-    for event in (GRAPH, found, ev.PhaseStarted(phase="timing", at=1.0)):
+    for event in (GRAPH, graph_break, ev.PhaseStarted(phase="timing", at=1.0)):
         session = session.apply(replace(event, run=1))
     return session
 

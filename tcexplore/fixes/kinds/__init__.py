@@ -1,1 +1,1 @@
-"""One kind of cure in each file: `propose(site)` yields what could be changed at a place, the best first."""
+"""Kinds of fixes, by the code that they change."""

@@ -1,4 +1,4 @@
-"""What gives the same every time, such as what a file holds: evaluated once, when the user's file is imported."""
+"""Constant expressions, such as the content of a file, evaluated once when the model file is imported."""
 
 from __future__ import annotations
 
@@ -11,65 +11,69 @@ from tcexplore.fixes.kinds.explicit_breaks import removed
 from tcexplore.fixes.syntax_source import Function, SyntaxSource
 from tcexplore.fixes.text_edit import Edit
 
-_WHEN = "It is evaluated once, when the file is imported: a later change of what it reads is not seen."
+_EVALUATED_ONCE = "It is evaluated once, when the file is imported; later changes of its source have no effect."
 
 
 def constant_fixes(site: Site) -> Iterator[Fix]:
-    """A name above the function, and the name in the place of what is evaluated; a block that reads as a whole."""
+    """Move a constant expression, or a `with` block that reads a file, above the function."""
     function = site.function
     if function is None:
         return
     if isinstance(site.statement, ast.With):
         yield from _read_above(site, site.statement, function)
         return
-    for found in ConstantNames(site.source, function).calls(site.statement):
-        yield _moved(site, found, function)
+    for expression in ConstantNames(site.source, function).calls(site.statement):
+        yield _moved(site, expression, function)
         return
 
 
-def _moved(site: Site, found: ast.expr, function: Function) -> Fix:
+def _moved(site: Site, expression: ast.expr, function: Function) -> Fix:
     source = site.source
-    if isinstance(site.statement, ast.Expr) and site.statement.value is found and source.alone(site.statement):
-        said = "What it returns is not used, and it does nothing else: the line goes."
-        return Fix("take it out", said, (removed(source, site.statement),))
-    constant = "_" + ConstantNames(source, function).named(found).replace(".", "_").upper()
+    if isinstance(site.statement, ast.Expr) and site.statement.value is expression and source.alone(site.statement):
+        description = "The line is removed: its result is unused, and it has no other effect."
+        return Fix("remove the line", description, (removed(source, site.statement),))
+    constant = "_" + ConstantNames(source, function).named(expression).replace(".", "_").upper()
     while constant in source.text:
         constant += "_"
     at = _above(source, function)
-    line = f"{constant} = {source.of(found)}{source.newline * 3}"
-    edits = (Edit(at, at, line), Edit(source.start(found), source.end(found), constant))
-    return Fix("evaluate it once", f"`{constant}` above has what the call gives.", edits, (_WHEN,))
+    line = f"{constant} = {source.of(expression)}{source.newline * 3}"
+    edits = (Edit(at, at, line), Edit(source.start(expression), source.end(expression), constant))
+    return Fix("evaluate it once", f"`{constant}` above the function holds the result.", edits, (_EVALUATED_ONCE,))
 
 
 def _read_above(site: Site, block: ast.With, function: Function) -> Iterator[Fix]:
-    """`with open(…) as file: text = file.read()`, moved above the function with the names that it assigns to."""
+    """Move `with open(…) as file: text = file.read()` above the function, with the names that it assigns."""
     source = site.source
     names = _assigned(block)
     if names is None or not source.alone(block) or any(_binds(source, function, block, name) for name in names):
         return
-    steady = ConstantNames(source, function, frozenset(names))
+    constant = ConstantNames(source, function, frozenset(names))
     values = [s.value for s in block.body if isinstance(s, ast.Assign)]
     contexts = [item.context_expr for item in block.items]
-    if not all(map(steady, (*contexts, *values))) or not all(map(steady.named, contexts)) or _has_texts(block):
+    if (
+        not all(map(constant, (*contexts, *values)))
+        or not all(map(constant.named, contexts))
+        or _has_multiline_string(block)
+    ):
         return
     at, indent = _above(source, function), source.indent(block)
     lines = source.lines[block.lineno - 1 : block.end_lineno]
     moved = "".join(line.removeprefix(indent) for line in lines)
-    kept = ", ".join(f"`{name}`" for name in names if name not in _handles(block))
+    holding = ", ".join(f"`{name}`" for name in names if name not in _handles(block))
     edits = (Edit(at, at, f"{moved}{source.newline * 2}"), removed(source, block))
-    yield Fix("read it once", f"{kept} above has what was read.", edits, (_WHEN,))
+    yield Fix("read it once", f"{holding} above the function holds the content.", edits, (_EVALUATED_ONCE,))
 
 
 def _assigned(block: ast.With) -> tuple[str, ...] | None:
-    """The names that a block binds; None where it does anything else."""
-    found = [*_handles(block)]
+    """Return the names that a block binds; None if it does anything else."""
+    names = [*_handles(block)]
     for statement in block.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]):
-                found.append(name)
+                names.append(name)
             case _:
                 return None
-    return tuple(found) if all(item.optional_vars is not None for item in block.items) else None
+    return tuple(names) if all(item.optional_vars is not None for item in block.items) else None
 
 
 def _handles(block: ast.With) -> tuple[str, ...]:
@@ -77,7 +81,7 @@ def _handles(block: ast.With) -> tuple[str, ...]:
 
 
 def _binds(source: SyntaxSource, function: Function, block: ast.With, name: str) -> bool:
-    """Whether a name means something else, too: elsewhere in the function, or at the top of the file."""
+    """Return whether a name is also bound elsewhere in the function, or used at the top of the file."""
     inside = {id(node) for node in ast.walk(block)}
     own = (n for n in ast.walk(function) if id(n) not in inside)
     bound = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in own)
@@ -86,14 +90,14 @@ def _binds(source: SyntaxSource, function: Function, block: ast.With, name: str)
     return bound or argument or any(isinstance(n, ast.Name) and n.id == name for n in outside)
 
 
-def _has_texts(block: ast.With) -> bool:
-    """Whether a text runs over several lines: it must not be moved."""
-    texts = (n for n in ast.walk(block) if isinstance(n, ast.Constant | ast.JoinedStr))
-    return any(node.lineno != node.end_lineno for node in texts)
+def _has_multiline_string(block: ast.With) -> bool:
+    """Return whether the block has a multi-line string, which must not be reindented."""
+    strings = (n for n in ast.walk(block) if isinstance(n, ast.Constant | ast.JoinedStr))
+    return any(node.lineno != node.end_lineno for node in strings)
 
 
 def _above(source: SyntaxSource, function: Function) -> int:
-    """The first character of the definition at the top of the file that a function stands in."""
+    """Return the start of the top-level definition that contains a function."""
     top = next(s for s in source.tree.body if _covers(s, function))
     return source.line_start(min([top.lineno, *(d.lineno for d in getattr(top, "decorator_list", ()))]))
 

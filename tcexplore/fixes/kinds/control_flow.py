@@ -15,7 +15,7 @@ from tcexplore.fixes.text_edit import Edit
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """`then` where `test` holds, else `other`: an expression, a name that keeps its value, or the next pick."""
+    """A choice of `then` if `test` holds, else `other`: an expression, a name that keeps its value, or another pick."""
 
     test: ast.expr
     then: ast.expr | str
@@ -23,16 +23,17 @@ class Pick:
 
 
 class BranchChoice(NamedTuple):
-    """What is picked, one or several values. `whole` is replaced: an expression, or the first and the last of some
-    statements, of which `head` is kept."""
+    """One or several values to pick, and the code that they replace."""
 
     picks: tuple[Pick, ...]
-    whole: ast.expr | tuple[ast.stmt, ast.stmt]
-    head: str = ""
+    replaced: ast.expr | tuple[ast.stmt, ast.stmt]
+    """An expression, or the first and last of consecutive statements."""
+    prefix: str = ""
+    """Text before the new expression, such as `return `."""
 
 
 def branch_fixes(site: Site) -> Iterator[Fix]:
-    """`torch.where` where all ways are only arithmetic, `torch.cond` where modules are called."""
+    """Use `torch.where` if all branches are pure expressions, `torch.cond` if they call modules."""
     source, torch = site.source, site.source.torch
     for choice in _choices(site):
         if torch is None:
@@ -43,16 +44,16 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
                 text = ", ".join(filter(None, made))
                 yield Fix(
                     "torch.where",
-                    "Every way is computed, and the tensor picks one.",
+                    "All branches are computed, and the tensor selects one.",
                     (_edit(source, choice, text),),
-                    ("The ways that are not taken are computed as well.",),
+                    ("Both branches are always computed.",),
                 )
         elif len(choice.picks) == 1 and (text := _cond(source, choice.picks[0]) or ""):
             yield Fix(
                 "torch.cond",
-                "Every way is traced into the graph, and the tensor picks the one that runs.",
+                "All branches are traced into the graph, and the tensor selects the one that runs.",
                 (_edit(source, choice, text),),
-                ("In eager calls torch.cond traces every way, too.",),
+                ("In eager calls, torch.cond traces all branches too.",),
             )
 
 
@@ -63,7 +64,7 @@ def _pure(source: SyntaxSource, way: ast.expr | str | Pick) -> bool:
 
 
 def _where(source: SyntaxSource, way: ast.expr | str | Pick) -> str | None:
-    """The picks as calls of `torch.where`; None where a test cannot be made a tensor."""
+    """Return the picks as calls of `torch.where`; None if a condition can't be a tensor."""
     if not isinstance(way, Pick):
         return way if isinstance(way, str) else source.of(way)
     test, other = tensor_condition(source, way.test), _where(source, way.other)
@@ -71,7 +72,7 @@ def _where(source: SyntaxSource, way: ast.expr | str | Pick) -> str | None:
 
 
 def _cond(source: SyntaxSource, way: ast.expr | str | Pick) -> str | None:
-    """The same as calls of `torch.cond`."""
+    """Return the picks as calls of `torch.cond`; None if a condition can't be a tensor."""
     if not isinstance(way, Pick):
         return way if isinstance(way, str) else source.of(way)
     test, other = tensor_condition(source, way.test), _cond(source, way.other)
@@ -80,9 +81,9 @@ def _cond(source: SyntaxSource, way: ast.expr | str | Pick) -> str | None:
 
 
 def _edit(source: SyntaxSource, choice: BranchChoice, made: str) -> Edit:
-    if isinstance(choice.whole, tuple):
-        return source.instead(*choice.whole, choice.head + made)
-    return Edit(source.start(choice.whole), source.end(choice.whole), made)
+    if isinstance(choice.replaced, tuple):
+        return source.replacement(*choice.replaced, choice.prefix + made)
+    return Edit(source.start(choice.replaced), source.end(choice.replaced), made)
 
 
 def _choices(site: Site) -> Iterator[BranchChoice]:
@@ -97,50 +98,49 @@ def _choices(site: Site) -> Iterator[BranchChoice]:
             return
 
 
-# ---- ways that return
+# ---- branches that return
 
 
 def _returned(source: SyntaxSource, branch: ast.If) -> Iterator[BranchChoice]:
-    """`if t: return a`, with `return b` in its `else` or behind it, and with an `elif` between."""
+    """Match `if t: return a` with `return b` in its `else` or after it, and any `elif`."""
     block = source.block(branch)
-    behind = block[block.index(branch) + 1 :][:1]
-    pick = _return_of(branch, behind[0] if behind else None)
+    after = block[block.index(branch) + 1 :][:1]
+    pick = _return_of(branch, after[0] if after else None)
     if pick is not None:
-        last = branch if _exhaustive(branch) else behind[0]
+        last = branch if _exhaustive(branch) else after[0]
         yield BranchChoice((pick,), (branch, last), "return ")
 
 
-def _return_of(branch: ast.If, behind: ast.stmt | None) -> Pick | None:
+def _return_of(branch: ast.If, after: ast.stmt | None) -> Pick | None:
     match branch.body:
         case [ast.Return(value=ast.expr() as then)]:
-            other = _other_return(branch.orelse, behind)
+            other = _other_return(branch.orelse, after)
             return None if other is None else Pick(branch.test, then, other)
     return None
 
 
-def _other_return(orelse: list[ast.stmt], behind: ast.stmt | None) -> ast.expr | Pick | None:
-    match orelse or ([behind] if behind else []):
+def _other_return(orelse: list[ast.stmt], after: ast.stmt | None) -> ast.expr | Pick | None:
+    match orelse or ([after] if after else []):
         case [ast.Return(value=ast.expr() as other)]:
             return other
         case [ast.If() as elif_] if orelse:
-            return _return_of(elif_, behind)
+            return _return_of(elif_, after)
     return None
 
 
 def _exhaustive(branch: ast.If) -> bool:
-    """Whether it has an `else` at its end."""
+    """Return whether it ends with an `else`."""
     match branch.orelse:
         case [ast.If() as elif_]:
             return _exhaustive(elif_)
     return bool(branch.orelse)
 
 
-# ---- ways that assign
+# ---- branches that assign
 
 
 def _assigned(branch: ast.If) -> Iterator[BranchChoice]:
-    """`if t: y = a`, with `else: y = b` or with what `y` was before; `elif`, and several names that do not need each
-    other, as well."""
+    """Match `if t: y = a`, with or without `else: y = b`, with any `elif`, and with several independent names."""
     names = tuple(dict.fromkeys(_names(branch)))
     picks = [_assignment_of(branch, name) for name in names]
     if names and all(picks):
@@ -170,15 +170,17 @@ def _other_assignment(orelse: list[ast.stmt], name: str) -> ast.expr | str | Pic
 
 
 def _values(block: list[ast.stmt]) -> dict[str, ast.expr] | None:
-    """What a block assigns to each name; None where it does anything else, or one of them needs another."""
-    found: dict[str, ast.expr] = {}
+    """Return what a block assigns to each name; None if it does anything else, or if one value uses another."""
+    values: dict[str, ast.expr] = {}
     for statement in block:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in found and not _uses(value, found):
-                found[name] = value
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in values and not _uses(
+                value, values
+            ):
+                values[name] = value
             case _:
                 return None
-    return found
+    return values
 
 
 def _uses(value: ast.expr, names: dict[str, ast.expr]) -> bool:
@@ -192,7 +194,7 @@ LOOP_BODY = "loop_body"
 
 
 def loop_fixes(site: Site) -> Iterator[Fix]:
-    """`torch.while_loop`, with the loop's own lines as its body."""
+    """Use `torch.while_loop` with the loop's own lines as its body."""
     source, loop, torch = site.source, site.statement, site.source.torch
     if not isinstance(loop, ast.While) or loop.orelse or torch is None or not source.alone(loop.body[-1]):
         return
@@ -205,65 +207,65 @@ def loop_fixes(site: Site) -> Iterator[Fix]:
     given, line = ", ".join(names), source.newline
     passed = given if len(names) > 1 else f"({given},)"
     made = f"{passed} = {torch}.while_loop(lambda {given}: {holds}, {body}, ({given}{',' * (len(names) == 1)}))"
-    behind = source.line_start((loop.end_lineno or loop.lineno) + 1)
-    ends = "" if source.text[:behind].endswith(("\n", "\r")) else line
+    after = source.line_start((loop.end_lineno or loop.lineno) + 1)
+    ends = "" if source.text[:after].endswith(("\n", "\r")) else line
     returned = f"{ends}{source.indent(loop.body[0])}return {passed}{line * 2}"
     edits = (
         Edit(source.start(loop), source.end(loop.test), f"def {body}({given})"),
-        Edit(behind, behind, f"{returned}{source.indent(loop)}{made}{'' if ends else line}"),
+        Edit(after, after, f"{returned}{source.indent(loop)}{made}{'' if ends else line}"),
     )
     yield Fix(
         "torch.while_loop",
-        "The loop becomes an op of the graph, and runs for as long as the tensor says.",
+        "The loop becomes an op of the graph, and runs as long as the tensor condition holds.",
         edits,
-        ("In eager calls torch.while_loop traces its body, too.",),
+        ("In eager calls, torch.while_loop traces its body too.",),
     )
 
 
 def _loop_names(loop: ast.While) -> tuple[str, ...]:
-    """The names that go round; none where the loop does anything else than assign to names."""
-    found: dict[str, None] = {}
+    """Return the names that a loop assigns; none if it does anything else."""
+    names: dict[str, None] = {}
     for statement in loop.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]):
-                found[name] = None
+                names[name] = None
             case _:
                 return ()
-    return tuple(found)
+    return tuple(names)
 
 
 # ---- assertions
 
 
-_RAISES = "Where it fails, compiled code raises torch's RuntimeError with the same words."
+_RAISES = "If it fails, compiled code raises torch's RuntimeError with the same message."
 
 
 def assertion_fixes(site: Site) -> Iterator[Fix]:
-    """`torch._assert_async` in the place of the check: it is an op of the graph."""
+    """Use `torch._assert_async`, which is an op of the graph."""
     source, torch = site.source, site.source.torch
     statement = source.branch(site.line) or site.statement
     if torch is None:
         return
     match statement:
         case ast.Assert(test=test, msg=message):
-            holds, said = tensor_condition(source, test), _message_text(message)
+            holds, text = tensor_condition(source, test), _message_text(message)
         case ast.If(test=test, body=[ast.Raise(exc=ast.Call(args=[message, *_]))], orelse=[]):
             fails = tensor_condition(source, test)
-            holds, said = fails and f"{torch}.logical_not({fails})", _message_text(message)
+            holds, text = fails and f"{torch}.logical_not({fails})", _message_text(message)
         case _:
             return
-    if holds is not None and said is not None:
-        made = f"{torch}._assert_async({holds}, {said!r})" if said else f"{torch}._assert_async({holds})"
+    if holds is not None and text is not None:
+        made = f"{torch}._assert_async({holds}, {text!r})" if text else f"{torch}._assert_async({holds})"
         yield Fix(
             "torch._assert_async",
-            "The check becomes an op of the graph, and is made where the code runs.",
-            (source.instead(statement, statement, made),),
+            "The check becomes an op of the graph.",
+            (source.replacement(statement, statement, made),),
             (_RAISES, *_message_effect(statement)),
         )
 
 
 def _message_text(message: ast.expr | None) -> str | None:
-    """The message's own words, what is filled in left out; None where it has none."""
+    """Return the constant text of the message; None if it is not a string."""
     match message:
         case None:
             return ""
@@ -276,4 +278,4 @@ def _message_text(message: ast.expr | None) -> str | None:
 
 def _message_effect(statement: ast.stmt) -> tuple[str, ...]:
     filled = any(isinstance(node, ast.JoinedStr) for node in ast.walk(statement))
-    return ("Its message has … where a value was filled in.",) if filled else ()
+    return ("Its message has … in place of formatted values.",) if filled else ()

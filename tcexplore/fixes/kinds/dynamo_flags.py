@@ -1,4 +1,4 @@
-"""Settings of Dynamo that let it trace what it would break at: a line below the file's imports."""
+"""Flags of Dynamo that let it trace instead of breaking, set below the file's imports."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ SCALARS = "capture_scalar_outputs"
 SHAPES = "capture_dynamic_output_shape_ops"
 AUTOGRAD = "trace_autograd_ops"
 
-_SAID = {
-    SCALARS: "Dynamo keeps the number in the graph as a symbol, instead of asking for its value.",
-    SHAPES: "Dynamo keeps the size of the result in the graph as a symbol, instead of asking for it.",
-    AUTOGRAD: "Dynamo traces the gradient that is computed inside the function into the graph.",
+_DESCRIPTIONS = {
+    SCALARS: "Dynamo keeps the number in the graph as a symbol, instead of reading its value.",
+    SHAPES: "Dynamo keeps the size of the result in the graph as a symbol, instead of reading it.",
+    AUTOGRAD: "Dynamo traces the gradient computation inside the function into the graph.",
 }
-_FOR_ALL = "It holds for everything that this process compiles."
+_GLOBAL = "The flag applies to everything that this process compiles."
 
 
 def scalar_flag_fixes(site: Site) -> Iterator[Fix]:
-    """Numbers out of tensors become symbols."""
-    yield from _setting(site, SCALARS)
+    """Turn numbers read from tensors into symbols."""
+    yield from _flag(site, SCALARS)
 
 
 def shape_flag_fixes(site: Site) -> Iterator[Fix]:
-    """Sizes that depend on values become symbols."""
-    yield from _setting(site, SHAPES)
+    """Turn sizes that depend on values into symbols."""
+    yield from _flag(site, SHAPES)
 
 
 def autograd_flag_fixes(site: Site) -> Iterator[Fix]:
-    """`torch.autograd.grad` and `.backward()` are traced."""
-    yield from _setting(site, AUTOGRAD)
+    """Trace `torch.autograd.grad` and `.backward()`."""
+    yield from _flag(site, AUTOGRAD)
 
 
-def _setting(site: Site, name: str) -> Iterator[Fix]:
+def _flag(site: Site, name: str) -> Iterator[Fix]:
     edit = dynamo_line(site, f"config.{name} = True", name)
     if edit is not None:
-        yield Fix(f"set {name}", _SAID[name], (edit,), (_FOR_ALL,))
+        yield Fix(f"set {name}", _DESCRIPTIONS[name], (edit,), (_GLOBAL,))
 
 
 def dynamo_line(site: Site, line: str, unless: str) -> Edit | None:
-    """`torch._dynamo.<line>` below the imports; None where the file says something of `unless` already."""
+    """Return an edit that adds `torch._dynamo.<line>` below the imports; None if the file mentions `unless`."""
     source = site.source
     if unless in source.text:
         return None

@@ -28,19 +28,19 @@ CALL_EFFECTS = {
     "torch.cuda.empty_cache": "keep the allocator's cache",
     "tqdm.tqdm.write": "print nothing",
 }
-"""What compiled calls do not do any more, by what is called."""
+"""What compiled calls no longer do, by called function."""
 
 LOGGING = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
 
 
 def side_effect_fixes(site: Site) -> Iterator[Fix]:
-    """Print behind the graph, then: eager calls alone."""
+    """Print after the graph, or skip the call while compiling."""
     called = _call_and_effect(site)
     if called is None:
         return
     name, does = called
     if name == "print":
-        yield from _later(site)
+        yield from _print_after_graph(site)
     yield from _eager_only(site, does)
 
 
@@ -56,7 +56,7 @@ def _call_and_effect(site: Site) -> tuple[str, str] | None:
 
 
 def _logs(source: SyntaxSource, function: ast.expr) -> bool:
-    """Whether this is a method of the logging module, or of a name that `logging.getLogger` gave."""
+    """Return whether this is a method of the logging module, or of a logger from `logging.getLogger`."""
     if not isinstance(function, ast.Attribute) or function.attr not in LOGGING:
         return False
     owner = source.dotted(function.value)
@@ -69,14 +69,14 @@ def _logs(source: SyntaxSource, function: ast.expr) -> bool:
     )
 
 
-def _later(site: Site) -> Iterator[Fix]:
+def _print_after_graph(site: Site) -> Iterator[Fix]:
     edit = dynamo_line(site, "config.reorderable_logging_functions.add(print)", "reorderable_logging")
     if edit is not None:
         yield Fix(
-            "print behind the graph",
-            "Dynamo leaves the `print` for the end of the graph, with the values that it had here.",
+            "print after the graph",
+            "Dynamo moves the `print` after the graph, with the same values.",
             (edit,),
-            ("A compiled call prints the same, once its graph is through.",),
+            ("A compiled call prints when its graph has finished.",),
             prints=True,
         )
 
@@ -91,19 +91,19 @@ def _eager_only(site: Site, does: str) -> Iterator[Fix]:
     head = f"if not {torch}.compiler.is_compiling():{source.newline}{source.indent(statement)}{step}"
     rest = source.lines[statement.lineno : statement.end_lineno]
     inside = [Edit(source.line_start(statement.lineno + 1 + n), source.line_start(statement.lineno + 1 + n), step)
-              for n, line in enumerate(rest) if line.strip() and not _in_string(statement)]  # fmt: skip
+              for n, line in enumerate(rest) if line.strip() and not _has_multiline_string(statement)]  # fmt: skip
     yield Fix(
         "in eager calls alone",
-        "While Dynamo traces, the line is left out.",
+        "Dynamo skips the line while tracing.",
         (Edit(start, start, head), *inside),
-        (f"Compiled calls {does}; eager calls do as before.",),
+        (f"Compiled calls {does}; eager calls are unchanged.",),
     )
 
 
-def _in_string(statement: ast.stmt) -> bool:
-    """Whether a text runs over several lines of the statement: its lines must not be moved."""
-    texts = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
-    return any(node.lineno != node.end_lineno for node in texts)
+def _has_multiline_string(statement: ast.stmt) -> bool:
+    """Return whether the statement has a multi-line string, which must not be reindented."""
+    strings = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
+    return any(node.lineno != node.end_lineno for node in strings)
 
 
 # ---- clocks
@@ -116,7 +116,7 @@ ZERO = {
 
 
 def clock_fixes(site: Site) -> Iterator[Fix]:
-    """The time in eager calls, 0 in compiled ones."""
+    """Use 0 for the time in compiled calls."""
     source, torch = site.source, site.source.torch
     calls = [n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and source.dotted(n.func) in ZERO]
     if not calls or torch is None:
@@ -128,9 +128,9 @@ def clock_fixes(site: Site) -> Iterator[Fix]:
                   Edit(source.end(call), source.end(call), f" if not {torch}.compiler.is_compiling() else {zero})")]  # fmt: skip # noqa: E501
     yield Fix(
         "no clock in compiled calls",
-        "While Dynamo traces, the time is a constant.",
+        "Dynamo traces a constant instead of the time.",
         tuple(edits),
-        ("Compiled calls see 0 for the time: measure them from outside.",),
+        ("In compiled calls the time is 0; measure them from outside.",),
     )
 
 
@@ -141,18 +141,18 @@ CONTEXT_EFFECTS = {
     "contextlib.redirect_stdout": "do not redirect what is printed",
     "contextlib.redirect_stderr": "do not redirect what is printed",
     "warnings.catch_warnings": "leave the warning filters as they are",
-    "torch.cuda.nvtx.range": "mark no range",
+    "torch.cuda.nvtx.range": "mark no ranges",
     "torch.profiler.profile": "are not profiled",
     "torch.autograd.profiler.profile": "are not profiled",
-    "torch.autograd.profiler.emit_nvtx": "mark no range",
-    "torch.autograd.detect_anomaly": "do not look for anomalies",
-    "torch.autograd.set_detect_anomaly": "do not look for anomalies",
+    "torch.autograd.profiler.emit_nvtx": "mark no ranges",
+    "torch.autograd.detect_anomaly": "do not detect anomalies",
+    "torch.autograd.set_detect_anomaly": "do not detect anomalies",
 }
-"""What compiled calls do not do any more, by what is called."""
+"""What compiled calls no longer do, by context manager."""
 
 
 def context_fixes(site: Site) -> Iterator[Fix]:
-    """No context in compiled calls."""
+    """Skip the context manager in compiled calls."""
     source, torch = site.source, site.source.torch
     if not isinstance(site.statement, ast.With) or torch is None:
         return
@@ -167,8 +167,8 @@ def context_fixes(site: Site) -> Iterator[Fix]:
         edits = (Edit(start, start, chosen),)
         yield Fix(
             "in eager calls alone",
-            "While Dynamo traces, there is no context.",
+            "Dynamo traces a null context instead.",
             edits if known else (source.importing("contextlib"), *edits),
-            (f"Compiled calls {does}; eager calls do as before.",),
+            (f"Compiled calls {does}; eager calls are unchanged.",),
         )
         return

@@ -1,4 +1,4 @@
-"""Breaks that the file asks for itself: `torch._dynamo.graph_break()` and `torch.compiler.disable`."""
+"""Breaks that the file requests: `torch._dynamo.graph_break()` and `torch.compiler.disable`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ DISABLES = ("torch.compiler.disable", "torch._dynamo.disable", "torch.compiler._
 
 
 def explicit_break_fixes(site: Site) -> Iterator[Fix]:
-    """Take the line out."""
+    """Remove the line."""
     source, statement = site.source, site.statement
     match statement:
         case ast.Expr(value=ast.Call(func=function)) if source.dotted(function) in BREAKS and source.alone(statement):
-            yield Fix("take it out", "The line that asks for the break goes.", (removed(source, statement),))
+            yield Fix("remove the line", "The line that requests the break is removed.", (removed(source, statement),))
 
 
 def disable_fixes(site: Site) -> Iterator[Fix]:
-    """Take the decorator off the function that is called here."""
+    """Remove the decorator from the called function."""
     source = site.source
-    called = {source.dotted(node.func).rpartition(".")[2] for node in _calls(site.statement)}
-    functions = (n for n in ast.walk(source.tree) if isinstance(n, Function) and n.name in called)
+    names = {source.dotted(node.func).rpartition(".")[2] for node in _calls(site.statement)}
+    functions = (n for n in ast.walk(source.tree) if isinstance(n, Function) and n.name in names)
     for function in functions:
         for decorator in (d for d in function.decorator_list if _disables(source, d)):
             first, last = decorator.lineno, decorator.end_lineno or decorator.lineno
             yield Fix(
                 "compile it too",
-                f"`{function.name}` is compiled with the rest.",
+                f"`{function.name}` is compiled too.",
                 (Edit(source.line_start(first), source.line_start(last + 1), ""),),
-                (f"Whoever kept `{function.name}` out had a reason: see whether it still holds.",),
+                (f"`{function.name}` was excluded for a reason: check whether it still holds.",),
             )
 
 
 def _calls(statement: ast.stmt) -> list[ast.Call]:
-    found = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    return [call for call in found if isinstance(call.func, ast.Name | ast.Attribute)]
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return [call for call in calls if isinstance(call.func, ast.Name | ast.Attribute)]
 
 
 def _disables(source: SyntaxSource, decorator: ast.expr) -> bool:
@@ -48,7 +48,7 @@ def _disables(source: SyntaxSource, decorator: ast.expr) -> bool:
 
 
 def removed(source: SyntaxSource, statement: ast.stmt) -> Edit:
-    """A statement's lines taken out; `pass` where its block would be empty."""
+    """Return an edit that removes a statement; it leaves `pass` in a block that would be empty."""
     if len(source.block(statement)) == 1:
         return Edit(source.start(statement), source.end(statement), "pass")
     last = statement.end_lineno or statement.lineno

@@ -9,7 +9,7 @@ from tcexplore.fixes.fix import Fix, Site
 from tcexplore.fixes.syntax_source import SyntaxSource
 from tcexplore.fixes.text_edit import Edit
 
-SAME = {
+TORCH_NAMES = {
     **{name: name for name in (
         "abs", "sin", "cos", "tan", "exp", "log", "log2", "log10", "log1p", "expm1", "sqrt", "square", "tanh", "sinh",
         "cosh", "arctan2", "arcsin", "arccos", "arctan", "floor", "ceil", "sign", "sum", "mean", "prod", "where",
@@ -19,50 +19,55 @@ SAME = {
     "linalg.det": "linalg.det", "linalg.solve": "linalg.solve", "concatenate": "cat", "stack": "stack",
     "absolute": "abs", "max": "amax", "min": "amin",
 }  # fmt: skip
-"""torch's names by NumPy's, for calls whose arguments stand for the same in both."""
+"""torch's names by NumPy's, for functions with the same arguments."""
 
 _TO_NUMPY = frozenset({"numpy", "cpu", "detach"})
 
 
 def numpy_fixes(site: Site) -> Iterator[Fix]:
-    """torch's own function on the tensor itself."""
+    """Call torch's function on the tensor itself."""
     source, torch = site.source, site.source.torch
     for call in (n for n in ast.walk(site.statement) if isinstance(n, ast.Call)):
         name = source.dotted(call.func).removeprefix("numpy.")
-        if torch is None or not source.dotted(call.func).startswith("numpy.") or name not in SAME or call.keywords:
+        if (
+            torch is None
+            or not source.dotted(call.func).startswith("numpy.")
+            or name not in TORCH_NAMES
+            or call.keywords
+        ):
             continue
         arguments = [_tensor(source, argument) for argument in call.args]
         if not any(inner for _, inner in arguments):
             continue
-        made = f"{torch}.{SAME[name]}({', '.join(text for text, _ in arguments)})"
-        outer = _back(site, call)
+        made = f"{torch}.{TORCH_NAMES[name]}({', '.join(text for text, _ in arguments)})"
+        outer = _conversion(site, call)
         whole = outer or call
         yield Fix(
-            f"torch.{SAME[name]}",
-            "torch's function takes the tensor as it is.",
+            f"torch.{TORCH_NAMES[name]}",
+            "torch's function takes the tensor directly.",
             (Edit(source.start(whole), source.end(whole), made),),
-            () if outer else ("The result is a tensor, not an array of NumPy's.",),
+            () if outer else ("The result is a tensor instead of a NumPy array.",),
         )
         return
 
 
 def _tensor(source: SyntaxSource, node: ast.expr) -> tuple[str, bool]:
-    """An argument with its way to NumPy taken off, and whether there was one."""
-    inner, went = node, False
+    """Return an argument without its conversion to NumPy, and whether it had one."""
+    inner, converted = node, False
     while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _TO_NUMPY:
-        went = went or inner.func.attr == "numpy"
+        converted = converted or inner.func.attr == "numpy"
         inner = inner.func.value
-    return (f"{source.of(inner)}.detach()", True) if went else (source.of(node), False)
+    return (f"{source.of(inner)}.detach()", True) if converted else (source.of(node), False)
 
 
-def _back(site: Site, call: ast.Call) -> ast.Call | None:
-    """What makes a tensor of the result again, or a number where a tensor does as well."""
-    ways = ("torch.from_numpy", "torch.as_tensor", "float")
+def _conversion(site: Site, call: ast.Call) -> ast.Call | None:
+    """Return the call that converts the result back to a tensor, or to a number."""
+    conversions = ("torch.from_numpy", "torch.as_tensor", "float")
     return next(
         (
             outer
             for outer in ast.walk(site.statement)
-            if isinstance(outer, ast.Call) and outer.args == [call] and site.source.dotted(outer.func) in ways
+            if isinstance(outer, ast.Call) and outer.args == [call] and site.source.dotted(outer.func) in conversions
         ),
         None,
     )
@@ -72,7 +77,7 @@ def _back(site: Site, call: ast.Call) -> ast.Call | None:
 
 
 def copy_fixes(site: Site) -> Iterator[Fix]:
-    """`detach().clone()`, which is what it does to a tensor."""
+    """Use `detach().clone()`, the equivalent of `copy.deepcopy` for a tensor."""
     source = site.source
     for call in (n for n in ast.walk(site.statement) if isinstance(n, ast.Call)):
         if source.dotted(call.func) == "copy.deepcopy" and len(call.args) == 1 and not call.keywords:
@@ -82,7 +87,7 @@ def copy_fixes(site: Site) -> Iterator[Fix]:
                 "detach().clone()",
                 "The tensor is copied by an op of the graph.",
                 (Edit(source.start(call), source.end(call), f"{whole}.detach().clone()"),),
-                ("The copy of a tensor that requires a gradient does not require one.",),
+                ("The copy of a tensor with requires_grad does not require a gradient.",),
             )
             return
 
@@ -90,18 +95,18 @@ def copy_fixes(site: Site) -> Iterator[Fix]:
 # ---- random numbers
 
 
-_DRAW, _SAME = "random.random", "uniform(0.0, 1.0)"
+_RANDOM, _EQUIVALENT = "random.random", "uniform(0.0, 1.0)"
 
 
 def random_fixes(site: Site) -> Iterator[Fix]:
-    """`random.uniform(0.0, 1.0)`, which Dynamo traces, and which gives the very number that `random.random()` does."""
+    """Use `random.uniform(0.0, 1.0)`, which Dynamo traces and which returns the same number."""
     source = site.source
-    calls = [n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and source.dotted(n.func) == _DRAW]
+    calls = [n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and source.dotted(n.func) == _RANDOM]
     owners = [(call.func.value, call) for call in calls if isinstance(call.func, ast.Attribute) and not call.args]
-    edits = [Edit(source.end(owner), source.end(call), f".{_SAME}") for owner, call in owners]
+    edits = [Edit(source.end(owner), source.end(call), f".{_EQUIVALENT}") for owner, call in owners]
     if edits:
         yield Fix(
             "random.uniform(0.0, 1.0)",
-            "It gives the same number as random.random(), from the same generator, and Dynamo traces it.",
+            "It returns the same number as random.random(), and Dynamo traces it.",
             tuple(edits),
         )

@@ -9,50 +9,52 @@ from tcexplore.fixes.fix import Fix, Site
 from tcexplore.fixes.kinds.dynamo_flags import scalar_flag_fixes
 from tcexplore.fixes.text_edit import Edit
 
-NUMBERS = {"float": ".detach()", "bool": ""}
+CONVERSIONS = {"float": ".detach()", "bool": ""}
 
 
 def scalar_fixes(site: Site) -> Iterator[Fix]:
-    """Keep the tensor, else let Dynamo keep the number as a symbol."""
-    edits = [edit for node in ast.walk(site.statement) if isinstance(node, ast.Call) for edit in _kept(site, node)]
-    if edits and not _decides(site.statement):
+    """Keep the tensor, or let Dynamo use a symbol for the number."""
+    edits = [
+        edit for node in ast.walk(site.statement) if isinstance(node, ast.Call) for edit in _tensor_edits(site, node)
+    ]
+    if edits and not _controls(site.statement):
         yield Fix(
             "keep it a tensor",
-            "The value stays a tensor with one element, and no gradient flows through it, as before.",
+            "The value stays a tensor with one element; still no gradient flows through it.",
             tuple(edits),
-            ("The arithmetic is done in the tensor's dtype instead of Python's float64.",),
+            ("Arithmetic uses the tensor's dtype instead of Python's float64.",),
         )
     yield from scalar_flag_fixes(site)
 
 
-def _decides(statement: ast.stmt) -> bool:
-    """Whether the number is what a branch or a loop depends on."""
+def _controls(statement: ast.stmt) -> bool:
+    """Return whether a branch, a loop or the result depends on the number."""
     return isinstance(statement, ast.If | ast.While | ast.For | ast.Return) and not isinstance(
         getattr(statement, "value", None), ast.BinOp
     )
 
 
-def _kept(site: Site, call: ast.Call) -> Iterator[Edit]:
-    """The edits that put the tensor in the place of its number.
+def _tensor_edits(site: Site, call: ast.Call) -> Iterator[Edit]:
+    """Yield edits that keep the tensor instead of its number.
 
-    Only of a value that was computed for it: what is a view of something else could be written to afterwards.
+    Only computed values qualify: a view of another tensor could be written to later.
     """
     source, function = site.source, call.func
     if isinstance(function, ast.Attribute) and function.attr == "item" and not call.args:
-        if _fresh(function.value):
+        if _computed(function.value):
             yield Edit(source.end(function.value), source.end(call), ".detach()")
-    elif isinstance(function, ast.Name) and function.id in NUMBERS and len(call.args) == 1 and not call.keywords:
+    elif isinstance(function, ast.Name) and function.id in CONVERSIONS and len(call.args) == 1 and not call.keywords:
         inner = call.args[0]
-        if _fresh(inner) and not _item(inner):
+        if _computed(inner) and not _is_item(inner):
             whole = source.of(inner) if isinstance(inner, ast.Call) else f"({source.of(inner)})"
-            yield Edit(source.start(call), source.end(call), f"{whole}{NUMBERS[function.id]}")
+            yield Edit(source.start(call), source.end(call), f"{whole}{CONVERSIONS[function.id]}")
 
 
-def _item(node: ast.expr) -> bool:
+def _is_item(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item"
 
 
-def _fresh(node: ast.expr) -> bool:
+def _computed(node: ast.expr) -> bool:
     return isinstance(node, ast.Call | ast.BinOp | ast.Compare)
 
 
@@ -60,7 +62,7 @@ def _fresh(node: ast.expr) -> bool:
 
 
 def list_fixes(site: Site) -> Iterator[Fix]:
-    """A list of one-element tensors, else symbols."""
+    """Use a list of one-element tensors, or symbols."""
     source = site.source
     calls = [n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
     for call in calls:
@@ -75,7 +77,7 @@ def list_fixes(site: Site) -> Iterator[Fix]:
                 "a list of tensors",
                 "The list holds tensors with one element each, instead of numbers.",
                 edits,
-                ("It must have one dimension: a list of lists is another thing.",),
+                ("The tensor must have one dimension: nested lists stay different.",),
             )
             break
     yield from scalar_flag_fixes(site)
@@ -85,7 +87,7 @@ def list_fixes(site: Site) -> Iterator[Fix]:
 
 
 def data_write_fixes(site: Site) -> Iterator[Fix]:
-    """`detach().copy_(...)`: the values change, the memory stays."""
+    """Use `detach().copy_(...)`: the values change, the memory stays."""
     source = site.source
     match site.statement:
         case ast.Assign(targets=[ast.Attribute(attr="data", value=owner) as target], value=value):
@@ -103,10 +105,10 @@ def data_write_fixes(site: Site) -> Iterator[Fix]:
         case _:
             return
     yield Fix(
-        "write into it",
-        "The new values are written into the tensor by an op of the graph.",
+        "write in place",
+        "An op of the graph writes the new values into the tensor.",
         edits,
-        ("The tensor keeps its memory: whatever shares that memory sees the new values, and the shape must stay.",),
+        ("The tensor keeps its memory: tensors that share it see the new values, and the shape must stay.",),
     )
 
 

@@ -77,11 +77,11 @@ class ArtifactsStudy(Study[None, Snapshot]):
 
 
 def _run_fields(run: Snapshot) -> Fields:
-    cell, loaded = RunFigures(run), run.artifacts_loaded
+    figures, loaded = RunFigures(run), run.artifacts_loaded
     return {
         "error": failure(run.failure),
-        "first_call_s": cell.first_call_s,
-        "compile_s": cell.compile_s,
+        "first_call_s": figures.first_call_s,
+        "compile_s": figures.compile_s,
         "load_s": loaded.seconds if loaded else None,
         "caches": [
             {"cache": lookup.cache, "outcome": lookup.outcome, "reason": lookup.reason} for lookup in run.cache_lookups

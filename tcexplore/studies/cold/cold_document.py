@@ -23,17 +23,17 @@ LEFT_OUT = (
 OUTCOME_STYLES = {"hit": "ok", "miss": "warn", "bypass": "warn"}
 
 
-def cold_document(cells: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticDocument:
+def cold_document(results: Sequence[RunFigures], *, over: bool, width: int = 78) -> StaticDocument:
     """Return the document of the runs so far."""
     rows = list(wrapped(INTENT, width, "muted"))
-    if cells:
-        warm = cells[1] if len(cells) > 1 else None
-        rows += [BLANK, *_figures(cells[0], warm), *_caches(cells[0], warm, width), *_spans(cells[0], warm)]
+    if results:
+        warm = results[1] if len(results) > 1 else None
+        rows += [BLANK, *_figures(results[0], warm), *_caches(results[0], warm, width), *_spans(results[0], warm)]
         rows += [BLANK, *wrapped(LEFT_OUT, width, "dim")]
-    for name, cell in zip(("cold", "warm"), cells, strict=False):
-        if cell.failure:
-            rows += wrapped(f"{name}: {cell.failure}", width, "error", lead="✖ ")
-    if over and len(cells) < 2:
+    for name, result in zip(("cold", "warm"), results, strict=False):
+        if result.failure:
+            rows += wrapped(f"{name}: {result.failure}", width, "error", lead="✖ ")
+    if over and len(results) < 2:
         rows += wrapped("Stopped before the warm run.", width, "warn")
     return StaticDocument("", tuple(rows))
 

@@ -48,10 +48,10 @@ class ColdStudy(Study[None, RunFigures]):
         return cold_document(state.results, over=state.over, width=width)
 
     def fields(self, state: StudyState[None, RunFigures]) -> Fields:
-        return {side: run_fields(cell) for side, cell in zip(SIDES, state.results, strict=False)}
+        return {side: run_fields(result) for side, result in zip(SIDES, state.results, strict=False)}
 
     def exit_status(self, state: StudyState[None, RunFigures]) -> int:
-        return max((failure_status(cell.run) for cell in state.results), default=0)
+        return max((failure_status(result.run) for result in state.results), default=0)
 
 
 STUDY = ColdStudy()

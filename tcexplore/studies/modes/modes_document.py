@@ -43,11 +43,11 @@ class Order(NamedTuple):
 
 ORDERS = (
     Order("run", lambda _: None),
-    Order("speedup", lambda cell: -cell.run.timing.speedup if cell.run.timing else None),
-    Order("time of a compiled call", lambda cell: cell.run.timing.compiled_us if cell.run.timing else None),
-    Order("compile time", lambda cell: cell.compile_s),
-    Order("peak memory", lambda cell: cell.peak_bytes),
-    Order("difference from eager", lambda cell: cell.max_abs),
+    Order("speedup", lambda result: -result.run.timing.speedup if result.run.timing else None),
+    Order("time of a compiled call", lambda result: result.run.timing.compiled_us if result.run.timing else None),
+    Order("compile time", lambda result: result.compile_s),
+    Order("peak memory", lambda result: result.peak_bytes),
+    Order("difference from eager", lambda result: result.max_abs),
 )
 
 
@@ -56,10 +56,10 @@ def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int)
     under_way = None if state.over or state.run is None else state.run.config
     waiting = [job.config for job in state.planned[len(state.results) :]]
     finished = sorted(enumerate(state.results), key=lambda item: _rank(order, item[1]))
-    rows = [_cells(cell) for _, cell in finished] + [_planned(config, config == under_way) for config in waiting]
-    links = [(Link("cell", "", str(index)),) for index, _ in finished] + [(Link("waiting", "", ""),) for _ in waiting]
+    rows = [_cells(result) for _, result in finished] + [_planned(config, config == under_way) for config in waiting]
+    links = [(Link("run", "", str(index)),) for index, _ in finished] + [(Link("waiting", "", ""),) for _ in waiting]
     shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVAL or index != INTERVAL]
-    fitted = [[cells[index] for index in shown] for cells in rows]
+    fitted = [[line[index] for index in shown] for line in rows]
     table = columns([HEAD[index] for index in shown], fitted, links, LEFT) if rows else ()
     return StaticDocument("", (
         *table,
@@ -70,25 +70,25 @@ def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int)
     ))  # fmt: skip
 
 
-def _rank(order: Order, cell: RunFigures) -> float:
-    key = order.key(cell)
+def _rank(order: Order, result: RunFigures) -> float:
+    key = order.key(result)
     return math.inf if key is None and order is not ORDERS[0] else key or 0.0
 
 
-def _cells(cell: RunFigures) -> list[Cell]:
-    config, timing, summary = cell.run.config, cell.run.timing, cell.summary
-    if cell.failure:
+def _cells(result: RunFigures) -> list[Cell]:
+    config, timing, summary = result.run.config, result.run.timing, result.summary
+    if result.failure:
         return [*_config(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
-    accuracy = cell.run.accuracy
-    difference = "" if cell.max_abs is None else format_error(cell.max_abs)
+    accuracy = result.run.accuracy
+    difference = "" if result.max_abs is None else format_error(result.max_abs)
     return [
         *_config(config),
         (Span(format_speedup(timing), _style(timing.verdict)),) if timing else (Span("not timed", "muted"),),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
         _seconds(timing.compiled_us / 1e6 if timing else None),
-        _seconds(cell.compile_s),
-        _seconds(cell.first_call_s),
-        (Span("" if cell.peak_bytes is None else size(cell.peak_bytes)),),
+        _seconds(result.compile_s),
+        _seconds(result.first_call_s),
+        (Span("" if result.peak_bytes is None else size(result.peak_bytes)),),
         (Span(difference, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
         (Span(str(summary.breaks), "break" if summary.breaks else ""),),
         (Span(str(summary.graphs)),),
@@ -120,11 +120,11 @@ def _conclusions(state: StudyState[Any, RunFigures], more: bool, width: int) -> 
         yield from wrapped(line, width, "error" if line.startswith(ERROR_MARK) else "strong" if not index else "")
 
 
-def _failures(cells: Sequence[RunFigures], width: int) -> Iterator[Row]:
-    for cell in cells:
-        if cell.failure:
+def _failures(results: Sequence[RunFigures], width: int) -> Iterator[Row]:
+    for result in results:
+        if result.failure:
             yield from wrapped(
-                f"{describe_configuration(cell.run.config)}: {cell.failure}", width, "error", lead=ERROR_MARK
+                f"{describe_configuration(result.run.config)}: {result.failure}", width, "error", lead=ERROR_MARK
             )
 
 
@@ -139,15 +139,15 @@ def _other_backends(state: StudyState[Any, RunFigures], width: int) -> Iterator[
             yield row(("   + ", "key"), name, links=(Link("backend", "", name),), keys_only=True)
 
 
-def _legend(cells: Sequence[RunFigures], order: Order, width: int) -> Iterator[Row]:
+def _legend(results: Sequence[RunFigures], order: Order, width: int) -> Iterator[Row]:
     yield BLANK
-    legend = [LEGEND, "kernels: generated+extern", _eager_peak(cells)]
+    legend = [LEGEND, "kernels: generated+extern", _eager_peak(results)]
     yield from wrapped(" · ".join(filter(None, legend)), width, "muted")
     yield from wrapped(f"sorted by {order.name} · enter on a row: use it for your file", width, "muted", keys_only=True)
 
 
-def _eager_peak(cells: Sequence[RunFigures]) -> str:
-    peaks = [cell.run.memory.eager_peak for cell in cells if cell.run.memory]
+def _eager_peak(results: Sequence[RunFigures]) -> str:
+    peaks = [result.run.memory.eager_peak for result in results if result.run.memory]
     known = [peak for peak in peaks if peak is not None]
     return f"peak: eager's is {size(max(known))}" if known else ""
 
@@ -155,9 +155,9 @@ def _eager_peak(cells: Sequence[RunFigures]) -> str:
 # ---- conclusions
 
 
-def conclusions(cells: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
+def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterator[str]:
     """Yield sentences, the recommendation first; `more` is whether runs are still planned."""
-    good = [cell for cell in cells if not cell.failure]
+    good = [result for result in results if not result.failure]
     choice = choose_mode(good)
     if choice is not None:
         yield _use(choice, more=more)
@@ -193,8 +193,8 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
 
 
 def _stay_eager(good: Sequence[RunFigures]) -> str:
-    timed = [cell.run.timing for cell in good if cell.run.timing]
-    unknown = [cell for cell in good if may_be_faster(cell)]
+    timed = [result.run.timing for result in good if result.run.timing]
+    unknown = [result for result in good if may_be_faster(result)]
     if not timed:
         return "No recommendation: nothing was timed."
     if not unknown:
@@ -207,5 +207,5 @@ def _stay_eager(good: Sequence[RunFigures]) -> str:
     )
 
 
-def _names(cells: Sequence[RunFigures]) -> str:
-    return "; ".join(describe_configuration(cell.run.config) for cell in cells)
+def _names(results: Sequence[RunFigures]) -> str:
+    return "; ".join(describe_configuration(result.run.config) for result in results)

@@ -31,34 +31,34 @@ class ModeChoice:
     @property
     def compiles_fastest(self) -> bool:
         """Whether no equal run has a shorter compile."""
-        return all(_compile_s(self.best) <= _compile_s(cell) for cell in self.equal)
+        return all(_compile_s(self.best) <= _compile_s(result) for result in self.equal)
 
 
-def choose_mode(cells: Sequence[RunFigures]) -> ModeChoice | None:
+def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     """Choose among the runs that are faster than eager and have its result; return None if there are none."""
-    good = sorted((cell for cell in cells if is_faster(cell)), key=lambda cell: -_interval(cell)[0])
+    good = sorted((result for result in results if is_faster(result)), key=lambda result: -_interval(result)[0])
     if not good:
         return None
     least = _interval(good[0])[0] / SPEEDUP_TOLERANCE
-    certain = [cell for cell in cells if is_faster(cell) and _interval(cell)[0] >= least]
+    certain = [result for result in results if is_faster(result) and _interval(result)[0] >= least]
     longest = COMPILE_TIME_TOLERANCE * min(map(_compile_s, certain))
-    best = next(cell for cell in certain if _compile_s(cell) <= longest)
-    dynamic = next((cell for cell in good if cell.run.config.dynamic), None)
+    best = next(result for result in certain if _compile_s(result) <= longest)
+    dynamic = next((result for result in good if result.run.config.dynamic), None)
     return ModeChoice(
         best=best,
-        equal=tuple(cell for cell in good if cell is not best and _interval(cell)[1] >= least),
+        equal=tuple(result for result in good if result is not best and _interval(result)[1] >= least),
         dynamic=dynamic if best.run.config.dynamic is False else None,
     )
 
 
-def wrong_runs(cells: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
+def wrong_runs(results: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
     """Return the runs whose compiled result differs from eager's."""
-    return tuple(cell for cell in cells if cell.summary.wrong)
+    return tuple(result for result in results if result.summary.wrong)
 
 
-def _interval(cell: RunFigures) -> tuple[float, float]:
-    return (cell.run.timing.low, cell.run.timing.high) if cell.run.timing else (0.0, 0.0)
+def _interval(result: RunFigures) -> tuple[float, float]:
+    return (result.run.timing.low, result.run.timing.high) if result.run.timing else (0.0, 0.0)
 
 
-def _compile_s(cell: RunFigures) -> float:
-    return float("inf") if cell.compile_s is None else cell.compile_s
+def _compile_s(result: RunFigures) -> float:
+    return float("inf") if result.compile_s is None else result.compile_s

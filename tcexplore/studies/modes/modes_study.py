@@ -107,7 +107,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         return {
             "use": configuration(choice.best.run) if choice else None,
             "conclusions": list(conclusions(state.results)),
-            "runs": [run_fields(cell) for cell in state.results],
+            "runs": [run_fields(result) for result in state.results],
         }
 
     def result_line(self, result: RunFigures) -> str:
@@ -115,7 +115,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
     def exit_status(self, state: StudyState[ModesOptions, RunFigures]) -> int:
         """Return an error only if no run works."""
-        return min((failure_status(cell.run) for cell in state.results), default=0)
+        return min((failure_status(result.run) for result in state.results), default=0)
 
 
 def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:

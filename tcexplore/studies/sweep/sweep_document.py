@@ -50,7 +50,7 @@ def step_name(form: Form, size: int) -> str:
 
 def _cells(sweep: Sweep, size: int, under_way: Config | None) -> list[Cell]:
     static, dynamic = sweep.at(STATIC, size), sweep.at(DYNAMIC, size)
-    timing = next((cell.run.timing for cell in (static, dynamic) if cell and cell.run.timing), None)
+    timing = next((figures.run.timing for figures in (static, dynamic) if figures and figures.run.timing), None)
     compiled = ", ".join(form for form in ALL_SIZES if size in sweep.compiled_at(form))
     eager = duration(timing.eager_us / 1e6) if timing else ""
     running = under_way.dynamic if under_way is not None and under_way.sizes == (size,) else None
@@ -61,12 +61,12 @@ def _cells(sweep: Sweep, size: int, under_way: Config | None) -> list[Cell]:
     ]  # fmt: skip
 
 
-def _figures(cell: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell]:
-    if cell is None:
+def _figures(figures: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, Cell]:
+    if figures is None:
         return (Span("◐", "running") if running else Span("·", "dim"),), (), ()
-    timing = cell.run.timing
+    timing = figures.run.timing
     if timing is None:
-        return (Span("✖ failed", "error") if cell.failure else Span("not timed", "muted"),), (), ()
+        return (Span("✖ failed", "error") if figures.failure else Span("not timed", "muted"),), (), ()
     speedup = Span(format_speedup(timing), STYLES.get(timing.verdict, "muted"))
     interval = Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval")
     return (Span(duration(timing.compiled_us / 1e6)),), (speedup,), (interval,)
@@ -82,17 +82,17 @@ def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
 def conclusions(sweep: Sweep) -> Iterator[str]:
     """Yield sentences: from which size on compiling helps, which sizes recompiled, what failed."""
     for form in (STATIC, DYNAMIC):
-        if any(step.form == form and step.size and step.cell.run.timing for step in sweep.steps):
+        if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
             yield f"{form}: {_helps(sweep, form)}"
     for form in ALL_SIZES:
         if sweep.all_sizes(form) is not None:
             yield f"all sizes, dynamic={'auto' if form == 'auto' else 'True'}: {_recompiles(sweep, form)}"
     for step in sweep.steps:
         name = step_name(step.form, step.size)
-        if step.cell.failure:
-            yield f"{ERROR_MARK}{name}: {step.cell.failure}"
-        elif step.cell.run.accuracy is not None and step.cell.summary.wrong:
-            yield f"{ERROR_MARK}{name}: {describe_accuracy(step.cell.run.accuracy)}"
+        if step.figures.failure:
+            yield f"{ERROR_MARK}{name}: {step.figures.failure}"
+        elif step.figures.run.accuracy is not None and step.figures.summary.wrong:
+            yield f"{ERROR_MARK}{name}: {describe_accuracy(step.figures.run.accuracy)}"
     for size in sweep.sizes:
         if warning := uneven_eager(filter(None, (sweep.at(STATIC, size), sweep.at(DYNAMIC, size))), f" at size {size}"):
             yield warning
@@ -109,7 +109,7 @@ def _helps(sweep: Sweep, form: Form) -> str:
     if size is not None:
         text = f"compiling helps from size {size} on"
     elif some:
-        rest = sweep.sizes_where(form, lambda cell: not (is_faster(cell) or may_be_faster(cell)))
+        rest = sweep.sizes_where(form, lambda figures: not (is_faster(figures) or may_be_faster(figures)))
         worse = tuple(size for size in rest if size > min(some))
         text = f"compiling helps at size {_listed(some)}" + (f", but not at {_listed(worse)}" if worse else "")
     else:
@@ -135,10 +135,10 @@ def _recompiles(sweep: Sweep, form: Form) -> str:
 
 def _chart(sweep: Sweep, width: int) -> Iterator[Row]:
     timings: dict[tuple[int, Form], TimingEstimate] = {
-        (size, form): cell.run.timing
+        (size, form): figures.run.timing
         for size in sweep.sizes
         for form in (STATIC, DYNAMIC)
-        if (cell := sweep.at(form, size)) and cell.run.timing
+        if (figures := sweep.at(form, size)) and figures.run.timing
     }
     if not timings:
         return

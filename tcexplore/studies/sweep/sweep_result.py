@@ -24,7 +24,7 @@ class SweepStep:
     form: Form
     size: int
     """The size that is compiled by itself; 0 for a run over all sizes."""
-    cell: RunFigures
+    figures: RunFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Sweep:
 
     def at(self, form: Form, size: int) -> RunFigures | None:
         """Return the run of a size; None before it is finished."""
-        return next((step.cell for step in self.steps if (step.form, step.size) == (form, size)), None)
+        return next((step.figures for step in self.steps if (step.form, step.size) == (form, size)), None)
 
     def all_sizes(self, form: Form) -> RunFigures | None:
         """Return the run that calls all sizes one after another."""
@@ -45,29 +45,29 @@ class Sweep:
 
     def compiled_at(self, form: Form) -> tuple[int, ...]:
         """Return the sizes that compiled in the run over all sizes, in its order; the first one always does."""
-        cell = self.all_sizes(form)
-        calls = [] if cell is None else [call for call in cell.run.calls if call.variant == "compiled"]
+        figures = self.all_sizes(form)
+        calls = [] if figures is None else [call for call in figures.run.calls if call.variant == "compiled"]
         # The model file may make several calls; each is made at every size.
         return tuple(dict.fromkeys(self.sizes[call.index % len(self.sizes)] for call in calls if call.compiles))
 
     def limit_hit(self, form: Form) -> bool:
         """Return whether the run over all sizes hit the recompile limit, and ran eagerly afterwards."""
-        cell = self.all_sizes(form)
-        return cell is not None and any(recompile.limit_hit for recompile in cell.run.recompiles)
+        figures = self.all_sizes(form)
+        return figures is not None and any(recompile.limit_hit for recompile in figures.run.recompiles)
 
     def helps_from(self, form: Form) -> int | None:
         """Return the smallest size from which on compiling is faster and correct at every size; None without one."""
         smallest = None
         for size in sorted(self.sizes, reverse=True):
-            cell = self.at(form, size)
-            if cell is not None and not is_faster(cell):
+            figures = self.at(form, size)
+            if figures is not None and not is_faster(figures):
                 break
-            smallest = size if cell is not None else smallest
+            smallest = size if figures is not None else smallest
         return smallest
 
     def sizes_where(self, form: Form, holds: Callable[[RunFigures], bool]) -> tuple[int, ...]:
         """Return the sizes for whose run `holds` is true."""
-        return tuple(size for size in self.sizes if (cell := self.at(form, size)) is not None and holds(cell))
+        return tuple(size for size in self.sizes if (figures := self.at(form, size)) is not None and holds(figures))
 
     def finished(self, form: Form) -> int:
         """Return the number of sizes that have a run in this form."""

@@ -111,11 +111,11 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         }
 
     def result_line(self, result: SweepStep) -> str:
-        return f"{step_name(result.form, result.size)}: {format_outcome(result.cell)}"
+        return f"{step_name(result.form, result.size)}: {format_outcome(result.figures)}"
 
     def exit_status(self, state: StudyState[SweepOptions, SweepStep]) -> int:
         """Return an error only if no run works."""
-        return min((failure_status(step.cell.run) for step in state.results), default=0)
+        return min((failure_status(step.figures.run) for step in state.results), default=0)
 
 
 def planned_steps(job: Job, options: SweepOptions) -> tuple[PlannedStep, ...]:
@@ -144,16 +144,16 @@ def _sweep(state: StudyState[SweepOptions, SweepStep]) -> Sweep:
 
 def _size(sweep: Sweep, size: int) -> Fields:
     """Return a size in both forms; null without a run."""
-    cells: dict[str, RunFigures | None] = {form: sweep.at(form, size) for form in (STATIC, DYNAMIC)}
-    return {"size": size, **{form: None if cell is None else run_fields(cell) for form, cell in cells.items()}}
+    by_form: dict[str, RunFigures | None] = {form: sweep.at(form, size) for form in (STATIC, DYNAMIC)}
+    return {"size": size, **{form: figures and run_fields(figures) for form, figures in by_form.items()}}
 
 
 def _all_sizes(sweep: Sweep, form: Form) -> dict[str, Any] | None:
-    cell = sweep.all_sizes(form)
-    if cell is None:
+    figures = sweep.all_sizes(form)
+    if figures is None:
         return None
     compiled, limit = list(sweep.compiled_at(form)), sweep.limit_hit(form)
-    return {**run_fields(cell), "compiled_at": compiled, "recompiled_at": compiled[1:], "limit_hit": limit}
+    return {**run_fields(figures), "compiled_at": compiled, "recompiled_at": compiled[1:], "limit_hit": limit}
 
 
 def parse_dimension(text: str) -> int:

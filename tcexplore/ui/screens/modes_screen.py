@@ -36,7 +36,7 @@ class ModesScreen(StudyScreen):
         link = message.row.links[0] if message.row.links else None
         if link is None or self.state is None:
             return
-        if link.kind == "cell":
+        if link.kind == "run":
             self._use(self.state.results[int(link.name)].run.config)
         else:
             self._continue(self.state, link.name if link.kind == "backend" else "")

@@ -1,18 +1,18 @@
-"""Quantities in words."""
+"""Formatting of quantities: counts, sizes and durations."""
 
 from __future__ import annotations
 
 _UNITS = (("h", 3600.0, 7200.0), ("min", 60.0, 600.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 1e-6, 0.0))
-"""Unit, its seconds, and from how many seconds on it is used."""
+"""Units, their seconds, and the smallest durations in seconds to use them for."""
 
 
 def count(number: int, noun: str) -> str:
-    """`1 graph break`, `2 graph breaks`, `1,234 guards`."""
+    """Format a number with a noun: `1 graph break`, `2 graph breaks`, `1,234 guards`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size(number: int) -> str:
-    """A number of bytes with a binary unit: `768 B`, `2.0 KiB`, `1.5 MiB`."""
+    """Format a number of bytes with a binary unit: `768 B`, `2.0 KiB`, `1.5 MiB`."""
     amount, unit = float(number), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":
@@ -22,15 +22,15 @@ def size(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time to three digits with a unit: `41.2 µs`, `3.10 ms`, `12.0 s`, from ten minutes on `10.0 min`, `2.00 h`."""
+    """Format a duration with three digits: `41.2 µs`, `3.10 ms`, `12.0 s`, from ten minutes on `10.0 min`, `2.00 h`."""
     if seconds < 0:
         return f"-{duration(-seconds)}"
-    unit, scale = next((unit, scale) for unit, scale, least in _UNITS if seconds >= least)
+    unit, scale = next((unit, scale) for unit, scale, smallest in _UNITS if seconds >= smallest)
     value = seconds / scale
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:.{decimals}f} {unit}"
 
 
 def rounded(number: int) -> str:
-    """Three figures of a number that has no more to it: `12,300`."""
+    """Format an estimate with three significant digits: `12,300`."""
     return f"{round(number, -max(0, len(str(number)) - 3)):,}"

@@ -1,6 +1,6 @@
-"""How long after a save the Triton code for a GPU that is not here stands on the screen, against this CPU's own C++.
+"""Time from a save until the Triton code for an absent GPU is on the screen, compared with this CPU's C++ code.
 
-The same model and clock as `save_to_paint`, saves in turn in two apps, one of them with --target.
+Uses the model and clock of `save_to_paint`; saves alternate between two apps, one of them with --target.
 
 Run: python -m tests.benchmarks.target_to_paint [--saves 8] [--target h100]
 """
@@ -17,12 +17,12 @@ from pathlib import Path
 from tests.benchmarks.save_to_paint import MODEL, atomic_save, constant
 from tests.terminal import Terminal
 
-MOST = 2.0
-"""Times the CPU's own code that the target's may take."""
+MAX_RATIO = 2.0
+"""Maximum ratio of the target's time to the CPU's."""
 
 
 class App:
-    """The app on a model of its own, the code pane alone on a tall screen."""
+    """The app on a separate model, showing only the code pane on a tall screen."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         folder.mkdir()
@@ -39,8 +39,8 @@ class App:
         return MODEL.replace("CONSTANT", constant(self._saves))
 
     def save(self) -> float:
-        """Seconds from a save to its constant in the generated code."""
-        self.terminal.read(4)  # what goes on after the save before
+        """Save, and return the seconds until the new constant is in the generated code."""
+        self.terminal.read(4)  # output that follows the previous save
         self.terminal.forget()
         self._saves += 1
         saved = atomic_save(self._file, self._model)
@@ -54,21 +54,21 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="target-to-paint-"))
     try:
-        taken = {}
-        for name, more in (("native", ()), (options.target, ("--target", options.target))):
-            app = App(folder / name, *more)
+        times: dict[str, list[float]] = {}
+        for name, extra in (("native", ()), (options.target, ("--target", options.target))):
+            app = App(folder / name, *extra)
             with app.terminal:
-                taken[name] = [app.save() for _ in range(options.saves + 1)][1:]
+                times[name] = [app.save() for _ in range(options.saves + 1)][1:]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    native, target = (statistics.median(found) for found in taken.values())
-    print(f"save to the CPU's C++      {native * 1e3:6.0f} ms", *(f"{s * 1e3:.0f}" for s in taken["native"]))
+    native, target = (statistics.median(seconds) for seconds in times.values())
+    print(f"save to the CPU's C++      {native * 1e3:6.0f} ms", *(f"{s * 1e3:.0f}" for s in times["native"]))
     print(
         f"save to Triton for {options.target:8}{target * 1e3:6.0f} ms",
-        *(f"{s * 1e3:.0f}" for s in taken[options.target]),
+        *(f"{s * 1e3:.0f}" for s in times[options.target]),
     )
-    print(f"{target / native:.2f} times (at most {MOST})")
-    return int(target / native > MOST)
+    print(f"{target / native:.2f} times (at most {MAX_RATIO})")
+    return int(target / native > MAX_RATIO)
 
 
 if __name__ == "__main__":

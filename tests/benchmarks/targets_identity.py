@@ -1,10 +1,10 @@
-"""Triton code made without a GPU against the code of a real one: `record` on the GPU machine, `compare` elsewhere.
+"""Triton code generated without a GPU, compared with a real one's: `record` on the GPU machine, `compare` elsewhere.
 
     python -m tests.benchmarks.targets_identity record FILE [MODEL ...]
     python -m tests.benchmarks.targets_identity compare FILE [MODEL ...] [--diff] [--target NAME]
     python -m tests.benchmarks.targets_identity assemble FILE [--count N]
 
-The two must run the same torch, triton and transformers for the sources to be comparable; `compare` says when not.
+Both need the same torch, triton and transformers for the sources to be comparable; `compare` reports differences.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KINDS = ("inference", "training")
 
 
 def normalized(source: str) -> str:
-    """A kernel's source without the one thing that is told to differ: the hash of the machine's Triton build."""
+    """Return a kernel's source without the hash of the Triton build, which differs between machines."""
     return re.sub(r"'backend_hash': '\w+'", "'backend_hash': ''", source).strip()
 
 
@@ -51,45 +51,46 @@ def versions() -> dict[str, str]:
 
 @contextlib.contextmanager
 def generated() -> Iterator[list[str]]:
-    """The wrapper modules that Inductor writes while inside."""
+    """Collect the wrapper modules that Inductor generates while the context is active."""
     codes: list[str] = []
-    before = GraphLowering.save_output_code
+    original = GraphLowering.save_output_code
     GraphLowering.save_output_code = staticmethod(codes.append)
     options = inductor_config.patch(fx_graph_cache=False, **_launcher())
     with options, aot_config.patch(enable_autograd_cache=False):
         try:
             yield codes
         finally:
-            GraphLowering.save_output_code = before
+            GraphLowering.save_output_code = original
 
 
 def _launcher() -> dict[str, bool]:
-    """Triton's own launcher: torch's static one does not keep what the kernel was compiled to."""
+    """Return options that select Triton's launcher: torch's static one does not keep the compiled kernel."""
     names = ("use_static_cuda_launcher", "use_static_triton_launcher")
     return {name: False for name in names if hasattr(inductor_config, name)}
 
 
 def run(name: str, kind: str, device: str, backend: Any = "inductor") -> list[str]:
-    """The code of one model, forward or forward and backward, on `device`."""
+    """Return the code of one model on `device`: forward, and backward for training."""
     torch._dynamo.reset()
     gc.collect()
     torch.manual_seed(0)
     model, inputs = MODELS[name]()
     model = model.to(device).train(kind == "training")
-    inputs = tuple(_moved(i, device) for i in inputs)
+    inputs = tuple(_move(i, device) for i in inputs)
     with generated() as codes, contextlib.nullcontext() if kind == "training" else torch.no_grad():
-        out = torch.compile(model, backend=backend)(*inputs)
+        output = torch.compile(model, backend=backend)(*inputs)
         if kind == "training" and device != "cpu":
-            _loss(out).backward()
+            _loss(output).backward()
     return codes
 
 
-def _moved(value: Any, device: str) -> Any:
+def _move(value: Any, device: str) -> Any:
     return value.detach().to(device).requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
 
 
-def _loss(out: Any) -> torch.Tensor:
-    tensors = [out] if isinstance(out, torch.Tensor) else list(out.values()) if hasattr(out, "values") else list(out)
+def _loss(output: Any) -> torch.Tensor:
+    leaves = output.values() if hasattr(output, "values") else output
+    tensors = [output] if isinstance(output, torch.Tensor) else list(leaves)
     floats = [
         t.float().mean() for t in tensors if isinstance(t, torch.Tensor) and t.is_floating_point() and t.requires_grad
     ]
@@ -97,12 +98,12 @@ def _loss(out: Any) -> torch.Tensor:
 
 
 def kernels(codes: list[str]) -> list[tuple[str, str]]:
-    """(name, normalized source) of each Triton kernel, in the order of definition."""
+    """Return (name, normalized source) of each Triton kernel in the order of definition."""
     return [(name, normalized(source)) for code in codes for name, source in KERNEL.findall(code)]
 
 
 def externs(codes: list[str]) -> list[str]:
-    """The extern kernels called, in the order of the calls."""
+    """Return the extern kernels in the order of their calls."""
     calls = [line for code in codes for line in code.splitlines() if "def " not in line and not line.startswith("#")]
     return [m.rstrip("(") for line in calls for m in EXTERN.findall(line.partition("#")[0])]
 
@@ -112,7 +113,7 @@ def digest(text: str) -> str:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """A recording: gzipped JSON."""
+    """Read a recording, which is gzipped JSON."""
     facts: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
     return facts
 
@@ -121,16 +122,16 @@ def write(file: Path, facts: dict[str, Any]) -> None:
     file.write_bytes(gzip.compress(json.dumps(facts, separators=(",", ":")).encode(), 9, mtime=0))
 
 
-def resources() -> dict[str, list[dict[str, Any]]]:
-    """What the device's driver reports of every Triton kernel compiled so far, by the digest of its source."""
+def driver_resources() -> dict[str, list[dict[str, Any]]]:
+    """Return what the driver reports about every Triton kernel compiled so far, by the digest of its source."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    found: dict[str, list[dict[str, Any]]] = {}
+    resources: dict[str, list[dict[str, Any]]] = {}
     for tuner in [o for o in gc.get_objects() if issubclass(type(o), CachingAutotuner)]:
         results = [_resource(r) for r in getattr(tuner, "compile_results", ())]
         with contextlib.suppress(OSError):
-            found[digest(normalized(Path(tuner.filename).read_text()))] = results
-    return found
+            resources[digest(normalized(Path(tuner.filename).read_text()))] = results
+    return resources
 
 
 def _resource(result: Any) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def _resource(result: Any) -> dict[str, Any]:
 
 
 def record(file: Path, names: list[str]) -> int:
-    """Run every model on this machine's GPU and keep what it generated, chose and reported."""
+    """Run every model on this machine's GPU and record generated code, attention choices and resources."""
     from tests.targets.attention_cases import cases, choice_of
 
     facts: dict[str, Any] = {"versions": versions(), "device": _device(), "models": {}}
@@ -155,17 +156,20 @@ def record(file: Path, names: list[str]) -> int:
             began = time.perf_counter()
             try:
                 codes = run(name, kind, "cuda")
-            except Exception as error:
+            except Exception as error:  # one failing model must not lose the recording
                 print(f"{name} {kind}: FAILED {type(error).__name__}: {str(error)[:300]}", flush=True)
                 continue
-            made = kernels(codes)
-            sources.update({digest(source): source for _, source in made})
-            facts["models"][f"{name} {kind}"] = {"kernels": [digest(s) for _, s in made], "extern": externs(codes)}
-            print(f"{name} {kind}: {len(made)} kernels {time.perf_counter() - began:.1f} s", flush=True)
-        facts["resources"] = resources()
+            generated_kernels = kernels(codes)
+            sources.update({digest(source): source for _, source in generated_kernels})
+            facts["models"][f"{name} {kind}"] = {
+                "kernels": [digest(source) for _, source in generated_kernels],
+                "extern": externs(codes),
+            }
+            print(f"{name} {kind}: {len(generated_kernels)} kernels {time.perf_counter() - began:.1f} s", flush=True)
+        facts["resources"] = driver_resources()
         write(file, {**facts, "sources": sources})
-    known = len(facts["resources"].keys() & sources.keys())
-    print(f"{len(sources)} sources, resources of {known} of {len(facts['resources'])} compiled", flush=True)
+    matched = len(facts["resources"].keys() & sources.keys())
+    print(f"{len(sources)} sources, resources of {matched} of {len(facts['resources'])} compiled", flush=True)
     return 0
 
 
@@ -183,28 +187,28 @@ def _device() -> dict[str, Any]:
 
 
 def without_device(target: Any) -> Callable[..., Any]:
-    """A backend that lowers each graph for `target` and then runs it eagerly."""
+    """Return a backend that lowers each graph for `target` and then runs it in eager mode."""
     from tcexplore.targets.lowering import lower_graph
 
     def backend(gm: Any, inputs: Any) -> Any:
-        lower_graph(gm, inputs, target, _complain)
+        lower_graph(gm, inputs, target, _print_skipped)
         return gm.forward
 
     return backend
 
 
-def _complain(event: Any) -> None:
+def _print_skipped(event: Any) -> None:
     if type(event).__name__ == "TargetSkipped":
         print(f"   not lowered: {event.op} {event.reason}"[:600], flush=True)
 
 
 def compare(file: Path, names: list[str], target: str, diff: bool) -> int:
-    """Lower every model for the recorded device without one, and count the kernels that are the same to the letter."""
+    """Lower every model for the recorded device without a GPU, and count the kernels with identical source."""
     from tcexplore.targets.device_table import find_target
 
     facts = read(file)
     if facts["versions"] != versions():
-        print(f"recorded with {facts['versions']}, here {versions()}: sources may differ for that alone")
+        print(f"recorded with {facts['versions']}, running {versions()}: sources may differ because of the versions")
     backend, known = without_device(find_target(target)), facts["sources"]
     totals = {kind: [0, 0] for kind in KINDS}
     for key, real in facts["models"].items():
@@ -213,53 +217,55 @@ def compare(file: Path, names: list[str], target: str, diff: bool) -> int:
             continue
         began = time.perf_counter()
         codes = run(name, kind, "cpu", backend)
-        made = kernels(codes)
-        same = _same(real["kernels"], [digest(s) for _, s in made])
+        lowered = kernels(codes)
+        same = _count_common(real["kernels"], [digest(s) for _, s in lowered])
         totals[kind][0] += same
         totals[kind][1] += len(real["kernels"])
         calls = "" if externs(codes) == real["extern"] else "  extern calls differ"
-        mark = "" if same == len(real["kernels"]) == len(made) else f"  <- {len(made)} made here"
-        took = time.perf_counter() - began
-        print(f"{key}: {same} of {len(real['kernels'])} identical {took:.1f} s{mark}{calls}", flush=True)
+        mark = "" if same == len(real["kernels"]) == len(lowered) else f"  <- {len(lowered)} lowered"
+        seconds = time.perf_counter() - began
+        print(f"{key}: {same} of {len(real['kernels'])} identical {seconds:.1f} s{mark}{calls}", flush=True)
         if diff:
-            _show([known[d] for d in real["kernels"]], [s for _, s in made], real["extern"], externs(codes))
+            _show([known[d] for d in real["kernels"]], [s for _, s in lowered], real["extern"], externs(codes))
     print({kind: f"{same} of {all_}" for kind, (same, all_) in totals.items()})
     return 0
 
 
-def _same(real: list[str], made: list[str]) -> int:
-    rest = list(made)
+def _count_common(real: list[str], lowered: list[str]) -> int:
+    rest = list(lowered)
     return sum(1 for d in real if d in rest and (rest.remove(d) or True))
 
 
-def _show(real: list[str], made: list[str], extern: list[str], called: list[str]) -> None:
-    missing, added = [k for k in real if k not in made], [k for k in made if k not in real]
+def _show(real: list[str], lowered: list[str], extern: list[str], called: list[str]) -> None:
+    missing, added = [k for k in real if k not in lowered], [k for k in lowered if k not in real]
     for a, b in zip(missing, added, strict=False):
         print(
-            "\n".join(list(difflib.unified_diff(a.splitlines(), b.splitlines(), "gpu", "here", lineterm="", n=0))[:14])
+            "\n".join(
+                list(difflib.unified_diff(a.splitlines(), b.splitlines(), "gpu", "lowered", lineterm="", n=0))[:14]
+            )
         )
     if extern != called:
-        print("\n".join(list(difflib.unified_diff(extern, called, "gpu", "here", lineterm="", n=0))[:14]))
+        print("\n".join(list(difflib.unified_diff(extern, called, "gpu", "lowered", lineterm="", n=0))[:14]))
 
 
-def assembled(file: Path, count: int) -> int:
-    """Assemble `count` of the recorded kernels here, and compare with what the device's driver reported of them."""
+def assemble(file: Path, count: int) -> int:
+    """Assemble `count` recorded kernels on this machine and compare them with the driver's report."""
     from tcexplore.events import Kernel
     from tcexplore.targets.assembler import Assembler
     from tcexplore.targets.device_table import find_target
 
     facts, assembler, target = read(file), Assembler(), find_target("h200")
     chosen = random.Random(1).sample(sorted(facts["resources"]), count)
-    right: Counter[str] = Counter()
+    matches: Counter[str] = Counter()
     for key in chosen:
         source, real = facts["sources"][key], {_config(r["config"]): r for r in facts["resources"][key]}
         name = re.findall(r"^def (triton_\w+)\(", source, re.M)[-1]
         kernel = Kernel(graph="0/0", phase="forward", name=name, language="triton", source=source)
-        for made in assembler.assemble(kernel, target):
-            known = real.get(getattr(made, "config", ""))
-            right.update(_agreement(made, known))
+        for event in assembler.assemble(kernel, target):
+            recorded = real.get(getattr(event, "config", ""))
+            matches.update(_agreement(event, recorded))
     assembler.close()
-    print(f"{count} kernels: {dict(right)}")
+    print(f"{count} kernels: {dict(matches)}")
     return 0
 
 
@@ -267,24 +273,24 @@ def _config(options: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in options.items())
 
 
-def _agreement(made: Any, real: dict[str, Any] | None) -> dict[str, int]:
-    if not hasattr(made, "resources"):
-        print(f"   not assembled: {made.kernel} {made.reason}")
+def _agreement(event: Any, real: dict[str, Any] | None) -> dict[str, int]:
+    if not hasattr(event, "resources"):
+        print(f"   not assembled: {event.kernel} {event.reason}")
         return {"not assembled": 1}
     if real is None:
         return {"configurations not recorded": 1}
-    took = made.resources
+    resources = event.resources
     return {
         "configurations": 1,
-        "registers": took.registers == real["registers"],
-        "spills": took.stack == 4 * real["spills"],
-        "shared": took.shared_dynamic == real["shared"],
+        "registers": resources.registers == real["registers"],
+        "spills": resources.stack == 4 * real["spills"],
+        "shared": resources.shared_dynamic == real["shared"],
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("record", "compare", "assemble"))
+    parser.add_argument("action", choices=("record", "compare", "assemble"))
     parser.add_argument("file", type=Path)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--target", default="h200")
@@ -292,9 +298,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100)
     args = parser.parse_args()
     names = args.models or list(MODELS)
-    if args.what == "assemble":
-        return assembled(args.file, args.count)
-    return record(args.file, names) if args.what == "record" else compare(args.file, names, args.target, args.diff)
+    if args.action == "assemble":
+        return assemble(args.file, args.count)
+    return record(args.file, names) if args.action == "record" else compare(args.file, names, args.target, args.diff)
 
 
 if __name__ == "__main__":

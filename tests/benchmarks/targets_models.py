@@ -1,4 +1,4 @@
-"""Models whose code for a GPU is compared with a real GPU's: small ones of each kind of kernel, and `transformers`."""
+"""Models whose generated GPU code is compared with a real GPU's: small ones per kind of kernel, and transformers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-Made = tuple[Any, tuple[Any, ...]]
+ModelAndInputs = tuple[Any, tuple[Any, ...]]
 
 
 class Wrap(nn.Module):
-    """A function over some modules, so that a model is two lines."""
+    """A function of some modules, so that a model takes two lines."""
 
     def __init__(self, function: Callable[..., Any], **parts: nn.Module) -> None:
         super().__init__()
@@ -25,15 +25,15 @@ class Wrap(nn.Module):
         return self.function(self, *inputs)
 
 
-def mlp() -> Made:
+def mlp() -> ModelAndInputs:
     return nn.Sequential(nn.Linear(512, 1024), nn.GELU(), nn.Linear(1024, 512)), (torch.randn(64, 512),)
 
 
-def norm_gelu() -> Made:
+def norm_gelu() -> ModelAndInputs:
     return Wrap(lambda m, x: F.gelu(m.norm(x)) * 1.2 + 0.1, norm=nn.LayerNorm(512)), (torch.randn(64, 128, 512),)
 
 
-def entropy() -> Made:
+def entropy() -> ModelAndInputs:
     def function(_: Any, x: torch.Tensor) -> torch.Tensor:
         p = torch.softmax(x, -1)
         return -(p * torch.log(p + 1e-9)).sum(-1)
@@ -41,7 +41,7 @@ def entropy() -> Made:
     return Wrap(function), (torch.randn(512, 2048, requires_grad=True),)
 
 
-def swiglu() -> Made:
+def swiglu() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         h = m.norm(x)
         return x + m.down(F.silu(m.gate(h)) * m.up(h))
@@ -55,7 +55,7 @@ def swiglu() -> Made:
     return Wrap(function, **parts), (torch.randn(8, 64, 256),)
 
 
-def hand_attention() -> Made:
+def hand_attention() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (t.view(4, 128, 8, 64).transpose(1, 2) for t in m.qkv(x).chunk(3, -1))
         mask = torch.ones(128, 128, device=x.device, dtype=torch.bool).tril()
@@ -65,7 +65,7 @@ def hand_attention() -> Made:
     return Wrap(function, qkv=nn.Linear(512, 1536), out=nn.Linear(512, 512)), (torch.randn(4, 128, 512),)
 
 
-def _sdpa(dtype: torch.dtype, masked: bool, causal: bool, dropout: float = 0.0) -> Made:
+def _sdpa(dtype: torch.dtype, masked: bool, causal: bool, dropout: float = 0.0) -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
         q, k, v = (t.view(4, 100, 8, 64).transpose(1, 2) for t in m.qkv(m.norm(x)).chunk(3, -1))
         mask = keep[:, None, None, :] & torch.ones(100, 100, device=x.device, dtype=torch.bool) if masked else None
@@ -77,7 +77,7 @@ def _sdpa(dtype: torch.dtype, masked: bool, causal: bool, dropout: float = 0.0) 
     return Wrap(function, **parts).to(dtype), (torch.randn(4, 100, 512, dtype=dtype), torch.ones(4, 100).bool())
 
 
-def gqa_bf16() -> Made:
+def gqa_bf16() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         q = m.q(x).view(2, 128, 8, 64).transpose(1, 2)
         k, v = (t.view(2, 128, 2, 64).transpose(1, 2) for t in m.kv(x).chunk(2, -1))
@@ -88,7 +88,7 @@ def gqa_bf16() -> Made:
     return Wrap(function, **parts).bfloat16(), (torch.randn(2, 128, 512, dtype=torch.bfloat16),)
 
 
-def conv_bn() -> Made:
+def conv_bn() -> ModelAndInputs:
     layers = nn.Sequential(
         nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, stride=2), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
@@ -97,35 +97,35 @@ def conv_bn() -> Made:
     return layers, (torch.randn(8, 3, 64, 64),)
 
 
-def group_norm() -> Made:
+def group_norm() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         return F.interpolate(x + m.conv(F.silu(m.norm(x))), scale_factor=2.0, mode="nearest")
 
     return Wrap(function, norm=nn.GroupNorm(8, 64), conv=nn.Conv2d(64, 64, 3, padding=1)), (torch.randn(4, 64, 32, 32),)
 
 
-def conv1d() -> Made:
+def conv1d() -> ModelAndInputs:
     layers = nn.Sequential(nn.Conv1d(80, 128, 3, padding=1), nn.GELU(), nn.Conv1d(128, 128, 3, stride=2, padding=1))
     return layers, (torch.randn(4, 80, 300),)
 
 
-def dropout_mlp() -> Made:
+def dropout_mlp() -> ModelAndInputs:
     layers = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Dropout(0.3), nn.LayerNorm(512), nn.Linear(512, 100))
     return layers, (torch.randn(128, 256),)
 
 
-def encoder_layer() -> Made:
+def encoder_layer() -> ModelAndInputs:
     return nn.TransformerEncoderLayer(256, 4, 512, batch_first=True), (torch.randn(4, 60, 256),)
 
 
-def multihead() -> Made:
+def multihead() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         return m.attention(x, x, x, need_weights=True)[0]
 
     return Wrap(function, attention=nn.MultiheadAttention(256, 4, batch_first=True)), (torch.randn(4, 60, 256),)
 
 
-def language_model() -> Made:
+def language_model() -> ModelAndInputs:
     def function(m: Any, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         h = m.block(m.embed(tokens) + m.place(torch.arange(tokens.size(1), device=tokens.device)))
         return F.cross_entropy(m.head(h).flatten(0, 1), labels.flatten())
@@ -140,7 +140,7 @@ def language_model() -> Made:
     return Wrap(function, **parts), (torch.randint(1000, (4, 64)), torch.randint(1000, (4, 64)))
 
 
-def autocast() -> Made:
+def autocast() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         with torch.autocast(x.device.type, dtype=torch.bfloat16):
             return F.softmax(m.b(F.gelu(m.a(x))), -1)
@@ -148,7 +148,7 @@ def autocast() -> Made:
     return Wrap(function, a=nn.Linear(256, 512), b=nn.Linear(512, 256)), (torch.randn(64, 256),)
 
 
-def gather_scatter() -> Made:
+def gather_scatter() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         out = torch.zeros(100, 64, device=x.device, dtype=x.dtype)
         return out.index_add(0, index, m.lift(x)).cumsum(0) + x[index % 50].amax(0)
@@ -156,7 +156,7 @@ def gather_scatter() -> Made:
     return Wrap(function, lift=nn.Linear(64, 64)), (torch.randn(500, 64), torch.randint(100, (500,)))
 
 
-def top_k() -> Made:
+def top_k() -> ModelAndInputs:
     def function(m: Any, x: torch.Tensor) -> torch.Tensor:
         weights, chosen = torch.topk(m.router(x).softmax(-1), 2)
         return (F.one_hot(chosen, 8).to(x.dtype) * weights[..., None]).sum(-2)
@@ -164,14 +164,14 @@ def top_k() -> Made:
     return Wrap(function, router=nn.Linear(64, 8)), (torch.randn(200, 64),)
 
 
-def bmm() -> Made:
+def bmm() -> ModelAndInputs:
     def function(_: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.bmm(a, b).relu() + torch.einsum("bij,bjk->bik", a, b)
 
     return Wrap(function), (torch.randn(16, 32, 48, requires_grad=True), torch.randn(16, 48, 24, requires_grad=True))
 
 
-def reductions() -> Made:
+def reductions() -> ModelAndInputs:
     def function(_: Any, x: torch.Tensor) -> torch.Tensor:
         y = (x - x.mean(0)) / (x.std(0) + 1e-5)
         return y.logsumexp(1) + y.amax(1) + y.norm(dim=1) + y.prod(1) + x.var(1)
@@ -179,7 +179,7 @@ def reductions() -> Made:
     return Wrap(function), (torch.randn(1000, 300, requires_grad=True),)
 
 
-SMALL: dict[str, Callable[[], Made]] = {
+SMALL: dict[str, Callable[[], ModelAndInputs]] = {
     "mlp": mlp,
     "norm_gelu": norm_gelu,
     "entropy": entropy,
@@ -217,7 +217,7 @@ _DECODER = {**_TEXT, "intermediate_size": 256, "num_key_value_heads": 2, "use_ca
 def _transformers(
     model: str, config: str, options: dict[str, Any], inputs: Callable[[], Any], dtype: Any = None
 ) -> Any:
-    def make() -> Made:
+    def make() -> ModelAndInputs:
         import transformers
 
         made = getattr(transformers, model)(getattr(transformers, config)(**options))
@@ -241,7 +241,7 @@ _VIT = {k: v for k, v in _TEXT.items() if k != "vocab_size"} | {
     "patch_size": 16,
 }
 
-TRANSFORMERS: dict[str, Callable[[], Made]] = {
+TRANSFORMERS: dict[str, Callable[[], ModelAndInputs]] = {
     "gpt2": _transformers("GPT2LMHeadModel", "GPT2Config", _GPT2, _tokens),
     "llama": _transformers("LlamaForCausalLM", "LlamaConfig", _DECODER, _tokens),
     "llama_bf16": _transformers("LlamaForCausalLM", "LlamaConfig", _DECODER, _tokens, torch.bfloat16),

@@ -1,4 +1,4 @@
-"""The models that timing and phases are studied on: the samples, plain networks, and small transformers, as files."""
+"""Model files for the benchmarks of timing and phases: samples, simple networks, and small transformers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ import torch
 import transformers
 
 
-class Called(torch.nn.Module):
+class Wrapper(torch.nn.Module):
     def __init__(self, inner):
         super().__init__()
         self.inner = inner
@@ -57,7 +57,7 @@ class Called(torch.nn.Module):
 
 torch.manual_seed(0)
 config = transformers.AutoConfig.for_model("{name}", **{settings})
-model = Called(transformers.{auto}.from_config(config)).eval()
+model = Wrapper(transformers.{auto}.from_config(config)).eval()
 inputs = (torch.randint(0, 128, (2, 32)),)
 """
 
@@ -67,14 +67,14 @@ _GPT2 = {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 64, "vocab_size
 
 
 class Model(NamedTuple):
-    """A name, and the text of the file."""
+    """A name and the text of the model file."""
 
     name: str
     source: str
 
 
 def transformers() -> Iterator[Model]:
-    """Three architectures of the `transformers` library."""
+    """Yield three architectures of the transformers library."""
     for name, auto, settings in (
         ("gpt2", "AutoModelForCausalLM", _GPT2),
         ("llama", "AutoModelForCausalLM", {**_TEXT, "num_key_value_heads": 2}),
@@ -88,12 +88,12 @@ def sample(name: str) -> Model:
 
 
 def samples() -> Iterator[Model]:
-    """Every sample."""
+    """Yield every sample."""
     yield from (sample(path.stem) for path in sorted(SAMPLES.glob("*.py")))
 
 
 def ten() -> Iterator[Model]:
-    """Ten models of all kinds, whose calls take from tens of microseconds to milliseconds."""
+    """Yield ten models of all kinds, whose calls take from tens of microseconds to milliseconds."""
     yield from map(sample, ("fusion", "entropy", "conv_bn", "transformer_block"))
     yield Model("MLP, batch 8", MLP.format(batch=8))
     yield Model("MLP, batch 256", MLP.format(batch=256))

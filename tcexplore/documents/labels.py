@@ -11,7 +11,7 @@ from tcexplore.documents.memo import by_identity
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, kernel_link
 
-EXTERN = "✕"
+EXTERN = "E"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,14 +59,6 @@ def display_path(path: str, start: str | None = None) -> str:
     return os.path.relpath(whole, start) if whole.startswith(start.rstrip(os.sep) + os.sep) else path
 
 
-def at(location: Location | None, file: str) -> str:
-    """Return `line 17` in the model file, `blocks.py:17` in another, empty if unknown."""
-    if location is None:
-        return ""
-    same = os.path.abspath(location.file) == os.path.abspath(file)
-    return f"line {location.line}" if same else f"{display_path(location.file)}:{location.line}"
-
-
 def name_frame(compile_id: str, frame: Location | None) -> str:
     """Return the function of a frame, `backward 0 of compiled autograd` for a backward, empty if unknown."""
     if frame is not None:

@@ -24,19 +24,20 @@ def row(*spans: tuple[str, str] | str, **more: Any) -> Row:
 
 def wrapped(text: str, width: int, style: str = "", indent: int = 1, lead: str = "", **more: Any) -> Iterator[Row]:
     """Yield the text, wrapped line by line; `lead` precedes the first row."""
-    room = max(width - 2 - indent - len(lead), NARROWEST)
+    room = max(width - 2 - indent - cell_len(lead), NARROWEST)
     first = " " * indent + lead
     for line in text.splitlines() or [""]:
         for piece in _pieces(line, room):
             yield row((first, "muted"), (piece, style), **more)
-            first = " " * len(first)
+            first = " " * cell_len(first)
 
 
 def _pieces(line: str, room: int) -> Iterable[str]:
     """Return the line, wrapped between words, and inside a word only if it is too long."""
-    if len(line) <= room:
+    if cell_len(line) <= room:
         return [line]
-    return textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False) or [""]
+    pieces = textwrap.wrap(line, room, break_on_hyphens=False, replace_whitespace=False, expand_tabs=False) or [""]
+    return [part for piece in pieces for part in chop_cells(piece, room)]
 
 
 def heading(text: str, note: str = "", **more: Any) -> Row:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.documents.graph.node_labels import format_stride, format_tensor
 from tcexplore.documents.labels import labels, op_name
+from tcexplore.documents.prose import wrapped
 from tcexplore.documents.strip.history_strip import history_row
 from tcexplore.documents.timing.distribution_plot import axis, bars, beyond
 from tcexplore.session import Session
@@ -20,7 +21,7 @@ from tests.snapshots.codes import with_code
 def test_a_kernel_has_one_number_and_color_everywhere():
     run = fakes.complete()
     known = labels(run)
-    assert [known.kernel[kernel_link(kernel)].text for kernel in run.code.kernels] == ["✕1", "▐1▌", "✕2", "▐2▌"]
+    assert [known.kernel[kernel_link(kernel)].text for kernel in run.code.kernels] == ["E1", "▐1▌", "E2", "▐2▌"]
     assert [label.text for label in known.of_node["0/0", "layer_norm"]] == ["▐1▌"]
     assert labels(replace(run, timing=None)) is known, "timing changes no label"
 
@@ -89,3 +90,9 @@ def test_wide_letters_take_two_cells():
     assert cell_len(fitted([name], 20, [piece("live")]).text) == 20
     assert fitted([name, piece("more", rank=1)], 12).text == "模型.py"
     assert fitted([name], 4).text == "模…"
+
+
+def test_wide_letters_wrap_within_the_pane():
+    rows = list(wrapped("変換" * 40 + " the end", 40, lead="· "))
+    assert all(cell_len(row.text) < 40 for row in rows)
+    assert "".join(row.text.strip(" ·") for row in rows) == "変換" * 40 + " the end"

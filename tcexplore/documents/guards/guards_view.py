@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, guard_link, line_link
 from tcexplore.session.recompile_count import newest_causes
+
+_CARRIED = re.compile(r"\b___stack(\d+)(?=$|\.)")
 
 TEACHES = (
     "A compiled graph is valid only while its guards hold: the sizes and dtypes of its inputs, the values that your "
@@ -123,7 +126,8 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
 
 
 def _source(guard: Guard) -> str:
-    return guard.name or guard.source or guard.kind
+    """Return what a guard checks; Dynamo's `___stack0` is a value that the code before a break leaves on the stack."""
+    return _CARRIED.sub(r"value \1 carried over the break", guard.name or guard.source or guard.kind)
 
 
 def _tail(text: str, room: int) -> str:

@@ -1,4 +1,4 @@
-"""Quantities in words."""
+"""Quantities with units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as text, compared with a file beside the tests."""
+"""Rows as text, compared with golden files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ FOLDER = Path(__file__).parent / "goldens"
 
 
 def text(document: Document) -> str:
-    """All rows of a document under its title, one a line, without trailing blanks."""
+    """Return the title and all rows of a document, without trailing blanks."""
     rows = (document.row(index).text.rstrip() for index in range(len(document)))
     return "\n".join([f"[{document.title}]", *rows]) + "\n"
 
 
 def lines(*rows: Row) -> str:
-    """Single rows, one a line."""
+    """Return single rows, one per line."""
     return "\n".join(row.text.rstrip() for row in rows) + "\n"
 
 

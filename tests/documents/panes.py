@@ -1,4 +1,4 @@
-"""All documents by the name of their pane."""
+"""The documents of the panes by name."""
 
 from __future__ import annotations
 

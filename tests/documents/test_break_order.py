@@ -1,4 +1,4 @@
-"""A break stands behind the graph that it ended, also where torch names another frame for it."""
+"""The order of breaks and graphs."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ def broken(line: int, function: str, compile_id: str = "0/0") -> GraphBreak:
     return GraphBreak(graph=compile_id, id=None, kind="k", reason="r", location=Location(FILE, line, function))
 
 
-def test_behind_the_frame_that_began_last_above_it():
+def test_break_follows_the_last_frame_that_begins_above_it():
     graphs = [graph("1/0", "inner", 12), graph("2/0", "inner", 14), graph("3/0", "inner", 18)]
     first, second = broken(14, "inner"), broken(18, "inner")
     assert between(graphs, [first, second]).after == {0: [first], 1: [second]}
 
 
-def test_behind_the_first_compile_of_a_frame():
+def test_break_follows_the_first_compile_of_a_frame():
     graphs = [graph("0/0", "f", 1), graph("1/0", "f", 5), graph("0/1", "f", 1)]
     assert between(graphs, [broken(5, "f")]).after == {0: [broken(5, "f")]}
 
 
-def test_before_the_graph_that_it_began_when_nothing_was_compiled_yet():
+def test_break_precedes_the_graph_that_it_begins():
     assert between([graph("2/0", "f", 5)], [broken(5, "f")]).before == {0: [broken(5, "f")]}
 
 
-def test_by_its_compile_id_where_the_function_is_not_known():
+def test_break_without_function_follows_its_compile_id():
     assert between([graph("0/0", "f", 1)], [broken(5, "")]).after == {0: [broken(5, "")]}
 
 
-def test_at_the_end_when_no_graph_is_near():
+def test_break_without_graph_comes_last():
     assert between([graph("0/0", "f", 1)], [broken(5, "g")]).rest == [broken(5, "g")]

@@ -1,4 +1,4 @@
-"""What the panes say of the made-up runs, as text that a reviewer can read."""
+"""The content of the panes for sample runs, as readable text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_lines_of_another_module():
     golden.check("two_files", golden.text(source) + golden.text(BUILDERS["graph"](run, frozenset(), WIDE)))
 
 
-def test_folds_opened():
+def test_open_folds():
     texts = []
     for pane, build in BUILDERS.items():
         run, opened = fakes.complete(), frozenset[str]()

@@ -1,4 +1,4 @@
-"""The drawn gutter says which node reads which: found out by walking the drawing, not by asking what drew it."""
+"""The gutter shows which node reads which: verified by following the drawn lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests import fakes
 
 
 def walk(drawn: list[Drawn], row: int) -> set[int]:
-    """The rows whose lines are drawn into the node of `row`."""
+    """Return the rows whose lines lead to the node of `row`."""
     text, at = drawn[row].text, drawn[row].node
     starts = [at] if _line_above(drawn, row, at) else []
     for step in (-1, 1):
@@ -37,7 +37,7 @@ def _climb(drawn: list[Drawn], row: int, column: int) -> int:
 
 
 def check(inputs: list[list[int]], columns: int) -> int:
-    """Every drawn line joins an input to its reader, every input is drawn or its row marked; how many are drawn."""
+    """Check that each line joins an input to its reader, and each input has a line or a mark; return the lines."""
     drawn = draw(inputs, columns, "○" * len(inputs))
     total = 0
     for row, read in enumerate(inputs):
@@ -63,7 +63,7 @@ def test_every_line_joins_a_value_to_its_reader(inputs: list[list[int]], columns
 
 @settings(max_examples=50, deadline=None)
 @given(graphs())
-def test_with_room_enough_nothing_is_left_out(inputs: list[list[int]]):
+def test_no_line_is_dropped_if_there_is_room(inputs: list[list[int]]):
     assert check(inputs, 50) == sum(map(len, inputs))
 
 
@@ -74,6 +74,6 @@ def test_ten_thousand_nodes():
     assert check(inputs, 8) > 0.9 * sum(map(len, inputs))
 
 
-def test_a_row_without_a_node_lets_the_lines_pass():
+def test_lines_pass_a_row_without_a_node():
     drawn = draw([[], None, [0]], 5, "○ ○")
     assert [item.text for item in drawn] == ["○", "│", "○"]

@@ -1,4 +1,4 @@
-"""Line by line gives what lexing the whole file gives, and never changes a character."""
+"""Highlighting single lines gives the same result as the whole file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILES = sorted(Path(tcexplore.__file__).parent.rglob("*.py"))[::4]
 
 
 def whole(text: str) -> list[list[tuple[str, str]]]:
-    """Characters and styles by line, blanks left out, from one pass over the whole text."""
+    """Return characters and styles by line, without blanks, from one pass over the whole text."""
     lines: list[list[tuple[str, str]]] = [[]]
     for _, token, piece in PythonLexer(stripnl=False, ensurenl=False).get_tokens_unprocessed(text):
         for char in piece:
@@ -38,21 +38,21 @@ def test_same_as_the_whole_file(path: Path):
         assert styled == expected[index], f"{path.name}:{index + 1}"
 
 
-def test_strings_over_several_lines():
+def test_multi_line_strings():
     lines = highlighted("x = r'''one\ntwo # no comment\n''' + 'y'  # yes\n", "python")
     assert [span.style for span in lines.spans(1)] == ["string"]
     assert lines.spans(2)[0] == ("'''", "string")
     assert lines.spans(2)[-1] == ("# yes", "comment")
 
 
-def test_comments_over_several_lines_in_cpp():
+def test_multi_line_comments_in_cpp():
     lines = highlighted("int a; /* one\n int b;\n*/ int c; // d\n", "cpp")
     assert [span.style for span in lines.spans(1)] == ["comment"]
     assert lines.spans(2)[0] == ("*/", "comment")
     assert ("int ", "type") in lines.spans(2)
 
 
-def test_an_open_string_reaches_to_the_end():
+def test_unterminated_string_extends_to_the_end():
     lines = highlighted("x = '''never\nclosed", "python")
     assert [span.style for span in lines.spans(1)] == ["string"]
 

@@ -1,4 +1,4 @@
-"""Size costs nothing: a row of a large run is built in microseconds, and only when it is asked for."""
+"""Documents of large runs: rows are built on demand, in microseconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run() -> Snapshot:
 
 
 def best(timed: Callable[[], object], times: int = 7) -> float:
-    """CPU seconds of the quickest of some tries: what it costs when nothing else uses the machine."""
+    """Return the CPU seconds of the fastest of several tries."""
     tries = []
     for _ in range(times):
         start = thread_time()
@@ -38,19 +38,19 @@ def all_open(run: Snapshot, pane: str) -> Document:
     return BUILDERS[pane](run, frozenset(fold for fold in folds if fold and fold.startswith("module")), 78)
 
 
-def test_a_row_of_ten_thousand_nodes_takes_under_50_microseconds(run: Snapshot):
+def test_row_of_ten_thousand_nodes_takes_under_50_microseconds(run: Snapshot):
     document = all_open(run, "graph")
     assert len(document) > 10_000
     sample = range(4000, 4500)
     assert best(lambda: [document.row(index) for index in sample]) / len(sample) < 50e-6
 
 
-def test_a_large_graph_opens_with_its_modules_folded(run: Snapshot):
+def test_modules_of_a_large_graph_are_folded(run: Snapshot):
     assert len(BUILDERS["graph"](run, frozenset(), 78)) < 1000
 
 
 @pytest.mark.parametrize("pane", ["graph", "code", "guards", "source"])
-def test_a_large_document_is_there_at_once(run: Snapshot, pane: str):
+def test_large_document_is_built_quickly(run: Snapshot, pane: str):
     BUILDERS[pane](run, frozenset(), 78)
     assert best(lambda: BUILDERS[pane](run, frozenset(), 78)) < 0.05
 
@@ -62,7 +62,7 @@ def test_any_page_of_fifty_thousand_lines(run: Snapshot):
     assert best(lambda: [document.row(index + step) for index in [next(pages)] for step in range(50)]) < 0.05
 
 
-def test_a_document_made_again_reuses_what_has_not_changed(run: Snapshot):
+def test_rebuilt_document_reuses_unchanged_parts(run: Snapshot):
     BUILDERS["graph"](run, frozenset(), 78)
     again = best(lambda: BUILDERS["graph"](replace(run, output=()), frozenset(), 78))
     other = best(lambda: BUILDERS["graph"](replace(run, graphs=(replace(run.graphs[0]),)), frozenset(), 78), times=2)
@@ -75,17 +75,17 @@ def lowered() -> Snapshot:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_of_ten_thousand_nodes_and_300_kernels_is_there_at_once(lowered: Snapshot, view: str):
+def test_view_of_ten_thousand_nodes_and_300_kernels_is_built_quickly(lowered: Snapshot, view: str):
     assert best(lambda: VIEWS[view](lowered, frozenset(), 100)) < 0.05
 
 
-def test_selecting_in_a_large_run_is_immediate(lowered: Snapshot):
+def test_selecting_in_a_large_run_is_quick(lowered: Snapshot):
     links = (node_link("0/0", "add_5000"),)
     assert len(closure(lowered, links)) >= 4
     assert best(lambda: closure(lowered, links)) < 0.05
 
 
-def test_two_large_runs_are_compared_in_a_moment(lowered: Snapshot):
+def test_diff_of_two_large_runs_is_quick(lowered: Snapshot):
     graph = lowered.graphs[0]
     other = replace(lowered, graphs=(replace(graph, nodes=graph.nodes[:5000] + graph.nodes[5010:]),))
     assert best(lambda: run_diff(lowered, other), times=2) < 1.0

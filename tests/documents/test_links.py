@@ -1,4 +1,4 @@
-"""The cursor's line lights the same thing in every pane."""
+"""Selecting a row highlights related rows in every pane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rows(document: Document) -> list[Row]:
 
 
 def lit(snapshot: Snapshot, pane: str, selected: Row) -> list[Row]:
-    """The rows of a pane that stand for something on the chain through a row."""
+    """Return the rows of a pane that are related to a row."""
     chain = closure(snapshot, selected.links)
     own = (
         (row, {link for link in row.links if link.kind == row.links[0].kind})
@@ -33,7 +33,7 @@ def row_with(snapshot: Snapshot, pane: str, text: str) -> Row:
     return next(row for row in rows(_build(snapshot, pane)) if text in row.text)
 
 
-def test_a_line_lights_its_nodes_and_their_statements():
+def test_line_highlights_its_nodes_and_their_statements():
     run = fakes.complete()
     selected = row_with(run, "source", "F.gelu(self.norm(h))")
     assert [row.copy.partition(" =")[0] for row in lit(run, "graph", selected)] == ["layer_norm", "h_1"]
@@ -43,14 +43,14 @@ def test_a_line_lights_its_nodes_and_their_statements():
     }  # fmt: skip
 
 
-def test_a_statement_lights_its_line_and_no_other():
+def test_statement_highlights_only_its_line():
     run = fakes.complete()
     statement = row_with(run, "code", "tmp21.erf()")
     assert [row.location.line for row in lit(run, "source", statement)] == [line("F.gelu")]
     assert [row.copy.partition(" =")[0] for row in lit(run, "graph", statement)] == ["h_1"]
 
 
-def test_a_node_lights_only_its_own_statements():
+def test_node_highlights_only_its_statements():
     run = fakes.complete()
     node = row_with(run, "graph", "mul(h_1, 1.2)")
     names = {link.name for row in lit(run, "code", node) for link in row.links if link.kind == "aten"}
@@ -58,13 +58,13 @@ def test_a_node_lights_only_its_own_statements():
     assert [row.location for row in lit(run, "source", node)] == [at("h * 1.2", "")]
 
 
-def test_a_folded_graph_row_stands_for_all_it_hides():
+def test_folded_graph_row_links_to_all_hidden_nodes():
     run = fakes.large.snapshot(nodes=400, lines=10, guarded=10)
     folded = next(row for row in rows(_build(run, "graph")) if row.fold and row.fold.startswith("module"))
     assert len([link for link in folded.links if link.kind == "node"]) == 25
 
 
-def test_a_break_and_its_line_light_each_other():
+def test_break_and_its_line_highlight_each_other():
     run = fakes.complete()
     source_line = row_with(run, "source", "print(")
     assert any("✖ line" in row.text for row in lit(run, "breaks", source_line))

@@ -1,4 +1,4 @@
-"""What a GPU in the machine adds to the panes and the reports: measured times, choices, CUDA graphs, the device."""
+"""Facts from a GPU in panes and reports: measured times, autotuning, CUDA graphs, the device."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def rows(build: Builder, toggled: frozenset[str] = frozenset(), width: int = 78)
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_the_views_in_full(name: str):
+def test_views(name: str):
     toggled = frozenset({"one call"})
     golden.check(f"measured-{name}", golden.text(VIEWS[name](measured.run(), toggled, 78)))
 
 
-def test_the_time_stands_beside_the_kernels_code():
+def test_kernel_shows_its_measured_time():
     text = " ".join(" ".join(row.text for row in rows(kernels_document)).split())
     assert "measured 3.50 µs in 2 launches · 150 GB/s, 50% of peak" in text
 
 
-def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
+def test_measured_rates_cover_all_launches_and_compare_with_peaks():
     run = measured.run()
     kernel = next(k for k in run.code.kernels if k.name == measured.PRODUCT)
     rates = achieved(run, kernel, kernel_facts(run.code, kernel).roofline)
@@ -51,7 +51,7 @@ def test_what_was_reached_is_of_all_launches_and_only_a_devices_has_a_peak():
     )
 
 
-def test_slower_choices_fold_and_open():
+def test_slower_choices_are_folded():
     closed = [row.text for row in rows(autotuning_document)]
     assert not any("XBLOCK=8192" in text for text in closed)
     name = next(row.fold for row in rows(autotuning_document) if row.fold)
@@ -60,7 +60,7 @@ def test_slower_choices_fold_and_open():
     assert any(row.links for row in rows(autotuning_document)), "a choice leads to its kernel"
 
 
-def test_a_run_on_a_cpu_has_none_of_it():
+def test_cpu_run_has_no_device_facts():
     run = fakes.complete()
     text = "\n".join(
         timing_document(run, frozenset(), 78).row(at).text for at in range(len(timing_document(run, frozenset(), 78)))
@@ -74,7 +74,7 @@ def test_a_run_on_a_cpu_has_none_of_it():
     assert is_launch_bound(run.timing) is None
 
 
-def test_the_report_has_all_of_it():
+def test_reports_contain_device_facts():
     fields = report(measured.run(), None)
     kernel = next(k for k in fields["kernels"] if k["name"] == measured.POINTWISE)
     assert (kernel["measured"]["us"], kernel["measured"]["launches"]) == (3.5, 2)
@@ -88,7 +88,7 @@ def test_the_report_has_all_of_it():
         assert words in text, words
 
 
-def test_names_and_rates_in_words():
+def test_names_and_rates():
     assert (
         shorten_device_function("void at::native::(anonymous namespace)::apply<A<2>, B<float> >(A<2>)")
         == "at::native::apply"

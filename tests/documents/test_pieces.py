@@ -1,4 +1,4 @@
-"""The small parts: labels, fitting, the window of the history, the plot."""
+"""Labels, fitted rows, the history strip, the distribution plot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests import fakes
 from tests.snapshots.codes import with_code
 
 
-def test_a_kernel_has_one_number_and_color_everywhere():
+def test_kernel_has_one_number_and_color_everywhere():
     run = fakes.complete()
     known = labels(run)
     assert [known.kernel[kernel_link(kernel)].text for kernel in run.code.kernels] == ["E1", "▐1▌", "E2", "▐2▌"]
@@ -26,7 +26,7 @@ def test_a_kernel_has_one_number_and_color_everywhere():
     assert labels(replace(run, timing=None)) is known, "timing changes no label"
 
 
-def test_labels_name_what_the_person_wrote():
+def test_labels_name_the_ops_of_the_source():
     run = fakes.complete()
     fused = labels(run).fused(run.code.kernels[1])
     assert [label.text for label in fused] == ["layer_norm", "gelu", "mul", "mean"]
@@ -45,14 +45,14 @@ def test_names_of_ops():
     assert op_name("relu") == "relu"
 
 
-def test_a_stride_is_said_only_where_it_matters():
+def test_stride_is_shown_only_if_not_contiguous():
     node = fakes.complete().graphs[0].nodes[5]
     assert format_tensor(node) == "f32[64, 1024]"
     assert format_stride(node) == ""
     assert format_stride(replace(node, contiguous=False, stride=("1", "64"))) == "stride [1, 64]"
 
 
-def test_what_matters_least_goes_first():
+def test_least_important_piece_is_dropped_first():
     pieces = [piece("breaks"), piece("graphs", rank=2), piece("since", rank=3)]
     assert fitted(pieces, 22).text == "breaks  graphs  since"
     assert fitted(pieces, 20).text == "breaks  graphs"
@@ -61,7 +61,7 @@ def test_what_matters_least_goes_first():
     assert fitted([piece("left")], 12, [piece("right")]).text == "left   right"
 
 
-def test_the_history_always_has_the_run_in_view():
+def test_history_always_contains_the_run_in_view():
     runs = tuple(fakes.complete(run) for run in range(1, 31))
     for pinned in (1, 2, 15, 29, 30):
         row = history_row(Session(runs=runs, pinned=pinned), 60)
@@ -69,7 +69,7 @@ def test_the_history_always_has_the_run_in_view():
         assert len(row.text) <= 60
 
 
-def test_the_plot_leaves_one_outlier_out():
+def test_plot_leaves_outliers_out():
     values = [*(100.0 + n % 10 for n in range(100)), 9000.0]
     on = axis([values], 10)
     assert on is not None
@@ -81,18 +81,18 @@ def test_the_plot_leaves_one_outlier_out():
     assert max(drawn) == "█"
 
 
-def test_nothing_measured_has_no_axis():
+def test_no_axis_without_samples():
     assert axis([[], []], 10) is None
 
 
-def test_wide_letters_take_two_cells():
+def test_wide_characters_take_two_columns():
     name = piece("模型.py", "title")
     assert cell_len(fitted([name], 20, [piece("live")]).text) == 20
     assert fitted([name, piece("more", rank=1)], 12).text == "模型.py"
     assert fitted([name], 4).text == "模…"
 
 
-def test_wide_letters_wrap_within_the_pane():
+def test_wide_characters_wrap_within_the_pane():
     rows = list(wrapped("変換" * 40 + " the end", 40, lead="· "))
     assert all(cell_len(row.text) < 40 for row in rows)
     assert "".join(row.text.strip(" ·") for row in rows) == "変換" * 40 + " the end"

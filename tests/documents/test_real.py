@@ -1,4 +1,4 @@
-"""The explaining views of a real training compile: all of them have something to say, and it hangs together."""
+"""The views of a real training compile are complete and consistent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def snapshot() -> Snapshot:
 
 
 def whole(view: str, run: Snapshot) -> Document:
-    """Everything open."""
+    """Return the rows of a document with all folds open."""
     toggled = frozenset[str]()
     while True:
         document = VIEWS[view](run, toggled, 100)

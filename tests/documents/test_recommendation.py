@@ -1,4 +1,4 @@
-"""Compile it or leave it."""
+"""The recommendation to compile or not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_compile_that_took_no_time_has_no_break_even():
 CALLS = (ev.CallMade(index=0, variant="compiled", seconds=4.0002, compiles=1),)
 AGAIN = (*CALLS, ev.CallMade(index=1, variant="compiled", seconds=6.0002, compiles=1))
 KERNEL = ev.Kernel(graph="0/0", phase="forward", name="cpp_fused_0", language="cpp", source="")
-"""A compile of four seconds, one more of six, a kernel of it."""
+"""A compile of four seconds, a recompile of six, a kernel."""
 
 
 def run(*events: ev.Event) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What holds for every row of every pane of every run."""
+"""Properties of every row of every pane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUNS = (fakes.complete, fakes.one_graph, fakes.recompiled, fakes.running, fakes.
 
 
 @pytest.mark.parametrize("pane", BUILDERS)
-def test_rows_are_lines_in_known_styles_and_always_the_same(pane: str):
+def test_rows_are_single_stable_lines_in_known_styles(pane: str):
     for run in RUNS:
         document = BUILDERS[pane](run(), frozenset(), 60)
         assert len(document)
@@ -35,7 +35,7 @@ def test_prose_fits_the_pane(pane: str):
     assert all(len(document.row(index).text) < 38 for index in range(len(document)))
 
 
-def test_documents_need_neither_textual_nor_torch():
+def test_documents_import_neither_textual_nor_torch_nor_the_rich_console():
     modules = ("textual", "torch", "rich.console")
     code = f"import sys, tests.documents.panes; print([m for m in {modules} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""torch's reasons in plain words: known ones whole, their figures kept, unknown ones left to torch."""
+"""The explanations of torch's fusion refusals."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import pytest
 from tcexplore.documents.code.scheduler_reasons import PLAIN, UNEXPLAINED, explain_refusal
 
 
-def test_figures_of_the_reason_are_kept():
+def test_explanation_contains_the_figures():
     text = explain_refusal("numel/rnumel mismatch (reduce) (512, 1024), (64, 128)")
     assert all(figure in text for figure in ("512", "1024", "64", "128"))
     assert explain_refusal("device mismatch (cpu vs cuda:0)") == "they run on different devices: cpu and cuda:0"
 
 
-def test_a_sentence_that_is_not_known_is_not_reworded():
+def test_unknown_reason_has_no_explanation():
     assert explain_refusal("some reason of a later torch") == ""
 
 
 @pytest.mark.parametrize("reason", [*PLAIN, *UNEXPLAINED])
-def test_every_reason_is_said_in_other_words(reason: str):
+def test_every_reason_has_an_explanation(reason: str):
     example = reason.replace("%s", "8")
     text = explain_refusal(example)
     assert text
@@ -27,8 +27,8 @@ def test_every_reason_is_said_in_other_words(reason: str):
 
 
 @pytest.mark.torch
-def test_most_reasons_of_this_torch_are_known():
-    """A torch that words its reasons differently should be noticed; those of one backend's own are left to torch."""
+def test_most_reasons_of_this_torch_have_an_explanation():
+    """Notice a torch version with other reasons; those of single backends need no explanation."""
     import ast
     from pathlib import Path
 

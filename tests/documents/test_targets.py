@@ -1,4 +1,4 @@
-"""Code for a GPU in the panes: stages with linked lines, resources, roofline, and what is said above them."""
+"""Code for a GPU target in the panes: stages with linked lines, resources, roofline, notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(build: Builder, toggled: frozenset[str] = frozenset(), target: str = "l
 
 
 def everything(build: Builder) -> frozenset[str]:
-    """The folds to toggle so that nothing is folded."""
+    """Return the folds to toggle so that nothing is folded."""
     folds = frozenset[str]()
     while more := {row.fold for row in rows(build, folds) if row.fold and "▸" in row.text}:
         folds |= more
@@ -39,7 +39,7 @@ def everything(build: Builder) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_the_views_in_full(name: str):
+def test_views(name: str):
     build = VIEWS[name]
     toggled = everything(build)
     golden.check(f"target-{name}", golden.text(build(gpu.run(), toggled, 78)))
@@ -50,13 +50,13 @@ def test_the_views_in_full(name: str):
 
 
 @pytest.mark.parametrize("name", ["resources", "roofline", "stages"])
-def test_the_device_in_the_machine_has_none_of_it(name: str):
+def test_native_device_has_no_target_notes(name: str):
     text = "\n".join(row.text for row in rows(VIEWS[name], target="native"))
     assert "none in this run" in text
     assert "T chooses" in text
 
 
-def test_a_statement_is_lit_in_every_stage_and_leads_to_the_persons_line():
+def test_statement_is_highlighted_in_every_stage_and_links_to_its_line():
     shown = rows(stages_document, everything(stages_document))
     load = next(row for row in shown if "LDG" in row.text)
     chain = closure(gpu.run(), load.links)
@@ -67,7 +67,7 @@ def test_a_statement_is_lit_in_every_stage_and_leads_to_the_persons_line():
     assert load.location == gpu.LINE
 
 
-def test_the_persons_line_lights_every_instruction_that_came_from_it():
+def test_line_highlights_every_instruction_that_came_from_it():
     chain = closure(gpu.run(), [line_link(gpu.LINE)])
     lit = "\n".join(
         row.text for row in rows(stages_document, everything(stages_document)) if row.links and row.links[0] in chain
@@ -80,7 +80,7 @@ def test_assumptions_are_folded_at_first():
     assert any("attention: math" in row.text for row in rows(kernels_document, frozenset({ASSUMED})))
 
 
-def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
+def test_roof_rises_to_the_peak_with_marks_on_it():
     roof = Roof(memory=1e12, compute=1e13)
     mark = PlotMark(intensity=10.0, sign="1", style="")
     drawn = ["".join(sign for sign, _ in row) for row in draw(roof, [mark], 61, 7)]
@@ -90,7 +90,7 @@ def test_the_roof_rises_to_the_peak_and_marks_stand_on_it():
     assert [sum(row[x] != " " for row in drawn) for x in range(61)] == [1] * 61
 
 
-def test_a_selected_statement_opens_what_it_became_in_the_stages():
+def test_selected_statement_opens_its_stages():
     snapshot = gpu.run()
     kernel = next(kernel for kernel in snapshot.code.kernels if kernel.language == "triton")
     statement = statement_link(kernel, 5)

@@ -1,4 +1,4 @@
-"""Where nothing is known yet, no figure says more."""
+"""No figure is shown before it is significant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(verdict: str) -> Snapshot:
 
 
 @pytest.mark.parametrize("verdict", ["measuring", "undecided"])
-def test_no_ratio_is_shown_before_it_is_known(verdict: str) -> None:
+def test_no_speed_up_is_shown_before_it_is_known(verdict: str) -> None:
     snapshot = run(verdict)
     session = Session(runs=(snapshot,))
     shown = [verdict_row(session).text, history_row(session, 160).text, timing_document(snapshot).row(0).text]
@@ -30,7 +30,7 @@ def test_no_ratio_is_shown_before_it_is_known(verdict: str) -> None:
     assert not [text for text in shown if "0.03" in text]
 
 
-def test_an_undecided_one_says_between_what_it_lies() -> None:
+def test_undecided_verdict_shows_its_interval() -> None:
     snapshot = run("undecided")
     assert "speed-up undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
     assert "[0.01, 4.50] 95 % interval" in timing_document(snapshot).row(0).text

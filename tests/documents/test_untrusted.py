@@ -1,4 +1,4 @@
-"""Text of the user's and of torch stands on the screen as it is: brackets are no markup, nothing is lost."""
+"""Text of the user and of torch is shown unchanged: brackets are not markup, nothing is lost."""
 
 from __future__ import annotations
 

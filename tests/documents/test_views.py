@@ -1,4 +1,4 @@
-"""What the explaining views say, as text that a reviewer can read, and what holds for all of their rows."""
+"""The content of the other views, as readable text, and properties of their rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rows(build: Builder, run: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def opened(build: Builder, run: Snapshot, width: int = 78) -> frozenset[str]:
-    """The folds to toggle so that nothing is folded."""
+    """Return the folds to toggle so that nothing is folded."""
     folds = frozenset[str]()
     while more := {row.fold for row in rows(build, run, folds, width) if row.fold and "▸" in row.text}:
         assert not more & folds
@@ -47,7 +47,7 @@ def test_side_by_side():
     golden.check("view-diff-150", golden.text(compared()(gate.run(), frozenset(), 150)))
 
 
-def test_the_same_program_is_said():
+def test_diff_reports_the_same_program():
     document = diff_document(gate.run(), same(), frozenset(), 78)
     assert "SAME PROGRAM" in document.row(0).text
     golden.check("view-diff-same", golden.text(document))
@@ -55,7 +55,7 @@ def test_the_same_program_is_said():
 
 @pytest.mark.parametrize("view", EVERY)
 @pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, gate.run])
-def test_rows_are_lines_in_known_styles_and_always_the_same(view: str, run):  # noqa: ANN001
+def test_rows_are_single_stable_lines_in_known_styles(view: str, run):  # noqa: ANN001
     snapshot, build = run(), EVERY[view]
     document = build(snapshot, opened(build, snapshot, 60), 60)
     assert len(document)
@@ -75,7 +75,7 @@ def test_prose_fits():
             assert all(len(row.text) < 38 for row in rows(VIEWS[view], run, width=38)), view
 
 
-def test_any_two_kernels_are_answered():
+def test_fusion_reasons_of_any_two_kernels():
     run = gate.run()
     first, second, third = run.code.kernels
     texts = [
@@ -84,7 +84,7 @@ def test_any_two_kernels_are_answered():
     golden.check("view-why_not", "\n".join(texts))
 
 
-def test_what_torch_never_compared_is_told_by_what_it_knew():
+def test_fusion_reasons_of_kernels_that_torch_did_not_compare():
     run = with_code(gate.run(), fusion=())
     _, second, third = run.code.kernels
     apart = replace(
@@ -103,7 +103,7 @@ def test_what_torch_never_compared_is_told_by_what_it_knew():
     )
 
 
-def test_a_line_lights_its_ops_forward_and_backward():
+def test_line_highlights_its_ops_forward_and_backward():
     run = gate.run()
     lit = closure(run, (line_link(gate.TIMES),))
     build = VIEWS["aot"]
@@ -118,7 +118,7 @@ def test_a_line_lights_its_ops_forward_and_backward():
     }
 
 
-def test_statements_of_the_backward_lead_to_the_line():
+def test_statements_of_the_backward_link_to_the_line():
     run = gate.run()
     statement = next(
         row
@@ -130,7 +130,7 @@ def test_statements_of_the_backward_lead_to_the_line():
 
 
 @pytest.mark.parametrize(("view", "fact"), [("passes", "passes"), ("fusion", "fusion refused"), ("aot", "AOT graphs")])
-def test_what_this_torch_does_not_tell_is_said(view: str, fact: str):
+def test_unavailable_facts_are_reported(view: str, fact: str):
     gone = replace(
         with_code(gate.run(), passes=()),
         missing_facts=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),),

@@ -1,4 +1,4 @@
-"""A wrong result is said wherever a speed-up would be."""
+"""A wrong result is shown wherever a speed-up would be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RIGHT = fakes.complete(1)
 WRONG = RIGHT.apply(ev.Accuracy(run=1, verdict="wrong"))
 
 
-def test_a_wrong_result_stands_before_the_speed_and_in_the_place_of_it() -> None:
+def test_wrong_result_precedes_or_replaces_the_speed_up() -> None:
     session = Session(runs=(WRONG,))
     speed = f"{summarize(WRONG).speedup:.2f}×"
     line = verdict_row(session).text
@@ -25,6 +25,6 @@ def test_a_wrong_result_stands_before_the_speed_and_in_the_place_of_it() -> None
     assert "WRONG RESULT" in run_verdict(WRONG).text
 
 
-def test_a_right_one_is_not_called_wrong() -> None:
+def test_correct_result_is_not_called_wrong() -> None:
     assert "WRONG" not in verdict_row(Session(runs=(RIGHT,))).text
     assert "WRONG" not in timing_document(RIGHT).row(0).text

@@ -1,4 +1,4 @@
-"""The documents that explain, beside those of the panes, with runs that they have something to say of."""
+"""The documents of the other views, with runs for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWS: dict[str, Builder] = {
 
 
 def edited() -> Snapshot:
-    """The gate after an edit of its last line: another op, one kernel changed and one gone, a guard and a break new."""
+    """Return the gate run after an edit: another op, a changed and a removed kernel, a new guard and break."""
     run, other = gate.run(4), fakes.complete()
     graph = run.graphs[0]
     nodes = tuple(replace(n, args="sigmoid, 2") if n.name == "add" else n for n in graph.nodes)
@@ -42,7 +42,7 @@ def edited() -> Snapshot:
 
 
 def compared(after: Snapshot | None = None) -> Builder:
-    """The comparison of the gate with a later run of it."""
+    """Return the builder of the diff of the gate run and a later one."""
 
     def build(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Document:
         return diff_document(snapshot, after or edited(), toggled, width)

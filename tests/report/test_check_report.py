@@ -49,7 +49,7 @@ def test_each_state_has_its_words():
     assert "✔ 0 graph breaks" not in text(fakes.failed())
 
 
-def test_a_break_has_its_line_its_reason_and_what_to_try():
+def test_break_has_its_line_reason_and_hint():
     report = text(fakes.complete(), 120)
     (graph_break,) = fakes.complete().breaks
     assert f"line {graph_break.location.line}" in report

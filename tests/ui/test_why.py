@@ -28,7 +28,7 @@ async def test_the_answer_is_scrolled_copied_and_left():
         await staged.press("end")
         assert screen.reader.cursor == len(screen.reader.document) - 1
         await staged.press("Y")
-        assert "not one kernel" in staged.app.clipboard
+        assert "not fused" in staged.app.clipboard
         await staged.press("escape")
         assert staged.app.screen is staged.app.main
 

@@ -1,4 +1,4 @@
-"""The views of recompiles: lineage, symbols, and answers."""
+"""The views of cache entries, symbols and recompile checks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.documents.test_views import opened, rows
 from tests.snapshots import storm
 
 EVERY: dict[str, Builder] = {
-    "lineage": cache_entries_document,
+    "cache_entries": cache_entries_document,
     "symbols": symbols_document,
-    "would": recompile_check_document,
+    "recompile_check": recompile_check_document,
 }
 
 
@@ -30,7 +30,7 @@ def test_views(view: str):
 
 @pytest.mark.parametrize("view", EVERY)
 @pytest.mark.parametrize("run", [storm.run, fakes.running, fakes.failed, fakes.nothing_compiled, fakes.complete])
-def test_rows_are_lines_in_known_styles(view: str, run):  # noqa: ANN001
+def test_rows_are_single_lines_in_known_styles(view: str, run):  # noqa: ANN001
     opened_rows = rows(EVERY[view], run(), opened(EVERY[view], run(), 60), 60)
     assert opened_rows
     for row in opened_rows:
@@ -38,7 +38,7 @@ def test_rows_are_lines_in_known_styles(view: str, run):  # noqa: ANN001
         assert {name for span in row.spans for name in span.style.split()} <= NAMES
 
 
-def test_two_entries():
+def test_guard_differences_of_two_entries():
     assert [row.text for row in rows(lambda s, _, w: guard_diff_document(s, "0/1", "0/2", w), storm.run())] == [
         " 2 guards differ between 0/1 and 0/2",
         " − 0/1 self.steps == 1",

@@ -1,4 +1,4 @@
-"""The command line's grammar."""
+"""The arguments of the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_option_reaches_the_configuration():
         )  # fmt: skip
 
 
-def test_what_follows_two_dashes_belongs_to_the_script():
+def test_arguments_after_two_dashes_belong_to_the_script():
     request = parse(["check", "script.py", "--json", "--", "--epochs", "3", "--", "--json"])
     assert (request.json, request.argv) == (True, ("--epochs", "3", "--", "--json"))
 
@@ -90,7 +90,9 @@ def test_doctor_takes_nothing():
         (["recompiles", "m.py", "--vary", "x.0=1..500", "--vary", "y=1..500"], "--vary together"),
     ],
 )
-def test_bad_arguments_are_one_line_and_exit_2(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+def test_bad_arguments_print_one_line_and_exit_with_2(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+):
     with pytest.raises(SystemExit) as ended:
         parse(arguments)
     out, err = capsys.readouterr()
@@ -100,15 +102,18 @@ def test_bad_arguments_are_one_line_and_exit_2(arguments: list[str], named: str,
 
 
 def test_help_names_the_commands_and_the_exit_status(capsys: pytest.CaptureFixture[str]):
-    for arguments, words in ((["--help"], ("check", "doctor", "--mode")), (["check", "--help"], ("exit status", "3"))):
+    for arguments, expected in (
+        (["--help"], ("check", "doctor", "--mode")),
+        (["check", "--help"], ("exit status", "3")),
+    ):
         with pytest.raises(SystemExit) as ended:
             parse(arguments)
         text = capsys.readouterr().out
         assert ended.value.code == 0
-        assert all(word in text for word in words)
+        assert all(word in text for word in expected)
 
 
-def test_a_target_is_checked_before_anything_is_started(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_an_unknown_target_is_an_argument_error(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert parse(["check", "m.py", "--target", "h100"]).config.target == "h100"
     assert parse(["m.py"]).config.target == "native"
     own = tmp_path / "own.toml"
@@ -120,7 +125,7 @@ def test_a_target_is_checked_before_anything_is_started(capsys: pytest.CaptureFi
     assert "use one of a100, b200, h100" in capsys.readouterr().err
 
 
-def test_a_mistyped_command_is_named(capsys: pytest.CaptureFixture[str]):
+def test_a_mistyped_command_is_suggested(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as left:
         parse(["chek", "m.py"])
     assert left.value.code == 2

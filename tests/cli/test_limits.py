@@ -1,4 +1,4 @@
-"""Limits of `check`: what is not measured is not kept."""
+"""Limits of `check`: an unmeasured value exceeds its limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLOW = ev.PhaseTimed(name="dynamo", seconds=12.0, graph="0/0", depth=0)
 MEMORY = ev.Memory(device="cpu", method="counted", weights=0, inputs=0, eager_peak=100, compiled_peak=150)
 
 
-def said(limits: Limits, *events: ev.Event) -> tuple[tuple[str, ...], int]:
+def exceeded_limits(limits: Limits, *events: ev.Event) -> tuple[tuple[str, ...], int]:
     snapshot = Snapshot(run=0, file="m.py", source="", config=ev.Config())
     for event in events:
         snapshot = snapshot.apply(event)
@@ -62,9 +62,9 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
     ],
 )  # fmt: skip
 def test_limit(limits: Limits, kept: ev.Event, broken: ev.Event | None, sentence: str):
-    assert said(limits, kept, ev.Finished()) == ((), 0)
-    assert said(limits, *([broken] if broken else []), ev.Finished()) == ((sentence,), 1)
+    assert exceeded_limits(limits, kept, ev.Finished()) == ((), 0)
+    assert exceeded_limits(limits, *([broken] if broken else []), ev.Finished()) == ((sentence,), 1)
 
 
-def test_a_run_that_failed_is_told_by_its_failure():
-    assert said(Limits(min_speedup=2, accuracy=True), failed()) == ((), 3)
+def test_a_failed_run_exceeds_no_other_limit():
+    assert exceeded_limits(Limits(min_speedup=2, accuracy=True), failed()) == ((), 3)

@@ -1,4 +1,4 @@
-"""One table of actions: every key does something, and does one thing."""
+"""The table of actions, its keys and its footers."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _STUDIES = (StudyScreen, ModesScreen, BisectScreen, FixScreen)
 _SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, *_STUDIES)
 
 
-def test_every_action_exists_where_its_key_is_bound():
+def test_every_bound_action_exists():
     for action in ACTIONS:
         assert hasattr(_CLASSES[action.scope], f"action_{action.run.partition('(')[0]}"), action.run
 
 
 @pytest.mark.parametrize("screen", _SCREENS)
-def test_no_key_of_a_screen_does_two_things(screen: type[ReadingScreen]):
+def test_keys_are_unique_on_each_screen(screen: type[ReadingScreen]):
     keys = Counter(key for action in available(screen.SCOPES) for key in action.keys.split(","))
     assert [key for key, times in keys.items() if times > 1] == []
 
@@ -60,7 +60,7 @@ def test_every_pane_has_a_key_and_a_help_page():
     assert page_text("diff")
 
 
-def test_the_footer_fits_and_keeps_the_way_out():
+def test_the_footer_fits_and_always_shows_how_to_leave():
     for width in (20, 40, 80, 120, 200):
         texts = {screen: footer(screen.SCOPES)(width).text for screen in _SCREENS}
         assert all(len(text.rstrip()) <= width for text in texts.values())

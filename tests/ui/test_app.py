@@ -1,4 +1,4 @@
-"""News of runs reaching the panes, history, actions."""
+"""The app: events of runs, history, actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _batcher(staged: Stage) -> EventBatcher:
 
 
 async def tell(staged: Stage, *news: object) -> None:
-    """Hand news to the app as the engine does, and wait for it."""
+    """Deliver events to the app as the engine does, and wait until they are shown."""
     for one in news:
         staged.engine.deliver(one)
     while _batcher(staged)._timer is not None:
@@ -36,7 +36,7 @@ def job(run: int, source: str = fakes.SOURCE) -> Job:
     return Job(run=run, file=fakes.FILE, source=source, config=Config())
 
 
-async def test_a_run_begins_and_its_events_show():
+async def test_events_of_a_run_are_shown():
     async with stage() as staged:
         await tell(staged, job(1), PhaseStarted(run=1, phase="dynamo", at=0.1), fakes.complete(1).graphs[0])
         assert "class MLP" in staged.screen
@@ -51,7 +51,7 @@ async def test_late_events_of_an_older_run_are_dropped():
         assert staged.app.session.newest.graphs == ()
 
 
-async def test_a_flood_of_output_is_one_update_and_leaves_keys_alone():
+async def test_much_output_costs_few_updates():
     async with stage() as staged:
         updates: list[Session] = []
 
@@ -69,7 +69,7 @@ async def test_a_flood_of_output_is_one_update_and_leaves_keys_alone():
         assert len(updates) < 10
 
 
-async def test_a_file_that_cannot_be_read_says_so_and_comes_back():
+async def test_an_unreadable_file_is_reported_until_it_can_be_read():
     async with stage(fakes.session(fakes.complete(1)), (100, 30)) as staged:
         problem = Failed(run=2, stage="file", blame="user", type="unreadable", message="mlp.py does not exist.")
         await tell(staged, job(2, ""), problem)
@@ -91,7 +91,7 @@ async def test_history_steps_back_and_forth():
         assert staged.app.session.pinned is None
 
 
-async def test_what_is_shown_of_an_older_run_is_marked_and_dimmed():
+async def test_documents_of_an_older_run_are_marked_and_dimmed():
     async with stage(fakes.session(fakes.complete(7), fakes.running(8))) as staged:
         assert "old: run 7" in staged.screen
         assert staged.view("graph").faded
@@ -105,7 +105,7 @@ async def test_rerun_and_stop_reach_the_engine():
         assert "Run 9 is stopped" in staged.said[-1]
 
 
-async def test_what_stopping_does_is_said():
+async def test_stopping_a_run_notifies_the_user():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("x")
         assert "Timing of run 7 has ended" in staged.said[-1]
@@ -115,7 +115,7 @@ async def test_what_stopping_does_is_said():
         assert staged.engine.asked == ["stop"]
 
 
-async def test_a_run_that_was_superseded_says_so():
+async def test_a_superseded_run_is_marked():
     async with stage() as staged:
         job = Job(run=1, file=fakes.FILE, source="")
         await tell(staged, job, PhaseStarted(run=1, phase="dynamo", at=0.1), replace(job, run=2))
@@ -136,7 +136,7 @@ async def test_the_theme_changes_and_changes_back():
         assert staged.app.theme == "tcexplore-dark"
 
 
-def test_no_color_is_not_black_on_black_where_there_are_16_of_them(monkeypatch: pytest.MonkeyPatch):
+def test_no_color_is_readable_with_16_colors(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr("textual.constants.COLOR_SYSTEM", "standard")
     app = ExplorerApp(FakeEngine)
@@ -147,7 +147,7 @@ def test_no_color_is_not_black_on_black_where_there_are_16_of_them(monkeypatch: 
     assert [(s.style.color.name, s.style.bgcolor.name) for s in drawn] == [("default", "default")]
 
 
-async def test_a_document_that_fails_costs_its_pane_only(monkeypatch: pytest.MonkeyPatch):
+async def test_an_exception_in_a_document_is_shown_in_its_pane(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
@@ -157,7 +157,7 @@ async def test_a_document_that_fails_costs_its_pane_only(monkeypatch: pytest.Mon
         assert "class MLP" in staged.screen
 
 
-async def test_every_action_is_in_the_palette_and_every_key_works():
+async def test_the_command_palette_has_the_actions_of_the_screen():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         titles = [command.title for command in staged.app.get_system_commands(staged.app.screen)]
         assert "Go to the next graph break" in titles
@@ -173,7 +173,7 @@ async def test_q_quits():
         assert staged.app.return_code == 0
 
 
-async def test_control_c_names_the_key_that_leaves():
+async def test_ctrl_c_names_the_key_to_quit():
     async with stage(fakes.session(fakes.complete(1))) as staged:
         await staged.press("ctrl+c")
         assert "q leaves" in staged.said[-1]

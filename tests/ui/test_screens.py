@@ -1,4 +1,4 @@
-"""What stands on the screen, at the sizes that terminals have."""
+"""Whole screens in common terminal sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_before_the_first_run():
         check_screen("waiting", staged)
 
 
-async def test_run_under_way_shows_the_run_before_as_old():
+async def test_the_previous_run_is_shown_as_old_while_a_run_is_under_way():
     async with stage(fakes.session(fakes.complete(7), fakes.running(8))) as staged:
         check_screen("under_way", staged)
 
@@ -30,10 +30,10 @@ async def test_failed_run():
         check_screen("failed", staged)
 
 
-async def test_a_line_is_lit_in_all_panes():
+async def test_a_line_is_highlighted_in_all_panes():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("slash", *"gelu", "enter")
-        check_screen("lit", staged)
+        check_screen("highlighted", staged)
 
 
 @pytest.mark.parametrize("pane", range(1, 8))

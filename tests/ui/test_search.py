@@ -1,4 +1,4 @@
-"""Searching in a pane."""
+"""Search in a pane."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def matches(staged: Stage, pane: str) -> list[int]:
     return search.matches
 
 
-def test_small_letters_match_any_case_and_capitals_themselves():
+def test_only_queries_with_capitals_are_case_sensitive():
     assert Query("gelu").hits("F.GELU(x)")
     assert not Query("Gelu").hits("gelu")
     assert Query("a[i]").places("b a[i] a[i]") == [(2, 6), (7, 11)]
@@ -39,14 +39,14 @@ async def test_matches_are_counted_marked_and_stepped_through():
         assert "".join(marked) == "self.fc" * 3
 
 
-async def test_escape_goes_back_to_where_the_search_began():
+async def test_escape_returns_to_the_start_of_the_search():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("home", "down", "down", "slash", *"relu", "escape")
         assert staged.view("source").cursor == 2
         assert staged.view("source").current_search is None
 
 
-async def test_a_match_right_of_the_view_is_scrolled_to():
+async def test_the_view_scrolls_sideways_to_a_match():
     long = replace(fakes.complete(7), source="a\n" + "x" * 300 + "needle" + "y" * 300)
     async with stage(fakes.session(long), (80, 24)) as staged:
         await staged.press("slash", *"needle", "enter")
@@ -55,7 +55,7 @@ async def test_a_match_right_of_the_view_is_scrolled_to():
         assert staged.view("source").column == 0
 
 
-async def test_searching_fifty_thousand_rows_leaves_keys_alone():
+async def test_searching_fifty_thousand_rows_does_not_block_the_event_loop():
     async with stage(fakes.session(fakes.large.snapshot())) as staged:
         await staged.press("5", "home")
         view = staged.view("code")
@@ -72,7 +72,7 @@ async def test_searching_fifty_thousand_rows_leaves_keys_alone():
         assert longest < 0.25
 
 
-async def test_no_match_is_said_with_a_number():
+async def test_the_count_shows_that_nothing_matches():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("slash", *"zzz")
         assert "0 of 0" in staged.screen

@@ -1,4 +1,4 @@
-"""One selection, the same thing lit in every pane."""
+"""One selection, highlighted in every pane."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tests import fakes
 from tests.ui.stage import Stage, stage
 
 
-def lit(staged: Stage, pane: str) -> list[str]:
-    """The rows of a pane that carry the mark, as they stand on the screen."""
+def highlighted(staged: Stage, pane: str) -> list[str]:
+    """Return the highlighted lines of a pane."""
     view = staged.view(pane)
     return [strip.text for strip in view.render_lines(view.size.region) if "◀" in strip.text]
 
@@ -18,25 +18,25 @@ async def select(staged: Stage, text: str) -> None:
     await staged.press("1", "slash", *text, "enter", "escape")
 
 
-async def test_a_line_lights_its_nodes_guards_and_statements():
+async def test_a_line_highlights_its_nodes_guards_and_statements():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await select(staged, "1.2")
-        assert [row.split()[1] for row in lit(staged, "graph")] == ["mul"]
-        assert all("mul" in row or "1.2" in row or "fuses" in row for row in lit(staged, "code") if "▌" in row)
-        assert lit(staged, "code")
-        assert lit(staged, "breaks") == []
+        assert [row.split()[1] for row in highlighted(staged, "graph")] == ["mul"]
+        assert all("mul" in row or "1.2" in row or "fuses" in row for row in highlighted(staged, "code") if "▌" in row)
+        assert highlighted(staged, "code")
+        assert highlighted(staged, "breaks") == []
 
 
-async def test_a_break_lights_its_line_and_is_lit_by_it():
+async def test_a_break_and_its_line_highlight_each_other():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("b")
         assert "print" in staged.row("source")
-        assert any("print" in row for row in lit(staged, "breaks"))
+        assert any("print" in row for row in highlighted(staged, "breaks"))
         await select(staged, "print(")
-        assert any("print" in row for row in lit(staged, "breaks"))
+        assert any("print" in row for row in highlighted(staged, "breaks"))
 
 
-async def test_no_break_to_go_to_is_said():
+async def test_a_run_without_breaks_notifies_the_user():
     async with stage(fakes.session(fakes.one_graph(7))) as staged:
         await staged.press("b")
         assert "No graph break" in staged.said[-1]
@@ -74,7 +74,7 @@ async def test_the_graph_as_code_and_back():
         assert "parameters" in staged.view("graph").document.row(1).text
 
 
-async def test_large_run_lights_within_a_frame_or_three():
+async def test_a_selection_in_a_large_run_is_highlighted():
     async with stage(fakes.session(fakes.large.snapshot())) as staged:
         await staged.press("2", "end")
         await staged.settle()
@@ -83,10 +83,10 @@ async def test_large_run_lights_within_a_frame_or_three():
         assert links[0] in staged.app.main.selection.chain
 
 
-async def test_a_line_lights_its_statements_in_the_graph_as_code():
+async def test_a_line_highlights_its_statements_in_the_graph_as_code():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("2", "c")
         await select(staged, "1.2")
-        found = lit(staged, "graph")
-        assert len(found) == 1
-        assert "h_2" in found[0]
+        rows = highlighted(staged, "graph")
+        assert len(rows) == 1
+        assert "h_2" in rows[0]

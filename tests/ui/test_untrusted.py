@@ -1,4 +1,4 @@
-"""Brackets and escape sequences of the user's program reach the screen as text, in every pane."""
+"""Markup and escape sequences of the user's program are shown as text in every pane."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ESCAPES = clean("\x1b]52;c;AAAA\x07\x1b[2J\x9b31m\u202eevil")
 
 
 @pytest.mark.parametrize("pane", range(1, 8))
-async def test_markup_stands_as_it_is(pane: int):
+async def test_markup_is_shown_as_text(pane: int):
     async with stage(fakes.session(nasty()), (200, 30)) as staged:
         await staged.press(str(pane))
         assert NASTY[:12] in staged.screen

@@ -1,4 +1,4 @@
-"""Choosing the device to show the code for, and one kernel on two of them."""
+"""Choosing a target, and one kernel on two targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 
 
 def on_two() -> Snapshot:
-    """A run with code for l4, which is in view, and for mi300x, where one kernel has no partner."""
+    """Return a run with code for l4, which is in view, and for mi300x, which has one more kernel."""
     snapshot = gpu.run()
     for kernel in snapshot.code.kernels:
         snapshot = snapshot.apply(replace(kernel, target="mi300x", source=kernel.source.replace("256", "512")))
@@ -39,7 +39,7 @@ async def test_the_list_of_devices(size: tuple[int, int]):
         check_screen(f"target_{size[0]}x{size[1]}", staged)
 
 
-async def test_a_device_that_was_lowered_for_is_shown_at_once():
+async def test_a_target_with_code_is_shown_at_once():
     async with stage(fakes.session(on_two())) as staged:
         await staged.press("T", "down", "enter")
         assert staged.app.screen is staged.app.main
@@ -51,7 +51,7 @@ async def test_a_device_that_was_lowered_for_is_shown_at_once():
         assert "cpp_fused_relu_0" in staged.screen
 
 
-async def test_another_device_is_asked_for_and_awaited():
+async def test_code_for_another_target_is_requested_and_awaited():
     running = replace(on_two(), status="running", phase="timing")
     async with stage(fakes.session(running)) as staged:
         await staged.press("T", "up", "enter")
@@ -64,7 +64,7 @@ async def test_another_device_is_asked_for_and_awaited():
         assert staged.app.session.shown.complete, "what is known of the run stays in view"
 
 
-async def test_that_a_new_run_is_needed_is_said():
+async def test_the_user_is_told_that_a_new_run_generates_the_code():
     async with stage(fakes.session(on_two())) as staged:
         staged.engine.alive = False
         await staged.press("T", "up", "enter")
@@ -72,12 +72,12 @@ async def test_that_a_new_run_is_needed_is_said():
 
 
 @SIZES
-async def test_a_kernel_on_two_devices(size: tuple[int, int]):
+async def test_a_kernel_on_two_targets(size: tuple[int, int]):
     async with stage(fakes.session(on_two()), size) as staged:
         await staged.press("5", "K")
         screen = staged.app.screen
         assert isinstance(screen, TargetDiffScreen)
-        check_screen(f"twice_{size[0]}x{size[1]}", staged)
+        check_screen(f"target_diff_{size[0]}x{size[1]}", staged)
         await staged.press("V")
         assert "[SASS / AMDGCN]" in staged.screen
         await staged.press("tab")
@@ -89,7 +89,7 @@ async def test_a_kernel_on_two_devices(size: tuple[int, int]):
         assert staged.app.screen is staged.app.main
 
 
-async def test_one_device_is_not_enough_to_compare():
+async def test_one_target_is_not_enough_to_compare():
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("5", "K")
         assert "choose another with T" in staged.said[-1]

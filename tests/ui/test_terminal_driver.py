@@ -1,4 +1,4 @@
-"""Fewer bytes, the same picture."""
+"""Minimized styles give the same picture in fewer bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYSTEMS = st.sampled_from([ColorSystem.STANDARD, ColorSystem.EIGHT_BIT, ColorSys
 
 
 def picture(text: str) -> list[tuple[str, object]]:
-    """Each character that is sent with the style that it is sent in."""
+    """Return each character with its style."""
     state, cells = _PLAIN, []
     for piece in _SGR.split(text):
         if _SGR.fullmatch(piece):
@@ -34,13 +34,13 @@ def picture(text: str) -> list[tuple[str, object]]:
 
 
 @given(st.lists(st.tuples(st.text("ab \n\x1b", max_size=4), STYLES), max_size=8), SYSTEMS)
-def test_the_picture_is_the_same(parts: list[tuple[str, Style]], system: ColorSystem):
+def test_minimized_styles_give_the_same_picture(parts: list[tuple[str, Style]], system: ColorSystem):
     frame = "\x1b[3;1H" + "".join(style.render(text, color_system=system) for text, style in parts)
     assert picture(minimize_sgr(frame)) == picture(frame)
     assert len(minimize_sgr(frame)) <= len(frame)
 
 
-def test_only_what_changes_is_sent():
+def test_only_changes_of_style_are_sent():
     red, bold = "\x1b[31;44ma\x1b[0m", "\x1b[1;31;44mb\x1b[0m"
     assert minimize_sgr(red + bold) == "\x1b[31;44ma\x1b[1mb\x1b[0m"
     assert minimize_sgr(bold + red) == "\x1b[1;31;44mb\x1b[0;31;44ma\x1b[0m"

@@ -1,4 +1,4 @@
-"""What takes long is made in a thread: keys are answered meanwhile."""
+"""Slow work is done in a thread while keys work."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from tests.ui.stage import stage
 
 
 class Gate:
-    """Holds back a function until it is opened. Were it called on the event loop, no key could open it: it gives up
-    after a while and says so."""
+    """Delays a function until it is opened.
+
+    If the function is called on the event loop, nothing can open the gate: it gives up after a while.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -38,7 +40,7 @@ class Gate:
 
 
 def held(monkeypatch: pytest.MonkeyPatch, place: str, function: Callable[..., Any], *large: str) -> Gate:
-    """Put a gate before a function, and have every run taken for a large one."""
+    """Delay a function with a gate, and treat every run as a large one."""
     made = Gate(function)
     monkeypatch.setattr(place, made)
     for module in large:
@@ -46,13 +48,13 @@ def held(monkeypatch: pytest.MonkeyPatch, place: str, function: Callable[..., An
     return made
 
 
-def test_which_runs_are_large():
+def test_many_nodes_or_statements_make_a_run_large():
     assert not is_large(fakes.complete(7), None)
     assert is_large(fakes.large.snapshot(nodes=6000, lines=10))
     assert is_large(fakes.large.snapshot(nodes=10, lines=6000))
 
 
-async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.MonkeyPatch):
+async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
@@ -74,7 +76,7 @@ async def test_keys_are_answered_while_a_view_is_made(monkeypatch: pytest.Monkey
         assert (made.calls, made.gave_up) == (1, False)
 
 
-async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.MonkeyPatch):
+async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
@@ -95,7 +97,7 @@ async def test_a_view_that_was_left_meanwhile_is_not_shown(monkeypatch: pytest.M
         assert made.calls == 1, "what was made is kept"
 
 
-async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
+async def test_keys_work_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.ui.selection import index_links
 
     async with stage(fakes.session(fakes.complete(7))) as staged:
@@ -113,7 +115,7 @@ async def test_keys_are_answered_while_a_run_is_indexed(monkeypatch: pytest.Monk
         assert not made.gave_up
 
 
-async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
+async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.diff.diff_view import diff_document
 
     async with stage(fakes.session(gate.run(3), edited())) as staged:
@@ -135,7 +137,7 @@ async def test_keys_are_answered_while_two_runs_are_compared(monkeypatch: pytest
         assert not made.gave_up
 
 
-async def test_the_last_wish_is_made_next():
+async def test_only_the_last_request_is_built():
     delivered: list[int] = []
     task: BackgroundTask[int] = BackgroundTask(delivered.append)
     assert task.request(lambda: 1)
@@ -144,7 +146,7 @@ async def test_the_last_wish_is_made_next():
     assert (delivered, task.is_idle) == ([2], True)
 
 
-async def test_a_run_is_never_written_out(monkeypatch: pytest.MonkeyPatch):
+async def test_sessions_are_never_formatted(monkeypatch: pytest.MonkeyPatch):
     written: list[object] = []
     monkeypatch.setattr(Session, "__repr__", lambda self: written.append(self) or "")
     async with stage(fakes.session(fakes.complete(7))) as staged:
@@ -153,7 +155,7 @@ async def test_a_run_is_never_written_out(monkeypatch: pytest.MonkeyPatch):
     assert written == []
 
 
-def test_the_collector_rests_until_the_last_one_is_done():
+def test_garbage_collection_pauses_until_the_last_task_is_done():
     def sees() -> bool:
         with gc_paused():
             return gc.isenabled()

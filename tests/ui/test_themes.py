@@ -1,4 +1,4 @@
-"""The colors: complete, readable, told apart."""
+"""Colors are complete, readable and distinct."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_kernels_differ_from_each_other(name: str):
     assert all(a != b for a, b in itertools.combinations(styles, 2))
 
 
-def test_kernels_go_round_names_combine_and_unknown_names_are_plain():
+def test_kernel_colors_repeat_names_combine_and_unknown_names_are_plain():
     dark = palette("tcexplore-dark")
     assert dark.style("kernel.12") == dark.style("kernel.0")
     assert dark.style("kernel.3 strong") == dark.style("kernel.3") + Style(bold=True)
@@ -73,9 +73,9 @@ def test_sixteen_colors_stay_readable():
 
 @pytest.mark.parametrize("table", [DARK, LIGHT, ANSI], ids=["dark", "light", "ansi"])
 @pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
-def test_the_cursor_is_told_from_a_lit_row_in_few_colors_too(table: dict[str, str], system: ColorSystem):
-    lit, cursor = (Style.parse(table[name]) for name in ("highlighted", "cursor"))
-    assert _shown(lit, system) != _shown(cursor, system)
+def test_cursor_and_highlighted_rows_differ_in_few_colors(table: dict[str, str], system: ColorSystem):
+    highlighted, cursor = (Style.parse(table[name]) for name in ("highlighted", "cursor"))
+    assert _shown(highlighted, system) != _shown(cursor, system)
 
 
 def _shown(style: Style, system: ColorSystem) -> tuple[bool | None, object]:

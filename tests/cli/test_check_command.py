@@ -1,4 +1,4 @@
-"""`check` from arguments to exit status, with a supervisor that plays back events."""
+"""`check`, with a fake supervisor that replays events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OURS = ev.Failed(run=1, stage="inductor", blame="compiler", type="InductorError"
 
 
 class Playback:
-    """Answers the job with a story, as a supervisor would from its process."""
+    """Replays a story as the events of a job."""
 
     story: ClassVar[Sequence[ev.Event]] = ()
     jobs: ClassVar[list[ev.Job]] = []
@@ -73,7 +73,7 @@ def test_a_good_run_exits_0_and_prints_the_verdict(check: Check, capsys: pytest.
     assert Playback.closed == 1
 
 
-def test_the_job_is_what_the_arguments_said(check: Check, tmp_path: Path):
+def test_the_arguments_make_the_job(check: Check, tmp_path: Path):
     check(DONE, arguments=("model.py:Net", "--mode", "reduce-overhead", "--time-for", "1.5", "--", "--fast"))
     (job,) = Playback.jobs
     assert (job.file, job.name, job.source) == (str(tmp_path / "model.py"), "Net", "import torch\n")
@@ -95,7 +95,7 @@ def test_exit_status(check: Check, story: Sequence[ev.Event], arguments: Sequenc
     assert check(*story, arguments=("model.py", *arguments)) == status
 
 
-def test_a_run_that_does_not_end_is_late(check: Check, capsys: pytest.CaptureFixture[str]):
+def test_a_run_over_the_timeout_exceeds_a_limit(check: Check, capsys: pytest.CaptureFixture[str]):
     assert check(ENTRY, GRAPH, arguments=("model.py", "--timeout", "0.05", "--json")) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["error"]["type"] == "Timeout"
@@ -105,7 +105,7 @@ def test_a_run_that_does_not_end_is_late(check: Check, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_workers_first(check: Check, monkeypatch: pytest.MonkeyPatch, number: signal.Signals):
+def test_a_signal_ends_the_workers(check: Check, monkeypatch: pytest.MonkeyPatch, number: signal.Signals):
     def submit(_: Playback, __: ev.Job) -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), number)
 
@@ -121,13 +121,13 @@ def test_a_file_that_cannot_be_run_starts_no_worker(check: Check, capsys: pytest
     assert Playback.jobs == []
 
 
-def test_with_json_a_bad_file_is_a_report_too(check: Check, capsys: pytest.CaptureFixture[str]):
+def test_a_bad_file_is_reported_as_json(check: Check, capsys: pytest.CaptureFixture[str]):
     assert check(arguments=(".", "--json")) == 2
     report = json.loads(capsys.readouterr().out)
     assert (report["status"], report["error"]["stage"], report["error"]["blame"]) == ("failed", "file", "user")
 
 
-def test_without_a_terminal_the_app_says_so_and_prints_the_report(check: Check, capsys: pytest.CaptureFixture[str]):
+def test_without_a_terminal_the_report_is_printed(check: Check, capsys: pytest.CaptureFixture[str]):
     del check
     Playback.story = (ENTRY, GRAPH, DONE)
     assert main(["model.py"]) == 0
@@ -137,7 +137,7 @@ def test_without_a_terminal_the_app_says_so_and_prints_the_report(check: Check, 
     assert "0 graph breaks" in out
 
 
-def test_the_app_refuses_a_file_that_is_not_there_before_it_takes_the_screen(
+def test_the_app_refuses_a_missing_file_before_it_starts(
     check: Check, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     del check
@@ -149,8 +149,8 @@ def test_the_app_refuses_a_file_that_is_not_there_before_it_takes_the_screen(
 
 def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: pytest.MonkeyPatch):
     del check
-    asked = []
+    calls = []
     monkeypatch.setattr("tcexplore.cli.tty.why_no_screen", lambda: None)
-    monkeypatch.setattr("tcexplore.ui.run_app.run_app", lambda *arguments: asked.append(arguments) or 0)
+    monkeypatch.setattr("tcexplore.ui.run_app.run_app", lambda *arguments: calls.append(arguments) or 0)
     assert main(["model.py:Net", "--train", "--", "-v"]) == 0
-    assert asked == [("model.py", ev.Config(train=True), ("-v",), "Net")]
+    assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net")]

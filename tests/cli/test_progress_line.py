@@ -1,4 +1,4 @@
-"""When the app can draw, what progress writes, and what a closed pipe does."""
+"""Terminals, the progress line, closed pipes."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ def put_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, name, Terminal())
 
 
-def test_three_terminals_are_a_screen(monkeypatch: pytest.MonkeyPatch):
+def test_the_app_needs_three_terminals(monkeypatch: pytest.MonkeyPatch):
     put_terminals(monkeypatch)
     assert why_no_screen() is None
 
 
 @pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
-def test_a_pipe_at_any_end_is_none(monkeypatch: pytest.MonkeyPatch, name: str):
+def test_a_pipe_is_not_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str):
     put_terminals(monkeypatch)
     for stream in (io.StringIO(), None):
         monkeypatch.setattr(sys, name, stream)
         assert why_no_screen() == f"{name} is not a terminal"
 
 
-def test_a_dumb_terminal_is_none(monkeypatch: pytest.MonkeyPatch):
+def test_a_dumb_terminal_cannot_show_the_app(monkeypatch: pytest.MonkeyPatch):
     put_terminals(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
     assert "TERM=dumb" in (why_no_screen() or "")
 
 
-def test_progress_is_one_line_written_when_it_changes_and_erased():
+def test_progress_is_one_line_that_is_rewritten_and_erased():
     stream = Terminal()
     with Line(stream) as line:
         for _ in range(3):
@@ -70,7 +70,7 @@ def test_progress_is_one_line_written_when_it_changes_and_erased():
     assert stream.getvalue().endswith("\r\x1b[2K")
 
 
-def test_a_run_that_is_over_is_not_said_to_be_starting():
+def test_progress_of_an_ended_run_is_done():
     stream = Terminal()
     with Line(stream) as line:
         line.show(end_snapshot(fakes.complete()), "2 of 2")
@@ -88,7 +88,7 @@ def test_a_result_stays_above_the_line():
     assert rest.startswith("\r\x1b[2K")
 
 
-async def test_a_log_is_told_what_takes_long_and_nothing_of_what_is_quick():
+async def test_a_log_has_lines_only_for_slow_steps():
     stream = Noticed()
     with progress(stream) as quick:
         quick.write("waiting for a worker")
@@ -105,7 +105,7 @@ async def test_a_log_is_told_what_takes_long_and_nothing_of_what_is_quick():
     assert re.fullmatch(r"tcexplore · \d+\.\d s · Dynamo 1/0", only), "its newest state, once, and no tricks"
 
 
-async def test_a_log_hears_of_many_quick_things_after_a_while(monkeypatch: pytest.MonkeyPatch):
+async def test_a_log_has_a_line_after_many_quick_steps(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tcexplore.cli.progress_line.AGAIN_S", 0.0)
     stream = Noticed()
     with Log(stream, patience=1e9) as line:
@@ -122,7 +122,7 @@ sys.exit(main(["doctor"]))
 """
 
 
-def test_a_reader_that_left_is_no_traceback():
+def test_a_closed_pipe_prints_no_traceback():
     with subprocess.Popen([sys.executable, "-c", LONG_REPORT], stdout=-1, stderr=-1) as process:
         process.stdout.read(1)
         process.stdout.close()

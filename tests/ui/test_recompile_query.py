@@ -1,4 +1,4 @@
-"""Asking whether inputs would recompile, and comparing two cache entries."""
+"""Recompile checks, and comparing two cache entries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.ui.stage import check_screen, stage
 FILE = "/home/me/script.py"
 
 
-def alive(*, asked: bool = False):
+def alive(*, answered: bool = False):
     run = storm.run()
     return fakes.session(
-        replace(run, status="running", phase="timing", recompile_answers=run.recompile_answers if asked else ())
+        replace(run, status="running", phase="timing", recompile_answers=run.recompile_answers if answered else ())
     )
 
 
-async def test_the_line_has_the_files_own_inputs_and_the_answer_its_view():
+async def test_the_form_suggests_the_inputs_of_the_file_and_opens_the_check_view():
     async with stage(alive()) as staged:
         await staged.press("R")
         line = staged.app.screen.query_one(Input)
@@ -38,32 +38,32 @@ async def test_the_line_has_the_files_own_inputs_and_the_answer_its_view():
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
-async def test_answers(size: tuple[int, int]):
-    async with stage(alive(asked=True), size) as staged:
+async def test_answers_are_shown_in_the_check_view(size: tuple[int, int]):
+    async with stage(alive(answered=True), size) as staged:
         await staged.press("4", "V", "z")
-        check_screen(f"would_{size[0]}x{size[1]}", staged)
+        check_screen(f"recompile_check_{size[0]}x{size[1]}", staged)
 
 
-async def test_the_last_question_stands_there_when_one_asks_again():
-    async with stage(alive(asked=True)) as staged:
+async def test_the_form_suggests_the_inputs_checked_last():
+    async with stage(alive(answered=True)) as staged:
         await staged.press("R")
         assert staged.app.screen.query_one(Input).value == "q7[3]"
 
 
-async def test_a_run_that_is_over_says_so():
+async def test_an_ended_run_cannot_be_checked():
     async with stage(fakes.session(storm.run())) as staged:
         await staged.press("R")
         assert "has ended" in staged.said[-1]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
-async def test_lineage_on_the_screen(size: tuple[int, int]):
+async def test_entries_view(size: tuple[int, int]):
     async with stage(alive(), size) as staged:
         await staged.press("4", "v", "z")
-        check_screen(f"lineage_{size[0]}x{size[1]}", staged)
+        check_screen(f"entries_{size[0]}x{size[1]}", staged)
 
 
-async def test_two_entries_are_compared():
+async def test_two_marked_entries_are_compared():
     async with stage(alive(), (120, 40)) as staged:
         await staged.press("4", "v", "z", "home", "w")
         assert "Mark one" in staged.said[-1]
@@ -72,7 +72,7 @@ async def test_two_entries_are_compared():
         await staged.press("m", "w")
         assert "This is the marked entry" in staged.said[-1]
         await staged.press("down", "down", "w")
-        check_screen("entries_120x40", staged)
+        check_screen("guard_diff_120x40", staged)
         await staged.press("escape")
         assert staged.app.screen is staged.app.main
 
@@ -105,7 +105,7 @@ def script(*, phase: str = "answering"):
     return run
 
 
-async def test_the_region_under_the_cursor_is_asked_and_another_by_its_name():
+async def test_a_script_is_checked_by_region():
     async with stage(fakes.session(script())) as staged:
         await staged.press("4", "v", "R")
         which, line = staged.app.screen.query(Input)
@@ -120,7 +120,7 @@ async def test_the_region_under_the_cursor_is_asked_and_another_by_its_name():
         assert staged.engine.asked[-1] == "ask f32[4], 0.5 of region 1"
 
 
-async def test_a_script_that_has_compiled_nothing_for_inputs_says_so():
+async def test_a_script_without_compiled_inputs_cannot_be_checked():
     bare = replace(script(), region_compiles=())
     async with stage(fakes.session(bare)) as staged:
         await staged.press("R")

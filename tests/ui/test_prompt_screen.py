@@ -1,4 +1,4 @@
-"""Asking what compiling wins over so many calls."""
+"""Forms: the number of calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests import fakes
 from tests.ui.stage import stage
 
 
-async def test_the_answer_is_in_the_timing_pane_and_stays_for_the_next_run():
+async def test_the_number_of_calls_is_used_in_the_timing_pane_and_remembered():
     async with stage(fakes.session(fakes.complete(7)), (160, 50)) as staged:
         await staged.press("6", "z", "number_sign", *"1,000", "enter")
         assert "over 1,000 calls" in staged.screen or "for 1,000 calls" in staged.screen.lower()
@@ -21,5 +21,5 @@ async def test_the_answer_is_in_the_timing_pane_and_stays_for_the_next_run():
 
 
 @pytest.mark.parametrize(("text", "number"), [("1,000", 1000), (" 20 000 ", 20000), ("", None), ("7", 7)])
-def test_numbers_as_people_write_them(text: str, number: int | None):
+def test_numbers_of_calls_may_have_separators(text: str, number: int | None):
     assert parse_calls(text) == number

@@ -26,13 +26,13 @@ def test_only_a_python_name_after_the_last_colon_is_a_name(target: str, parts: t
     assert split(target) == parts
 
 
-def test_a_file_that_exists_under_the_whole_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_existing_file_with_a_colon_in_its_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "odd.py:Net").write_text("x = 1")
     assert split("odd.py:Net") == ("odd.py:Net", None)
 
 
-def test_a_name_that_is_none_is_said_so(tmp_path: Path):
+def test_an_invalid_name_is_refused(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text("x = 1")
     for name in ("", "12", "a.b", "a b"):
@@ -49,32 +49,32 @@ def test_reads_utf8_with_and_without_a_byte_order_mark(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b" \n\t\n", "is empty"),
         (b"a = 1\nb = '\xff'\n", "line 2: not UTF-8"),
     ],
 )
-def test_content_that_cannot_be_run(tmp_path: Path, content: bytes, words: str):
+def test_invalid_content_is_refused(tmp_path: Path, content: bytes, message: str):
     file = tmp_path / "model.py"
     file.write_bytes(content)
     with pytest.raises(BadFileError) as refused:
         read(str(file))
-    assert words in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.failure.blame == "user"
 
 
-def test_no_file_a_directory_a_device_and_a_forbidden_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def said(path: str) -> str:
+def test_missing_irregular_and_forbidden_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refusal(path: str) -> str:
         with pytest.raises(BadFileError) as refused:
             read(path)
         return refused.value.sentence
 
-    assert "does not exist" in said(str(tmp_path / "gone.py"))
-    assert "is a directory" in said(str(tmp_path))
-    assert "not a regular file" in said(os.devnull)
-    assert "does not exist" in said("nul\0byte.py")
+    assert "does not exist" in refusal(str(tmp_path / "gone.py"))
+    assert "is a directory" in refusal(str(tmp_path))
+    assert "not a regular file" in refusal(os.devnull)
+    assert "does not exist" in refusal("nul\0byte.py")
     forbidden = tmp_path / "secret.py"
     forbidden.write_text("x = 1")
 
@@ -82,4 +82,4 @@ def test_no_file_a_directory_a_device_and_a_forbidden_file(tmp_path: Path, monke
         raise PermissionError
 
     monkeypatch.setattr("builtins.open", forbid)
-    assert "may not be read" in said(str(forbidden))
+    assert "may not be read" in refusal(str(forbidden))

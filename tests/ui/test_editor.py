@@ -1,4 +1,4 @@
-"""What leaves the screen: the editor, the clipboard."""
+"""The editor and the clipboard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE = Location("/a b/m.py", 7)
 
 
 @pytest.mark.parametrize(
-    ("editor", "words"),
+    ("editor", "expected"),
     [
         ("vim", ["vim", "+7", "/a b/m.py"]),
         ("/usr/bin/nvim -u NONE", ["/usr/bin/nvim", "-u", "NONE", "+7", "/a b/m.py"]),
@@ -26,12 +26,12 @@ PLACE = Location("/a b/m.py", 7)
         ("emacs -nw", ["emacs", "-nw", "+7", "/a b/m.py"]),
     ],
 )
-def test_editors_open_at_the_line(editor: str, words: list[str]):
-    assert command(PLACE, {"EDITOR": editor}) == words
-    assert command(PLACE, {"EDITOR": "ed", "VISUAL": editor}) == words
+def test_editors_open_at_the_line(editor: str, expected: list[str]):
+    assert command(PLACE, {"EDITOR": editor}) == expected
+    assert command(PLACE, {"EDITOR": "ed", "VISUAL": editor}) == expected
 
 
-async def test_an_editor_that_cannot_be_had_is_said(monkeypatch: pytest.MonkeyPatch):
+async def test_a_missing_editor_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("VISUAL", "no-such-editor-anywhere")
     async with stage(fakes.session(fakes.complete(7))) as staged:
         await staged.press("e")
@@ -47,14 +47,14 @@ async def test_copying_a_row_and_a_pane():
         assert "Copied" in staged.said[-1]
 
 
-async def test_too_much_for_a_terminal_goes_into_a_file():
+async def test_text_too_large_for_the_clipboard_is_written_to_a_file():
     async with stage() as staged:
         message = copy(staged.app, "x" * 100_000)
         assert staged.app.clipboard == ""
-    _holds(message.split()[-1], "x" * 100_000)
+    _assert_holds(message.split()[-1], "x" * 100_000)
 
 
-def _holds(path: str, text: str) -> None:
+def _assert_holds(path: str, text: str) -> None:
     with open(path) as file:
         assert file.read() == text
     os.unlink(path)

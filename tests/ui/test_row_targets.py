@@ -1,4 +1,4 @@
-"""Asking why two kernels were not fused."""
+"""Why two kernels were not fused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from tests import fakes
 from tests.snapshots import gate
 from tests.ui.stage import check_screen, stage
 
-ASK = ("5", "home", "down", "down", "down", "m", "down", "w")
-"""Mark the second kernel in the list of the code pane, go to the third, ask."""
+COMPARE = ("5", "home", "down", "down", "down", "m", "down", "w")
+"""Mark the second kernel in the list of the code pane, and compare it with the third."""
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)], ids=str)
-async def test_the_answer(size: tuple[int, int]):
+async def test_fusion_reasons(size: tuple[int, int]):
     async with stage(fakes.session(gate.run(3)), size) as staged:
-        await staged.press(*ASK)
-        check_screen(f"why_{size[0]}x{size[1]}", staged)
+        await staged.press(*COMPARE)
+        check_screen(f"fusion_reasons_{size[0]}x{size[1]}", staged)
 
 
-async def test_the_answer_is_scrolled_copied_and_left():
+async def test_fusion_reasons_can_be_scrolled_copied_and_left():
     async with stage(fakes.session(gate.run(3)), (80, 24)) as staged:
-        await staged.press(*ASK)
+        await staged.press(*COMPARE)
         screen = staged.app.screen
         assert isinstance(screen, AnswerScreen)
         await staged.press("end")
@@ -33,7 +33,7 @@ async def test_the_answer_is_scrolled_copied_and_left():
         assert staged.app.screen is staged.app.main
 
 
-async def test_a_mark_is_shown_and_taken_away():
+async def test_a_mark_is_shown_and_removed():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("5", "home", "down", "m")
         assert "⚑ kernel 1" in str(staged.pane("code").border_title)
@@ -44,7 +44,7 @@ async def test_a_mark_is_shown_and_taken_away():
         assert "⚑" not in staged.screen
 
 
-async def test_what_is_missing_for_an_answer_is_said():
+async def test_the_user_is_told_how_to_compare_two_kernels():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("m")
         assert "code pane" in staged.said[-1]

@@ -1,4 +1,4 @@
-"""Which panes are in view, and how the keys move between them."""
+"""Which panes are in view, and keys that move between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.ui.stage import stage
 NAMES = ["source", "graph", "breaks", "guards", "code", "timing", "output"]
 
 
-async def test_wide_terminals_show_all_panes_but_one_of_timing_and_output():
+async def test_wide_terminals_show_all_panes_with_timing_and_output_in_one_place():
     async with stage(fakes.sitting(), (140, 40)) as staged:
         assert staged.in_view == NAMES[:6]
         await staged.press("7")
@@ -34,7 +34,7 @@ async def test_smaller_terminals_show_the_current_pane(size: tuple[int, int]):
         assert staged.current == "output"
 
 
-async def test_zoom_and_back():
+async def test_zoom_shows_one_pane_until_escape():
     async with stage(fakes.sitting()) as staged:
         await staged.press("5", "z")
         assert staged.in_view == ["code"]
@@ -42,7 +42,7 @@ async def test_zoom_and_back():
         assert len(staged.in_view) == 6
 
 
-async def test_resizing_rearranges_and_keeps_the_pane():
+async def test_resizing_keeps_the_current_pane():
     async with stage(fakes.sitting()) as staged:
         await staged.press("4")
         await staged.pilot.resize_terminal(80, 24)
@@ -62,14 +62,14 @@ async def test_clicking_a_tab_shows_its_pane():
         assert staged.in_view == ["code"]
 
 
-async def test_a_pane_out_of_view_builds_nothing_until_it_comes_into_view():
+async def test_hidden_panes_build_no_documents():
     async with stage(fakes.session(fakes.complete(7)), (80, 24)) as staged:
         assert len(staged.view("code").document) == 1
         await staged.press("5")
         assert len(staged.view("code").document) > 20
 
 
-async def test_tiny_terminals_stay_up():
+async def test_tiny_terminals_do_not_crash():
     async with stage(fakes.sitting(), (10, 5)) as staged:
         await staged.press("2", "down", "pagedown", "question_mark", "escape")
         await staged.pilot.resize_terminal(1, 1)

@@ -1,4 +1,4 @@
-"""The views of the panes: going through them, and what each is built anew for."""
+"""The views of the panes: their keys, their titles, turning them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.ui.stage import check_screen, stage
 
 VIEWS = [pytest.param(pane, view, id=f"{pane.id}-{view.name}") for pane in PANES for view in pane.views]
 GIVEN = {"run", "file", "source", "config", "target"}
-"""What a run has from its beginning, or is told once before anything else."""
+"""Fields that a run has from its beginning."""
 DERIVED = {"compiled": "graphs", "code_for": "other_codes"}
-"""What is made of a field."""
+"""Properties with the field that they are derived from."""
 WAITING = {"phase", "phase_graph", "status"}
-"""What is shown of a run that has nothing for a view yet."""
+"""Fields shown while a run has nothing for a view."""
 
 
 class Watched:
-    """A snapshot, or the code in it, that records which fields are read."""
+    """A snapshot, or its code, that records which fields are read."""
 
     def __init__(self, record: Any, read: set[str] | None = None, prefix: str = "") -> None:
         self._record = record
@@ -41,7 +41,7 @@ class Watched:
 
 
 def read(view: View, run: Snapshot) -> set[str]:
-    """The fields of a run that a view's document is made of, everything in it open."""
+    """Return the fields that a view reads to build its document with all folds open."""
     watched, toggled = Watched(run), frozenset[str]()
     while True:
         document = view.build(watched, toggled, 130)  # type: ignore[arg-type]
@@ -54,14 +54,14 @@ def read(view: View, run: Snapshot) -> set[str]:
 
 @pytest.mark.parametrize(("pane", "view"), VIEWS)
 @pytest.mark.parametrize("run", [fakes.complete, fakes.failed, fakes.nothing_compiled, gate.run])
-def test_a_view_is_built_anew_for_all_that_it_reads(pane: PaneSpec, view: View, run: Any):
+def test_cache_keys_cover_all_fields_that_a_view_reads(pane: PaneSpec, view: View, run: Any):
     watched = Watched(run())
     view.key(watched)  # type: ignore[arg-type]
     known = {name for name, field in DERIVED.items() if field in watched.read}
     assert read(view, run()) - watched.read - known - GIVEN - WAITING == set(), pane.id
 
 
-def test_a_view_says_something_of_every_run():
+def test_every_view_has_rows_for_every_run():
     for pane in PANES:
         for view in pane.views:
             for run in (fakes.running(), fakes.failed(), fakes.nothing_compiled(), with_code(gate.run(), passes=())):
@@ -95,7 +95,7 @@ async def test_the_screen(view: str, size: tuple[int, int]):
         check_screen(f"view_{view}_{size[0]}x{size[1]}", staged)
 
 
-async def test_views_are_gone_through_and_round():
+async def test_next_view_wraps_around():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("2", "v")
         assert staged.pane("graph").view.name == "code"
@@ -107,7 +107,7 @@ async def test_views_are_gone_through_and_round():
         assert "one view only" in staged.said[-1]
 
 
-async def test_the_graph_as_code_and_back_from_anywhere():
+async def test_the_graph_as_code_and_back_from_any_pane():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("4", "c")
         assert (staged.current, staged.pane("graph").view.name) == ("graph", "code")
@@ -117,7 +117,7 @@ async def test_the_graph_as_code_and_back_from_anywhere():
         assert staged.pane("graph").view.name == "nodes"
 
 
-async def test_a_view_that_is_gone_back_to_is_not_built_again():
+async def test_turning_back_to_a_view_reuses_its_document():
     async with stage(fakes.session(gate.run(3))) as staged:
         await staged.press("5", "home", "down", "down", "down")
         before = staged.view("code").document

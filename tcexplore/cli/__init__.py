@@ -1,4 +1,4 @@
-"""The command line: arguments, the terminal guard, choosing a front end. Light to import: the rest comes lazily."""
+"""The command line. Importing it is cheap: commands are imported when they run."""
 
 from __future__ import annotations
 

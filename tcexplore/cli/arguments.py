@@ -1,4 +1,4 @@
-"""The command line's grammar."""
+"""The arguments of each command."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ from tcexplore.studies.registry import STUDIES
 
 _COMMAND_HELP = {
     "FILE[:NAME]": "open the explorer, recompile on every save",
-    "check FILE[:NAME]": "one run without a screen: a report, or JSON",
+    "check FILE[:NAME]": "run once and print a report, or JSON",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
-    "export FILE[:NAME]": "a kernel as files: to run, and as machine code",
-    "doctor": "what this machine can do, and what is missing",
+    "export FILE[:NAME]": "write a kernel as files: to run, and as machine code",
+    "doctor": "show what this machine can do, and what is missing",
 }
 
 COMMANDS = "\n".join([
     "commands:", *(f"  tcexplore {usage:<24}{text}" for usage, text in _COMMAND_HELP.items()), "",
-    "Arguments after -- go to a FILE that is a script.", "",
+    "Arguments after -- are passed to FILE if it is a script.", "",
 ])  # fmt: skip
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """The request that these arguments make. Exits with 2 and one line on stderr where they make none."""
+    """Return the request of these arguments. Exits with 2 and one line on stderr if they are invalid."""
     before, after = _split(arguments)
     command = _COMMANDS.get(before[0]) if before else None
-    if command is None and (meant := _mistyped(before)):
-        Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {meant}?")
+    if command is None and (similar := _similar_command(before)):
+        Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {similar}?")
     return _app(before, after) if command is None else command(before[1:], after)
 
 
-def _mistyped(arguments: Sequence[str]) -> str:
+def _similar_command(arguments: Sequence[str]) -> str:
     """Return the command closest to a first word that is neither a command nor a file; empty if none is close."""
     if len(arguments) < 2 or arguments[0].startswith("-") or arguments[0].partition(":")[0].endswith(".py"):
         return ""
     if os.path.exists(arguments[0].partition(":")[0]):
         return ""
-    import difflib  # not on the way to the first frame
+    import difflib  # not imported before the first frame
 
     return next(iter(difflib.get_close_matches(arguments[0], _COMMANDS, 1)), "")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """What stands before the first `--`, and what stands after it."""
+    """Split at the first `--`."""
     if "--" not in arguments:
         return list(arguments), ()
     at = list(arguments).index("--")
@@ -68,7 +68,8 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser = Parser(
         prog="tcexplore",
-        description="The terminal explorer for torch.compile: on every save, what the compiler made of your model.",
+        description="The terminal explorer for torch.compile: on every save, what the compiler makes of your model.",
+        examples=("model.py", "model.py:net --mode max-autotune", "train.py --target h100 -- --epochs 1"),
         epilog=COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -83,9 +84,13 @@ def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
 def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser = Parser(
         prog="tcexplore check",
-        description="One run without a screen, printed as a report.",
-        epilog="exit status: 0 done and within limits, 1 a limit was exceeded, "
-        "2 the file or the arguments are at fault, 3 the compiler or the worker failed",
+        description="Run the file once without a screen, and print a report.",
+        examples=(
+            "model.py --max-breaks 0 --min-speedup 1.2",
+            "model.py --json > report.json",
+            "model.py --would 'f32[33,512]'",
+        ),
+        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker",
     )
     compile_options(parser)
     follow_option(parser)
@@ -93,12 +98,11 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     report = parser.add_argument_group("report and limits")
     vary_option(parser)
     report_options(report, TIME_FOR)
-    report.add_argument(
-        "--calls", type=kinds.at_least_one, metavar="N", help="say what compiling wins or loses over N calls"
-    )
+    report.add_argument("--calls", type=kinds.at_least_one, metavar="N", help="report net time over N calls")
     report.add_argument(
         "--would", action="append", default=[], type=kinds.inputs, metavar="INPUTS",
-        help="tell whether a call with these would recompile, without making it: 'f32[33,512], True'; repeat for more",
+        help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
+        "for more",
     )  # fmt: skip
     _limits(report)
     given = parser.parse_args(arguments)
@@ -117,10 +121,13 @@ def _limits(report: argparse._ArgumentGroup) -> None:
         "--min-speedup", type=kinds.ratio, metavar="X", help="exit 1 unless compiled is X times as fast"
     )
     report.add_argument(
-        "--max-compile-seconds", type=kinds.seconds, metavar="S", help="exit 1 when compiling takes more than S seconds"
+        "--max-compile-seconds", type=kinds.seconds, metavar="S", help="exit 1 if compiling takes more than S seconds"
     )
     report.add_argument(
-        "--max-memory-ratio", type=kinds.ratio, metavar="X", help="exit 1 when compiled's peak is over X times eager's"
+        "--max-memory-ratio",
+        type=kinds.ratio,
+        metavar="X",
+        help="exit 1 if compiled's peak memory is X times eager's",
     )
     report.add_argument("--accuracy", action="store_true", help="exit 1 unless compiled is as accurate as eager")
 
@@ -128,19 +135,21 @@ def _limits(report: argparse._ArgumentGroup) -> None:
 def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser = Parser(
         prog="tcexplore export",
-        description="Write one kernel into a folder: its source, a file that runs and times it where torch has such a "
-        "form, and every stage down to machine code.",
+        description="Write one kernel into a folder: its source, a file that runs and times it if torch provides one, and "
+        "every stage down to machine code.",
+        examples=(
+            "model.py --kernel cpp_fused_add_0 --to kernel",
+            "model.py --target h100 --kernel triton_poi_fused_0 --to kernel",
+        ),
     )
     compile_options(parser)
     target_options(parser)
     parser.add_argument(
-        "--kernel", type=kinds.name, required=True, metavar="NAME", help="the kernel, as a report names it"
+        "--kernel", type=kinds.name, required=True, metavar="NAME", help="name of the kernel in the report"
     )
-    parser.add_argument(
-        "--to", type=kinds.name, required=True, metavar="DIR", help="the folder, made where there is none"
-    )
+    parser.add_argument("--to", type=kinds.name, required=True, metavar="DIR", help="the folder, created if missing")
     parser.add_argument("--timeout", type=kinds.positive_seconds, default=TIMEOUT, metavar="S",
-                        help=f"give up when the run takes more than S seconds (default {TIMEOUT:g})")  # fmt: skip
+                        help=f"give up if the run takes more than S seconds (default {TIMEOUT:g})")  # fmt: skip
     given = parser.parse_args(arguments)
     return Request(
         "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,
@@ -149,7 +158,8 @@ def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
 
 
 def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
-    Parser(prog="tcexplore doctor", description="What this machine can do, and what to install.").parse_args(arguments)
+    description = "Show what this machine can do, and what to install."
+    Parser(prog="tcexplore doctor", description=description, examples=("",)).parse_args(arguments)
     return Request("doctor")
 
 

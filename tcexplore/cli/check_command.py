@@ -10,17 +10,16 @@ from functools import partial
 
 from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, read, split
-from tcexplore.cli.interruptible import EndedBySignalError
 from tcexplore.cli.limits import exceeded, status
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.request import Request
-from tcexplore.cli.run_once import run_once
+from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Outcome
 
 
 def check(request: Request) -> int:
-    """Run the file once and print the report; returns the exit status."""
+    """Run the file once and print the report; return the exit status."""
     from tcexplore.supervisor import Supervisor
 
     try:
@@ -30,14 +29,14 @@ def check(request: Request) -> int:
     try:
         with progress(sys.stderr) as line:
             outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
-    except EndedBySignalError as interrupted:
-        return interrupted.status
+    except EndedBySignalError as ended:
+        return ended.status
     _print(request, outcome)
     return status(request, outcome)
 
 
 def make_job(request: Request) -> ev.Job:
-    """The job that a request describes. Raises `BadFileError`."""
+    """Return the job of a request. Raises `BadFileError`."""
     path, name = split(request.target)
     return ev.Job(
         run=1,
@@ -52,7 +51,7 @@ def make_job(request: Request) -> ev.Job:
 
 
 def _refuse(request: Request, error: BadFileError) -> int:
-    """A file that cannot be run: one message on stderr, and for a program that reads us the same as JSON."""
+    """Print the error on stderr, and also as JSON if that is requested; return the exit status."""
     sys.stderr.write(f"tcexplore: {error.sentence}\n")
     if request.json:
         empty = Snapshot(run=1, file=request.target, source="", config=request.config)

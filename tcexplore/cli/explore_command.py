@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from tcexplore.cli.file_argument import BadFileError, refuse, split
+from tcexplore.cli.file_argument import BadFileError, check_path, split
 from tcexplore.cli.request import Request
 
 
-def explore(request: Request) -> int:
-    """Open the app on the file until the user leaves it; returns the exit status.
+def terminal_problem() -> str | None:
+    """Return why the app cannot run in this terminal; None if it can.
 
-    An empty or broken file is opened too: it is there to be edited. A file that is not there is a mistake in the
-    command line, said before the screen is taken.
+    Textual draws on stderr and reads keys from stdin: with a file or a pipe instead, it would hang or write escape
+    sequences into a file.
+    """
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr)):
+        if stream is None or not stream.isatty():
+            return f"{name} is not a terminal"
+    if os.environ.get("TERM") == "dumb":
+        return "TERM=dumb cannot show a screen"
+    return None
+
+
+def explore(request: Request) -> int:
+    """Open the app on the file until the user quits; return the exit status.
+
+    The app also opens an empty or broken file, since the user can fix it. A missing file is an error.
     """
     try:
         path, name = split(request.target)
-        refuse(path)
+        check_path(path)
     except BadFileError as error:
         sys.stderr.write(f"tcexplore: {error.sentence}\n")
         return 2

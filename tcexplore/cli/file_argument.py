@@ -1,4 +1,4 @@
-"""`FILE[:NAME]`: which file, which name in it, and whether the file can be read at all."""
+"""The argument `FILE[:NAME]`: the file, a name in it, and whether the file can be read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 
 
 class BadFileError(Exception):
-    """The user's file cannot be run. `failure` says why, as a report does; `sentence` in one line."""
+    """The model file cannot be run. `failure` is the reason for a report, `sentence` the same in one line."""
 
     def __init__(self, message: str, hint: str = "") -> None:
-        # Read only now: the first frame does not wait for the events.
+        # Imported here, not before the first frame.
         from tcexplore.events import Failed
 
         super().__init__(message)
@@ -21,9 +21,9 @@ class BadFileError(Exception):
 
 
 def split(target: str) -> tuple[str, str | None]:
-    """The path and the name in `FILE[:NAME]`. Raises `BadFileError` where the name is none.
+    """Split `FILE[:NAME]` into path and name. Raises `BadFileError` if the name is invalid.
 
-    Only the last colon can part them, and only when what follows is a Python name: paths may contain colons.
+    Paths may contain colons: only the last colon separates a name, and only if a Python name follows.
     """
     if os.path.exists(target):
         return target, None
@@ -32,14 +32,14 @@ def split(target: str) -> tuple[str, str | None]:
         return path, name
     if colon and os.path.isfile(path):
         raise BadFileError(
-            f"{name!r} is no Python name.",
+            f"{name!r} is not a Python name.",
             f"Write {path}:model, with the name of a module, a class or a function in {path}.",
         )
     return target, None
 
 
-def refuse(path: str) -> None:
-    """Raises `BadFileError` where there is no file that could be run, now or after an edit."""
+def check_path(path: str) -> None:
+    """Raise `BadFileError` unless the path is a file, which may be empty or broken."""
     if "\0" in path or not os.path.exists(path):
         raise BadFileError(f"{path!r} does not exist." if "\0" in path else f"{path} does not exist.")
     if os.path.isdir(path):
@@ -49,10 +49,10 @@ def refuse(path: str) -> None:
 
 
 def read(path: str) -> str:
-    """The text of the user's file. Raises `BadFileError` with one clear sentence where there is none to run."""
+    """Return the text of the model file. Raises `BadFileError` if there is nothing to run."""
     from tcexplore.watch import UnreadableError, read_source
 
-    refuse(path)
+    check_path(path)
     try:
         text = read_source(path)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""What a run may not exceed, and the exit status that follows."""
+"""Limits of a run, and the exit status."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ EXCEEDED, USER = 1, 2
 
 
 def exceeded(request: Request, outcome: Outcome) -> tuple[str, ...]:
-    """The limits that a run did not keep, each as a sentence; what could not be measured was not kept."""
-    found = [f"not finished after {request.timeout:g} s (--timeout)"] if outcome.late else []
+    """Return the limits that a run exceeded, each as a sentence; an unmeasured value exceeds its limit."""
+    sentences = [f"not finished after {request.timeout:g} s (--timeout)"] if outcome.late else []
     breaks = len(outcome.snapshot.breaks)
     if request.config.fullgraph and breaks:
-        found.append(f"{count(breaks, 'graph break')}, none allowed (--fullgraph)")
+        sentences.append(f"{count(breaks, 'graph break')}, none allowed (--fullgraph)")
     if outcome.snapshot.failure is None:
-        found += [*_speed(request.limits, outcome.snapshot), *_costs(request.limits, outcome.snapshot)]
-        found += _right(request.limits, outcome.snapshot)
-    return (*_breaks(request.limits, breaks), *found)
+        sentences += [*_speed(request.limits, outcome.snapshot), *_costs(request.limits, outcome.snapshot)]
+        sentences += _accuracy(request.limits, outcome.snapshot)
+    return (*_breaks(request.limits, breaks), *sentences)
 
 
 def status(request: Request, outcome: Outcome) -> int:
-    """0 done and within limits, 1 a limit exceeded, 2 the user's file or arguments, 3 the compiler or the worker."""
+    """Return 0 ok, 1 limit exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker."""
     if exceeded(request, outcome):
         return EXCEEDED
     return failure_status(outcome.snapshot)
@@ -39,35 +39,34 @@ def _breaks(limits: Limits, breaks: int) -> Iterator[str]:
 
 
 def _speed(limits: Limits, run: Snapshot) -> Iterator[str]:
-    """The speed-up itself, as measured: an interval that only reaches the limit is not enough. Where it is undecided,
-    all of its interval has to be there."""
+    """Compare the measured speed-up with its limit; if it is undecided, all of its interval has to be above it."""
     if limits.min_speedup is None:
         return
-    asked, timing = f"{limits.min_speedup:g}× asked for (--min-speedup)", run.timing
+    required, timing = f"{limits.min_speedup:g}× required (--min-speedup)", run.timing
     if timing is None:
-        yield f"no speed-up was measured, {asked}"
+        yield f"no speed-up was measured, {required}"
     elif timing.verdict in ("undecided", "measuring") and timing.low < limits.min_speedup:
-        yield f"too noisy to tell: compiled is {timing.low:.2f}× to {timing.high:.2f}× as fast, {asked}"
+        yield f"too noisy to tell: compiled is {timing.low:.2f}× to {timing.high:.2f}× as fast, {required}"
     elif timing.speedup < limits.min_speedup:
-        yield f"compiled is {timing.speedup:.2f}× as fast, {asked}"
+        yield f"compiled is {timing.speedup:.2f}× as fast, {required}"
 
 
 def _costs(limits: Limits, run: Snapshot) -> Iterator[str]:
     seconds, most = economics(run).compile_s, limits.max_compile_seconds
     if most is not None and (seconds is None or seconds > most):
-        took = "it is not known how long compiling took" if seconds is None else f"compiling took {duration(seconds)}"
-        yield f"{took}, {most:g} s allowed (--max-compile-seconds)"
+        taken = "compile time is unknown" if seconds is None else f"compiling took {duration(seconds)}"
+        yield f"{taken}, {most:g} s allowed (--max-compile-seconds)"
     if limits.max_memory_ratio is None:
         return
     peaks = (run.memory.eager_peak, run.memory.compiled_peak) if run.memory else (None, None)
     if peaks[0] is None or peaks[1] is None:
-        yield f"no peak of memory was measured, {limits.max_memory_ratio:g}× allowed (--max-memory-ratio)"
+        yield f"peak memory was not measured, {limits.max_memory_ratio:g}× allowed (--max-memory-ratio)"
     elif peaks[1] > limits.max_memory_ratio * peaks[0]:
         times = f"{peaks[1] / peaks[0]:.2f}×" if peaks[0] else "more than"
         yield f"compiled's peak is {times} eager's, {limits.max_memory_ratio:g}× allowed (--max-memory-ratio)"
 
 
-def _right(limits: Limits, run: Snapshot) -> Iterator[str]:
+def _accuracy(limits: Limits, run: Snapshot) -> Iterator[str]:
     if limits.accuracy and (run.accuracy is None or run.accuracy.verdict not in GOOD):
-        said = describe_accuracy(run.accuracy) if run.accuracy else "results not compared"
-        yield f"{said} (--accuracy)"
+        result = describe_accuracy(run.accuracy) if run.accuracy else "results not compared"
+        yield f"{result} (--accuracy)"

@@ -1,4 +1,4 @@
-"""The entry point: parse, then hand over to the front end that was asked for."""
+"""The entry point: parse the arguments and run the command."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from tcexplore.studies.registry import STUDIES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status.
+    """Run the command line; return the exit status.
 
-    0 done and within limits, 1 a limit was exceeded, 2 the user's file or the arguments are at fault, 3 the
-    compiler or the worker failed, 130 interrupted.
+    0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker, 130 interrupted.
     """
-    _never_fail_to_print()
+    _replace_unencodable()
     try:
         request = parse(sys.argv[1:] if arguments is None else arguments)
         return _COMMANDS[request.command](request)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output left. Python would complain once more when it flushes stdout at exit.
+        # The reader closed the pipe. Python would print another error when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
-def _never_fail_to_print() -> None:
-    """A terminal or pipe that cannot encode a character shows `?` for it."""
+def _replace_unencodable() -> None:
+    """Print `?` for characters that the terminal or the pipe cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -38,14 +37,12 @@ def _never_fail_to_print() -> None:
 
 
 def _app(request: Request) -> int:
-    from tcexplore.cli.tty import why_no_screen
+    from tcexplore.cli.explore_command import explore, terminal_problem
 
-    reason = why_no_screen()
-    if reason is None:
-        from tcexplore.cli.explore_command import explore
-
+    problem = terminal_problem()
+    if problem is None:
         return explore(request)
-    sys.stderr.write(f"tcexplore: {reason}, so this is the report of one run (tcexplore check)\n")
+    sys.stderr.write(f"tcexplore: {problem}, so this is the report of one run (tcexplore check)\n")
     return _check(request)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tcexplore import argument_types as kinds
@@ -12,18 +13,24 @@ from tcexplore.targets.target_names import NATIVE, target_names
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Prints errors in one line, and examples below the help."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, examples: Sequence[str] = (), **settings: Any) -> None:
+        """`examples` are command lines without the program's name."""
         super().__init__(allow_abbrev=False, **settings)
+        self._examples = examples
+
+    def format_help(self) -> str:
+        lines = [f"  {self.prog} {arguments}".rstrip() for arguments in self._examples]
+        return super().format_help() + "\n".join(["", "examples:", *lines, ""] if lines else [])
 
     def error(self, message: str) -> NoReturn:
-        """One line on stderr and exit status 2."""
+        """Print one line on stderr and exit with 2."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def config(given: argparse.Namespace) -> Config:
-    """How to compile, as far as the command lets one say."""
+    """Return the configuration, with defaults for options that the command does not have."""
     return Config(
         mode=getattr(given, "mode", "default"),
         backend=getattr(given, "backend", "inductor"),
@@ -42,7 +49,7 @@ def config(given: argparse.Namespace) -> Config:
 
 
 def vary_option(parser: Any) -> None:
-    """What of the file's calls is varied."""
+    """Add the option that varies the inputs of the file's calls."""
     parser.add_argument(
         "--vary", action="append", type=kinds.vary, default=[], metavar="SPEC",
         help="vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
@@ -51,15 +58,15 @@ def vary_option(parser: Any) -> None:
 
 
 def follow_option(parser: argparse.ArgumentParser) -> None:
-    """How long a script is followed."""
+    """Add the time limit of a script."""
     parser.add_argument(
         "--follow", type=kinds.seconds, default=FOLLOW_S, metavar="S",
-        help=f"end a script that compiles things itself after S seconds, 0 for never (default {FOLLOW_S:g})",
+        help=f"end a script that calls torch.compile itself after S seconds, 0 for never (default {FOLLOW_S:g})",
     )  # fmt: skip
 
 
 def target_options(parser: argparse.ArgumentParser) -> None:
-    """The device whose code is shown, and how far it is brought."""
+    """Add the device to generate code for, and the last stage to generate."""
     options = parser.add_argument_group("code for a GPU")
     options.add_argument(
         "--target", type=kinds.target, default=NATIVE, metavar="NAME",
@@ -67,7 +74,7 @@ def target_options(parser: argparse.ArgumentParser) -> None:
         f"(default: {NATIVE}, the device in the machine)",
     )  # fmt: skip
     options.add_argument(
-        "--assembly", action="store_true", help="bring C++ kernels to assembly too: some seconds for each"
+        "--assembly", action="store_true", help="also compile C++ kernels to assembly, which takes some seconds each"
     )
 
 
@@ -75,8 +82,8 @@ COMPILE_OPTIONS = frozenset({"mode", "backend", "dynamic"})
 
 
 def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COMPILE_OPTIONS) -> None:
-    """Add FILE, and how to compile it; `which` are the options of torch.compile that the command has."""
-    parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and what in it to compile")
+    """Add FILE and the options of compiling it; `which` are the options of torch.compile that the command has."""
+    parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and the name in it to compile")
     options = parser.add_argument_group("how to compile")
     if "mode" in which:
         options.add_argument("--mode", default="default", help="torch.compile's mode (default: default)")
@@ -84,23 +91,23 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
         options.add_argument("--backend", default="inductor", help="torch.compile's backend (default: inductor)")
     if "dynamic" in which:
         options.add_argument("--dynamic", choices=kinds.DYNAMIC, default="auto", help="dynamic shapes (default: auto)")
-    options.add_argument("--fullgraph", action="store_true", help="a graph break is an error")
-    options.add_argument("--device", help="move model and inputs there first, for instance cuda")
-    options.add_argument("--train", action="store_true", help="forward and backward")
+    options.add_argument("--fullgraph", action="store_true", help="make graph breaks errors")
+    options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
+    options.add_argument("--train", action="store_true", help="run forward and backward")
     options.add_argument(
         "--input", action="append", default=[], metavar="SPEC",
-        help="an input, where the file has none: 'f32[64,512]' or mask='bool[64]'; repeat for more",
+        help="an input, for files without inputs: 'f32[64,512]' or mask='bool[64]'; repeat for more",
     )  # fmt: skip
-    options.add_argument("--seed", type=kinds.integer, default=0, help="of every random generator (default: 0)")
+    options.add_argument("--seed", type=kinds.integer, default=0, help="seed of all random generators (default: 0)")
     options.add_argument("--threads", type=kinds.at_least_one, metavar="N", help="torch.set_num_threads(N)")
 
 
 def report_options(parser: Any, time_for: float | None, of: str = "the run", timeout: float = TIMEOUT) -> None:
-    """`--json` and `--timeout`, and `--time-for` with this default unless None."""
+    """Add `--json`, `--timeout`, and `--time-for` with a default of `time_for` unless that is None."""
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument(
         "--timeout", type=kinds.positive_seconds, default=timeout, metavar="S",
-        help=f"give up when {of} takes more than S seconds (default {timeout:g})",
+        help=f"give up if {of} takes more than S seconds (default {timeout:g})",
     )  # fmt: skip
     if time_for is not None:
         parser.add_argument(

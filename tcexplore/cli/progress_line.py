@@ -1,4 +1,4 @@
-"""How far things have come: one line that is rewritten on a terminal, a line now and then in a file or a pipe."""
+"""Progress: one line that is rewritten on a terminal, a line now and then in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from tcexplore.quantities import count
 from tcexplore.session import Snapshot, summarize
 
 PATIENCE_S = 1.0
-"""Seconds that something takes before a log says that it is under way: what is quick is not worth a line."""
+"""Seconds that a step takes before a log has a line about it: quick steps are not worth one."""
 
 AGAIN_S = 30.0
-"""Seconds without a line after which a log is told in any case how far things are."""
+"""Maximum seconds between two lines of a log."""
 
 ERASE = "\r\x1b[2K"
 
 
 class Line:
-    """A line that is rewritten in place and in the end erased.
+    """A line that is rewritten in place and finally erased.
 
-    It is written only when what it says changes, so that it never disturbs a timing.
+    It is written only when its text changes, so that it does not disturb timing.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._start = time.monotonic()
-        self._said = ""
+        self._text = ""
 
     def __enter__(self) -> Self:
         return self
@@ -39,28 +39,28 @@ class Line:
         self._stream.flush()
 
     def write(self, text: str) -> None:
-        """Say that this is under way."""
-        self._say(text, text)
+        """Show what is under way."""
+        self._update(text, text)
 
-    def show(self, snapshot: Snapshot, before: str = "") -> None:
-        """Say where a run is now, after what stands `before`."""
+    def show(self, snapshot: Snapshot, prefix: str = "") -> None:
+        """Show the progress of a run, after a prefix."""
         summary, running = summarize(snapshot), snapshot.status == "running"
         graph = f" {snapshot.phase_graph}" if snapshot.phase_graph and running else ""
-        doing = PHASES.get(snapshot.phase, snapshot.phase) if running else "done"
-        found = (count(summary.graphs, "graph"), count(summary.breaks, "break"), count(summary.kernels, "kernel"))
-        so_far = ", ".join(found) if snapshot.compiled or summary.breaks else ""
-        self._say(" · ".join(filter(None, (before, doing + graph, so_far))), before or doing)
+        phase = PHASES.get(snapshot.phase, snapshot.phase) if running else "done"
+        counts = (count(summary.graphs, "graph"), count(summary.breaks, "break"), count(summary.kernels, "kernel"))
+        so_far = ", ".join(counts) if snapshot.compiled or summary.breaks else ""
+        self._update(" · ".join(filter(None, (prefix, phase + graph, so_far))), prefix or phase)
 
     def tell(self, text: str) -> None:
-        """Say something that stays: a result."""
+        """Print a line that stays: a result."""
         self._stream.write(f"{ERASE}{self._stamped(text)}\n")
         self._stream.flush()
-        self._said = ""
+        self._text = ""
 
-    def _say(self, text: str, about: str) -> None:  # noqa: ARG002 - a log asks what a text is about
-        if text == self._said:
+    def _update(self, text: str, step: str) -> None:  # noqa: ARG002 - a log needs the step
+        if text == self._text:
             return
-        self._said = text
+        self._text = text
         self._stream.write(ERASE + self._stamped(text)[: shutil.get_terminal_size().columns - 1])
         self._stream.flush()
 
@@ -69,12 +69,12 @@ class Line:
 
 
 class Log(Line):
-    """Lines for a file or a pipe: one for each thing that takes longer than `patience` seconds, while it is under way,
-    and one whenever nothing was said for `AGAIN_S`. Only what an event loop waits for is told of."""
+    """Lines for a file or a pipe: one for each step that takes longer than `patience` seconds, and one at least every
+    `AGAIN_S` seconds. It writes only while an event loop runs."""
 
     def __init__(self, stream: TextIO | None, patience: float = PATIENCE_S) -> None:
         self._log, self._patience = stream, patience
-        self._about = ""
+        self._step = ""
         self._newest = self._start = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -85,11 +85,11 @@ class Log(Line):
         print(self._stamped(text), file=self._log, flush=True)
         self._newest = time.monotonic()
 
-    def _say(self, text: str, about: str) -> None:
-        self._said = text
-        if about == self._about:
+    def _update(self, text: str, step: str) -> None:
+        self._text = text
+        if step == self._step:
             return
-        self._about = about
+        self._step = step
         self._wait(min(self._patience, self._newest + AGAIN_S - time.monotonic()))
 
     def _wait(self, seconds: float) -> None:
@@ -100,7 +100,7 @@ class Log(Line):
             self._timer = None
 
     def _write(self) -> None:
-        self.tell(self._said)
+        self.tell(self._text)
         self._wait(AGAIN_S)
 
     def _cancel(self) -> None:
@@ -109,5 +109,5 @@ class Log(Line):
 
 
 def progress(stream: TextIO | None) -> Line:
-    """What tells a user at a terminal, or the reader of a log, how far things are; without a stream nobody."""
+    """Return a line for a terminal, else a log."""
     return Line(stream) if stream is not None and stream.isatty() else Log(stream)

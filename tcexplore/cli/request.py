@@ -1,4 +1,4 @@
-"""What the command line asked for."""
+"""The parsed command line."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any
 from tcexplore.events.job import Config
 
 TIMEOUT = 600.0
-"""Seconds that one run may take when `--timeout` says nothing: a hanging program must not hang a CI job."""
+"""Default of `--timeout` in seconds: a hanging program must not hang a CI job."""
 
 TIME_FOR = 3.0
-"""Seconds of timing after the compile when `--time-for` says nothing."""
+"""Default of `--time-for`: seconds of timing after the compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may not exceed; None where nothing was said.
-
-    `max_breaks` graph breaks, `min_speedup` eager over compiled, `max_compile_seconds` of compiling,
-    `max_memory_ratio` of compiled's peak over eager's; `accuracy` asks for compiled to be as accurate as eager.
-    """
+    """Limits of a run; None for no limit."""
 
     max_breaks: int | None = None
     min_speedup: float | None = None
+    """Time of eager over time of compiled."""
     max_compile_seconds: float | None = None
     max_memory_ratio: float | None = None
+    """Peak memory of compiled over that of eager."""
     accuracy: bool = False
+    """Whether compiled must be as accurate as eager."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Which kernel `export` writes, and into which folder."""
+    """The kernel that `export` writes, and the folder."""
 
     kernel: str
     folder: str
@@ -39,22 +38,21 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A parsed command line. `command` is `app`, `check`, `doctor`, `export` or the name of a study; times are
-    seconds.
-
-    `argv` is what stood after `--`; `calls` for how many calls a recommendation is asked, None for any number;
-    `would` the inputs that are asked about.
-    """
+    """A parsed command line; times are in seconds."""
 
     command: str
+    """`app`, `check`, `doctor`, `export` or the name of a study."""
     target: str = ""
     argv: tuple[str, ...] = ()
+    """The arguments after `--`."""
     config: Config = field(default_factory=Config)
     json: bool = False
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR
     calls: int | None = None
+    """The number of calls to recommend for; None for any number."""
     would: tuple[str, ...] = ()
+    """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)
     study: Any = None
     """The options of a study."""

@@ -1,35 +1,83 @@
-"""One run, from job to the last event, without a screen."""
+"""Runs without a screen, which a signal may end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from tcexplore import events as ev
-from tcexplore.cli.interruptible import EndedBySignalError, until_signal
 from tcexplore.cli.progress_line import Line
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Emit, Outcome, Runner, Runs, Watcher
 
-__all__ = ["EndedBySignalError", "Outcome", "run_once"]
+Result = TypeVar("Result")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-async def run_once(job: ev.Job, within: float, runner: Callable[[Emit], Runner], line: Line | None = None) -> Outcome:
-    """Run a job to its end, or for `within` seconds; `line` tells how far it is.
+class EndedBySignalError(Exception):
+    """A signal ended the work."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.status = 128 + number
+        """The exit status for this signal."""
+
+
+async def run_once(job: ev.Job, limit: float, runner: Callable[[Emit], Runner], line: Line | None = None) -> Outcome:
+    """Run a job to its end, or for `limit` seconds; `line` shows the progress.
 
     Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the workers have been ended.
     """
-    return await until_signal(_run(job, within, runner, line))
+    return await until_signal(_run(job, limit, runner, line))
 
 
-async def _run(job: ev.Job, within: float, runner: Callable[[Emit], Runner], line: Line | None) -> Outcome:
-    if line is None:
-        watcher: Watcher = _unseen
-    else:
+async def _run(job: ev.Job, limit: float, runner: Callable[[Emit], Runner], line: Line | None) -> Outcome:
+    watcher: Watcher = _ignore
+    if line is not None:
         line.write("waiting for a worker")
         watcher = line.show
     async with Runs(runner, watcher) as runs:
-        return await runs.run(job, within)
+        return await runs.run(job, limit)
 
 
-def _unseen(_: Snapshot) -> None:
-    """Nobody looks on."""
+def _ignore(_: Snapshot) -> None:
+    """Show no progress."""
+
+
+async def until_signal(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await the work.
+
+    Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the work has been cancelled and has cleaned up.
+    """
+    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.ensure_future(work)
+    with _signals(ended):
+        either: set[asyncio.Future[Any]] = {task, ended}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+            raise EndedBySignalError(ended.result())
+        return await task
+
+
+@contextmanager
+def _signals(ended: asyncio.Future[int]) -> Iterator[None]:
+    """Resolve `ended` with the first signal that asks the program to end."""
+    loop = asyncio.get_running_loop()
+
+    def end(number: int) -> None:
+        if not ended.done():
+            ended.set_result(number)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end, number)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

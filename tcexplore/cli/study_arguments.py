@@ -19,6 +19,7 @@ def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]
     parser = Parser(
         prog=f"tcexplore {name}",
         description=study.description,
+        examples=study.examples,
         epilog=f"{EXIT_STATUS}; {study.exit_note}" if study.exit_note else EXIT_STATUS,
     )
     compile_options(parser, study.compile_options)

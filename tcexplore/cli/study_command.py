@@ -9,9 +9,9 @@ from typing import Any
 
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.interruptible import EndedBySignalError, until_signal
 from tcexplore.cli.progress_line import Line, progress
 from tcexplore.cli.request import Request
+from tcexplore.cli.run_once import EndedBySignalError, until_signal
 from tcexplore.documents.document import Document
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK

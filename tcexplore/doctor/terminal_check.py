@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from tcexplore.cli.tty import why_no_screen
+from tcexplore.cli.explore_command import terminal_problem
 from tcexplore.doctor.findings import Finding, Section
 
 FULL_SIZE = (140, 40)
@@ -15,7 +15,7 @@ FULL_SIZE = (140, 40)
 
 def check_terminal() -> Section:
     """Return the section on the terminal."""
-    reason = why_no_screen()
+    reason = terminal_problem()
     if reason is not None:
         text = f"{reason}: tcexplore prints a report instead of opening its panes"
         return Section("Terminal", (Finding("screen", "limited", text),))

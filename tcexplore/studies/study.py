@@ -85,6 +85,8 @@ class Study(ABC, Generic[Options, Result]):
     """Its title on the screen."""
     description: ClassVar[str]
     """The description in `tcexplore NAME --help`."""
+    examples: ClassVar[tuple[str, ...]] = ("model.py",)
+    """Examples of the command's arguments, for `--help`."""
     exit_note: ClassVar[str] = ""
     """Exit statuses beyond those that all studies have, for `--help`."""
     compile_options: ClassVar[frozenset[str]] = frozenset({"mode", "backend", "dynamic"})

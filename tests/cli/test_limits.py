@@ -32,12 +32,12 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
 @pytest.mark.parametrize(
     ("limits", "kept", "broken", "sentence"),
     [
-        (Limits(min_speedup=1.2), timed(1.3), timed(1.1), "compiled is 1.10× as fast, 1.2× asked for (--min-speedup)"),
-        (Limits(min_speedup=1.2), timed(1.2), None, "no speed-up was measured, 1.2× asked for (--min-speedup)"),
+        (Limits(min_speedup=1.2), timed(1.3), timed(1.1), "compiled is 1.10× as fast, 1.2× required (--min-speedup)"),
+        (Limits(min_speedup=1.2), timed(1.2), None, "no speed-up was measured, 1.2× required (--min-speedup)"),
         (
             Limits(min_speedup=1.2), replace(timed(1.3, verdict="undecided"), low=1.25),
             replace(timed(1.5, verdict="undecided"), low=0.5, high=3.0),
-            "too noisy to tell: compiled is 0.50× to 3.00× as fast, 1.2× asked for (--min-speedup)",
+            "too noisy to tell: compiled is 0.50× to 3.00× as fast, 1.2× required (--min-speedup)",
         ),
         (
             Limits(max_compile_seconds=20), SLOW, replace(SLOW, seconds=24.0),
@@ -45,7 +45,7 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
         ),
         (
             Limits(max_memory_ratio=1.5), MEMORY, None,
-            "no peak of memory was measured, 1.5× allowed (--max-memory-ratio)",
+            "peak memory was not measured, 1.5× allowed (--max-memory-ratio)",
         ),
         (
             Limits(max_memory_ratio=2), MEMORY, LARGE,

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.cli.explore_command import terminal_problem
 from tcexplore.cli.progress_line import Line, Log, progress
-from tcexplore.cli.tty import why_no_screen
 from tcexplore.session.snapshot import end_snapshot
 from tests import fakes
 
@@ -42,7 +42,7 @@ def put_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_app_needs_three_terminals(monkeypatch: pytest.MonkeyPatch):
     put_terminals(monkeypatch)
-    assert why_no_screen() is None
+    assert terminal_problem() is None
 
 
 @pytest.mark.parametrize("name", ["stdin", "stdout", "stderr"])
@@ -50,13 +50,13 @@ def test_a_pipe_is_not_a_terminal(monkeypatch: pytest.MonkeyPatch, name: str):
     put_terminals(monkeypatch)
     for stream in (io.StringIO(), None):
         monkeypatch.setattr(sys, name, stream)
-        assert why_no_screen() == f"{name} is not a terminal"
+        assert terminal_problem() == f"{name} is not a terminal"
 
 
 def test_a_dumb_terminal_cannot_show_the_app(monkeypatch: pytest.MonkeyPatch):
     put_terminals(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
-    assert "TERM=dumb" in (why_no_screen() or "")
+    assert "TERM=dumb" in (terminal_problem() or "")
 
 
 def test_progress_is_one_line_that_is_rewritten_and_erased():

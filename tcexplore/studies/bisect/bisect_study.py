@@ -33,6 +33,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
 
     name = "bisect"
     title = "bisect"
+    examples = ("model.py", "model.py --repro repro")
     description = "Find the compiler stage that crashes or gives a wrong result: run the file with each stage."
     exit_note = "1 a stage fails"
     compile_options = frozenset({"dynamic"})

@@ -61,6 +61,7 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
 
     name = "fix"
     title = "fix"
+    examples = ("model.py", "model.py --break 1 --write")
     description = (
         "For each graph break, try a change to your lines that removes it, and verify in a separate process that the "
         "break is gone and the results are the same. Nothing is written without --write."

@@ -49,6 +49,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
     name = "modes"
     title = "modes"
+    examples = ("model.py", "model.py --modes default,max-autotune --json")
     description = "Compare all modes and backends, each run in a separate process. Ctrl-C keeps the results so far."
     compile_options = frozenset()
     timed = True

@@ -52,6 +52,7 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
 
     name = "sweep"
     title = "sweep"
+    examples = ("model.py --dim 0 --sizes 1,8,64",)
     description = "One dimension of the inputs at several sizes: eager, compiled for each, compiled for all."
     compile_options = frozenset({"mode", "backend"})
     timed = True

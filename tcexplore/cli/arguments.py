@@ -90,7 +90,8 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
             "model.py --json > report.json",
             "model.py --would 'f32[33,512]'",
         ),
-        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker",
+        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, "
+        "3 error in the compiler or the worker",
     )
     compile_options(parser)
     follow_option(parser)
@@ -135,8 +136,8 @@ def _limits(report: argparse._ArgumentGroup) -> None:
 def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser = Parser(
         prog="tcexplore export",
-        description="Write one kernel into a folder: its source, a file that runs and times it if torch provides one, and "
-        "every stage down to machine code.",
+        description="Write one kernel into a folder: its source, a file that runs and times it if torch provides one, "
+        "and every stage down to machine code.",
         examples=(
             "model.py --kernel cpp_fused_add_0 --to kernel",
             "model.py --target h100 --kernel triton_poi_fused_0 --to kernel",

@@ -255,11 +255,10 @@ class ExplorerApp(App[int]):
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run gets it.")
 
     def action_study(self, name: str) -> None:
-
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return
-        from tcexplore.ui.screens.study_screen import open_study
+        from tcexplore.ui.open_study import open_study
 
         if message := open_study(self, name, self.engine, self.session.newest, self._last_studies):
             self.main.say(message)

@@ -141,7 +141,7 @@ def test_the_app_refuses_a_missing_file_before_it_starts(
     check: Check, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     del check
-    monkeypatch.setattr("tcexplore.cli.tty.why_no_screen", lambda: None)
+    monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
     for target in ("gone.py", ".", "model.py:1"):
         assert main([target]) == 2
         assert capsys.readouterr().err.startswith("tcexplore: ")
@@ -150,7 +150,7 @@ def test_the_app_refuses_a_missing_file_before_it_starts(
 def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: pytest.MonkeyPatch):
     del check
     calls = []
-    monkeypatch.setattr("tcexplore.cli.tty.why_no_screen", lambda: None)
+    monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
     monkeypatch.setattr("tcexplore.ui.run_app.run_app", lambda *arguments: calls.append(arguments) or 0)
     assert main(["model.py:Net", "--train", "--", "-v"]) == 0
     assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net")]

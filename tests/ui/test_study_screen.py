@@ -13,7 +13,8 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.events import Finished
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_runs import Runs
-from tcexplore.ui.screens.study_screen import StudyScreen, open_study
+from tcexplore.ui.open_study import open_study
+from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.playback import failed
 from tests.ui.stage import Stage, stage

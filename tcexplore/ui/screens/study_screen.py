@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.registry import load_study
 from tcexplore.studies.study import Study, StudyState, study_job
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine
@@ -151,37 +149,3 @@ class StudyScreen(OverlayScreen):
 
 def _same_program(a: Job, b: Job) -> bool:
     return (a.source, a.config, a.argv) == (b.source, b.config, b.argv)
-
-
-def open_study(app: App[Any], name: str, engine: Engine, own: Snapshot, last: LastStudies) -> str:
-    """Open a study of the model file, whose newest run is `own`; return why it can't be opened, or an empty string.
-
-    An open study is replaced, since two would disturb each other. The key of an open study closes it.
-    """
-    screen = app.screen
-    if isinstance(screen, StudyScreen) and screen.study.name == name:
-        screen.leave()
-        return ""
-    if engine.job is None or (own.entry is not None and own.entry.kind == "script"):
-        return "This file is a script that calls torch.compile itself: a study needs a model and its inputs."
-    if own.entry is None and own.status == "running":
-        return "The model and its inputs are not known yet. Try again in a moment."
-    new = _screen_class(name)(load_study(name), engine, engine.job, last, own)
-    if isinstance(screen, StudyScreen):
-        app.switch_screen(new)
-    else:
-        app.push_screen(new)
-    return ""
-
-
-def _screen_class(name: str) -> Callable[..., StudyScreen]:
-    """Return the screen of a study: most have no keys beyond those of all studies."""
-    if name == "modes":
-        from tcexplore.ui.screens.modes_screen import ModesScreen
-
-        return ModesScreen
-    if name == "bisect":
-        from tcexplore.ui.screens.bisect_screen import BisectScreen
-
-        return BisectScreen
-    return StudyScreen

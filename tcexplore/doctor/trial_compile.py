@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Iterable
 
 from tcexplore import events as ev
-from tcexplore.cli.run_once import Outcome, run_once
+from tcexplore.cli.run_once import run_once
 from tcexplore.doctor.findings import Finding, Section
 from tcexplore.doctor.machine_checks import Answers, describe_error
 from tcexplore.quantities import count, duration
+from tcexplore.studies.study_runs import Outcome
 
 SOURCE = """\
 import torch

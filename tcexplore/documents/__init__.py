@@ -1,1 +1,1 @@
-"""The documents of the panes: a run in, rows out. Pure, without textual; long ones build a row when it is asked for."""
+"""Documents: what panes and reports show, as rows of styled text with links, built from a snapshot."""

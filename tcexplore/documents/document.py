@@ -61,7 +61,7 @@ class Document(Protocol):
     def __len__(self) -> int: ...
 
     def row(self, index: int) -> Row:
-        """Return the row at `index`: fast, since a page is built on each key, and the same one for each call."""
+        """Return the row at `index`. It must be fast, because each key builds a page, and always the same."""
         ...
 
 

@@ -47,11 +47,11 @@ def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: 
 
 def _without(pieces: list[Piece], rank: int, width: int, gap: str) -> list[Piece]:
     """Return the pieces without as many of this rank as necessary, the last ones first."""
-    kept = list(pieces)
+    remaining = list(pieces)
     for item in reversed(pieces):
-        if item.rank == rank and _wide(kept, gap) > width:
-            kept = [other for other in kept if other is not item]
-    return kept
+        if item.rank == rank and _wide(remaining, gap) > width:
+            remaining = [other for other in remaining if other is not item]
+    return remaining
 
 
 def _wide(pieces: Sequence[Piece], gap: str) -> int:
@@ -64,9 +64,9 @@ def _joined(pieces: Sequence[Piece], gap: str) -> tuple[Span, ...]:
 
 
 def _cut(spans: Sequence[Span], width: int) -> tuple[Span, ...]:
-    kept: list[Span] = []
+    cut: list[Span] = []
     for span in spans:
         text = shortened(span.text, width)
         width -= cell_len(text)
-        kept += [Span(text, span.style)] if text else []
-    return tuple(kept)
+        cut += [Span(text, span.style)] if text else []
+    return tuple(cut)

@@ -38,7 +38,7 @@ class KernelLabel:
         return _pill(str(self.number), self.number - 1)
 
     @property
-    def words(self) -> str:
+    def name(self) -> str:
         """Return `kernel 1`, `extern 2`."""
         return f"{'extern' if self.extern else 'kernel'} {self.number}"
 

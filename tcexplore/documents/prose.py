@@ -54,5 +54,5 @@ def shortened(text: str, room: int) -> str:
     """Return the text, cut with `…` if it is wider than `room` columns."""
     if cell_len(text) <= room:
         return text
-    kept = chop_cells(text, room - 1)[0] if room > 1 else ""
-    return f"{kept}…" if room > 0 else ""
+    start = chop_cells(text, room - 1)[0] if room > 1 else ""
+    return f"{start}…" if room > 0 else ""

@@ -50,7 +50,7 @@ def mark_kernel(pane: Pane, snapshot: Snapshot) -> str:
     link = kernel_link(kernel)
     again = link == pane.rows.marked
     pane.rows.marked = None if again else link
-    pane.note = "" if again else f"{MARKED} {labels(snapshot).kernel[link].words}"
+    pane.note = "" if again else f"{MARKED} {labels(snapshot).kernel[link].name}"
     return ""
 
 

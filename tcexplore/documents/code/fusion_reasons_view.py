@@ -72,7 +72,7 @@ def _links(answer: NotFused) -> tuple[Link, ...]:
 
 
 def _kernel_name(kernel: Kernel, known: Labels) -> str:
-    return known.kernel[kernel_link(kernel)].words
+    return known.kernel[kernel_link(kernel)].name
 
 
 def _question(answer: NotFused, known: Labels) -> Row:

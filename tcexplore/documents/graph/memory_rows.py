@@ -33,7 +33,7 @@ def saved_marks(snapshot: Snapshot, graph: str, stage: str) -> Mapping[str, str]
 
 @by_identity(8)
 def _marks(cut: Partitioned, stage: str) -> Mapping[str, str]:
-    saved = {kept.name: "saved" for kept in cut.saved if not kept.input and stage == "forward"}
+    saved = {tensor.name: "saved" for tensor in cut.saved if not tensor.input and stage == "forward"}
     return saved | dict.fromkeys(cut.recomputed, "recomputed" if stage == "backward" else "recomputed later")
 
 

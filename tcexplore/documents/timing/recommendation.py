@@ -22,7 +22,7 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
         return ""
     if wrong_result(snapshot):
         return WRONG
-    return format_recommendation(snapshot.timing, costs.cost_s, calls, anew=costs.compiling_calls - 1)
+    return format_recommendation(snapshot.timing, costs.cost_s, calls, recompiles=costs.compiling_calls - 1)
 
 
 def format_reservation(snapshot: Snapshot) -> str:
@@ -34,12 +34,12 @@ def format_reservation(snapshot: Snapshot) -> str:
 
 
 def format_recommendation(
-    estimate: TimingEstimate, compile_s: float, calls: int | None = None, *, anew: int = 0
+    estimate: TimingEstimate, compile_s: float, calls: int | None = None, *, recompiles: int = 0
 ) -> str:
     """Return whether compiling is worth it, and why; empty without a verdict.
 
-    The answer is for a number of `calls` if there is one. `compile_s` is the time of the first compile and of `anew`
-    recompiles.
+    The answer is for a number of `calls` if there is one. `compile_s` is the time of the first
+    compile and the `recompiles`.
     """
     gain = payback(estimate, compile_s)
     if estimate.verdict == "slower":
@@ -51,7 +51,7 @@ def format_recommendation(
         return f"Undecided: too noisy to tell whether compiling pays off. {suggest_less_noise(estimate)}"
     if estimate.verdict != "faster":
         return ""
-    return _at_any_number(gain, estimate.calls, anew) if calls is None else _at(gain, calls)
+    return _at_any_number(gain, estimate.calls, recompiles) if calls is None else _at(gain, calls)
 
 
 def suggest_less_noise(estimate: TimingEstimate) -> str:
@@ -64,11 +64,11 @@ def _threaded(estimate: TimingEstimate) -> bool:
     return estimate.device == "cpu" and estimate.threads > 1
 
 
-def _at_any_number(payback: Payback, calls: int, anew: int) -> str:
+def _at_any_number(payback: Payback, calls: int, recompiles: int) -> str:
     saved = f"saves {duration(payback.saved_us.value / 1e6)} per call{_mean(calls)}"
     if not payback.break_even:
         return f"Worth compiling: it {saved}, and the first calls took no longer than the others."
-    again = f" ({count(anew, 'recompile')} included)" if anew > 0 else ""
+    again = f" ({count(recompiles, 'recompile')} included)" if recompiles > 0 else ""
     calls_needed = f"~{rounded(payback.break_even)} calls{_between(payback)}"
     return f"Break-even: {calls_needed}. Compiling takes {duration(payback.compile_s)}{again} and {saved}."
 

@@ -125,13 +125,13 @@ def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
     sides = (("eager", _samples(snapshot, "eager_us")), ("compiled", _samples(snapshot, "compiled_us")))
     figures = _figures(estimate)
     wide = max(map(len, figures.values()))
-    beside = width >= 60
-    indent = wide + 13 if beside else 3
+    one_row = width >= 60
+    indent = wide + 13 if one_row else 3
     on = axis([values for _, values in sides], max(8, width - indent - 3))
     for name, values in sides:
         drawn = (bars(values, on) if on else "", f"plot.{name}")
         figure = (f" {name:<9}", "strong"), (f"{figures[name]:<{wide}}", "number" if name == "compiled" else "")
-        if beside:
+        if one_row:
             yield row(*figure, "   ", drawn)
         else:
             yield row(*figure)

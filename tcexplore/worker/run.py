@@ -121,7 +121,7 @@ class Run:
             self._emit_modules()
             self._emit_sources()
         self._codegen.lower(self.progress.enter)
-        self._codegen.finish(self.progress.enter)
+        self._assemble()
         self._queries.answer_job()
         self._emit(TimingSkipped(reason="the script makes its own calls, and has no eager form to compare with"))
         self._handle_commands(0)
@@ -176,7 +176,7 @@ class Run:
         if self.job.examine:
             self.progress.enter("accuracy")
             examination.emit_results()
-        self._codegen.finish(self.progress.enter)
+        self._assemble()
         return program, mutates
 
     def _make_calls(self, program: Program, variant: str, function: Callable[..., Any]) -> bool:
@@ -222,6 +222,9 @@ class Run:
         with self._hooks.silenced():
             baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
         compare_with_baseline(baseline, program, mutates, self._hooks, self.job.time_for)
+
+    def _assemble(self) -> None:
+        self._hooks.attempt("machine code of kernels", "triton:compile", self._codegen.finish, self.progress.enter)
 
     # ---- commands
 

@@ -67,19 +67,14 @@ class TargetCodegen:
         self._graphs.close()
         if self._config.target != NATIVE:
             enter("lowering")
-            self._lower(self._graphs, self._config.target)
+            self._lower_or_skip(self._graphs, self._config.target)
 
     def retarget(self, name: str, enter: Enter) -> None:
         """Generate and assemble code for another target from the recorded graphs, at most once per target."""
         if self._graphs is None or name in self._lowered | {NATIVE}:
             return
         enter("switching")
-        try:
-            self._lower(self._graphs, name)
-        except TargetError as error:
-            self._send(TargetSkipped(graph="", target=PurePath(name).stem, op="", reason=str(error)))
-            return
-        if self._assembly is not None:
+        if self._lower_or_skip(self._graphs, name) and self._assembly is not None:
             self._assembly.finish()
 
     def finish(self, enter: Enter) -> None:
@@ -99,6 +94,16 @@ class TargetCodegen:
             assemble_local(gpu_kernels, self._recorder.wrappers, self._send)
         for kernel in cpp:
             assemble_cpp(kernel, self._send)
+
+    def _lower_or_skip(self, graphs: GraphRecorder, name: str) -> bool:
+        """Lower for a target; if that fails, send a `TargetSkipped` and return False."""
+        try:
+            self._lower(graphs, name)
+        except Exception as error:  # whatever fails in torch or Triton costs the target's code, never the run
+            reason = str(error) if isinstance(error, TargetError) else f"{type(error).__name__}: {error}"
+            self._send(TargetSkipped(graph="", target=PurePath(name).stem, op="", reason=reason))
+            return False
+        return True
 
     def _lower(self, graphs: GraphRecorder, name: str) -> None:
         from tcexplore.targets.assembler import Assembler

@@ -7,6 +7,8 @@ import pytest
 from tcexplore.events import (
     CallMade,
     DeviceQueried,
+    Event,
+    FactMissing,
     Failed,
     Finished,
     GraphCaptured,
@@ -19,6 +21,7 @@ from tcexplore.events import (
     RooflinePoint,
     TargetLowered,
     TargetSkipped,
+    TimingSkipped,
     Wrapper,
 )
 from tcexplore.events.commands import Retarget
@@ -56,6 +59,22 @@ async def test_code_for_a_target_is_lowered_and_assembled_after_the_compile(runs
     compiled = next(n for n, e in enumerate(events) if isinstance(e, CallMade) and e.variant == "compiled")
     lowered = next(n for n, e in enumerate(events) if isinstance(e, Kernel) and e.target == "l4")
     assert compiled < lowered, "the compile that is measured has nothing of the target in it"
+
+
+BROKEN_TARGETS = """
+from tcexplore.worker.target_codegen import TargetCodegen
+def fail(*args):
+    raise ValueError("broken")
+TargetCodegen.{method} = fail
+"""
+
+
+@pytest.mark.parametrize(("method", "fact"), [("_lower", TargetSkipped), ("finish", FactMissing)])
+async def test_a_failure_in_code_for_a_target_costs_that_code_only(runs: Runs, method: str, fact: type[Event]) -> None:
+    events = await runs.run(MODEL + BROKEN_TARGETS.format(method=method), backend="inductor", target="l4")
+    assert isinstance(events[-1], Finished), events[-1]
+    assert "ValueError: broken" in [getattr(event, "reason", "") for event in only(events, fact)]
+    assert only(events, TimingSkipped)
 
 
 async def test_retargeting_lowers_the_recorded_graphs_without_a_new_trace(runs: Runs) -> None:

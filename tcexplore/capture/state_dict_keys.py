@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tcexplore.events import StateKeys
-from tcexplore.events.artifact_events import KEYS_SHOWN
+from tcexplore.events.result_events import STATE_KEYS_SHOWN
 
 
 def state_keys(module: torch.nn.Module, compiled: Callable[..., Any]) -> StateKeys | None:
@@ -26,8 +26,9 @@ def state_keys(module: torch.nn.Module, compiled: Callable[..., Any]) -> StateKe
     shallow_copy.compile()
     in_place = list(shallow_copy.state_dict())
     return StateKeys(
-        count=len(module_keys), module=tuple(module_keys[:KEYS_SHOWN]), compiled=tuple(compiled_keys[:KEYS_SHOWN]),
-        in_place=tuple(in_place[:KEYS_SHOWN]), prefix=_prefix(module_keys, compiled_keys),
+        count=len(module_keys), module=tuple(module_keys[:STATE_KEYS_SHOWN]),
+        compiled=tuple(compiled_keys[:STATE_KEYS_SHOWN]),
+        in_place=tuple(in_place[:STATE_KEYS_SHOWN]), prefix=_prefix(module_keys, compiled_keys),
     )  # fmt: skip
 
 

@@ -84,7 +84,12 @@ class Labels:
         self.of_line: dict[tuple[str, int], list[KernelLabel]] = {}
         self.of_aten: dict[tuple[str, str, str], list[KernelLabel]] = {}
         self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.nodes}
-        self._aten = {(g.graph, g.phase, node.name): node for g in aten for node in g.nodes if node.op != "placeholder"}
+        self._aten: dict[tuple[str, str, str], ev.FxNode] = {
+            (graph.graph, graph.phase, node.name): node
+            for graph in aten
+            for node in graph.nodes
+            if node.op != "placeholder"
+        }
         self._colors: dict[str, int] = {}
         self._phases = len({kernel.phase for kernel in kernels})
         for extern in (False, True):

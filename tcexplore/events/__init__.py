@@ -24,12 +24,9 @@ from tcexplore.events.job import Job as Job
 from tcexplore.events.job import Standby as Standby
 
 if TYPE_CHECKING:
-    from tcexplore.events.artifact_events import *
     from tcexplore.events.device_events import *
     from tcexplore.events.dynamo_events import *
-    from tcexplore.events.fix_events import *
     from tcexplore.events.inductor_events import *
-    from tcexplore.events.pass_events import *
     from tcexplore.events.recompile_events import *
     from tcexplore.events.region_events import *
     from tcexplore.events.result_events import *

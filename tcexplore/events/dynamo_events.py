@@ -10,121 +10,126 @@ from tcexplore.events.base import Event, Location
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FxNode:
-    """One node of an FX graph.
-
-    `target` is torch's name for what is called (`torch.nn.functional.linear`, `add`, `aten.mul.Tensor`);
-    `args` the arguments as text, kwargs included; `inputs` the names of the nodes it reads, in order.
-    `shape` and `stride` hold one text per dimension (a number or a symbol such as `s0`); None where the
-    value is no tensor. `location` is the user's innermost line, `stack` all of the user's frames, outermost
-    first; `module` the path of the module that ran it (`self.blocks.0.norm`).
-    """
+    """A node of an FX graph."""
 
     name: str
     op: str
+    """FX opcode, e.g. `call_function`."""
     target: str
+    """torch's name of what it calls: `torch.nn.functional.linear`, `add`, `aten.mul.Tensor`."""
     args: str = ""
+    """Arguments as text, including kwargs."""
     inputs: tuple[str, ...] = ()
+    """Nodes that it reads, in order."""
     dtype: str | None = None
+    """None if the value is not a tensor, as for the next fields."""
     shape: tuple[str, ...] | None = None
+    """One text per dimension: a number, or a symbol such as `s77`."""
     stride: tuple[str, ...] | None = None
     contiguous: bool = True
     device: str | None = None
     location: Location | None = None
+    """Innermost line of user code."""
     stack: tuple[Location, ...] = ()
+    """All frames of user code, outermost first."""
     module: str | None = None
+    """Path of the module that runs it, e.g. `self.blocks.0.norm`."""
     origins: tuple[str, ...] = ()
-    """For AOT and post-grad nodes: names of the Dynamo nodes that this one came from."""
+    """Dynamo nodes that an AOT or post-grad node comes from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCaptured(Event):
-    """One Dynamo FX graph, before the backend runs. `graph` is its compile id, e.g. `0/0`.
-
-    `ops` counts the call nodes (placeholders, attributes and output are none). `code` is torch's readable form.
-    `frame` is the frame that was compiled.
-    """
+    """A Dynamo graph, before the backend runs."""
 
     graph: str
+    """Compile id, e.g. `0/0`."""
     ops: int
+    """Call nodes."""
     nodes: tuple[FxNode, ...]
     code: str
+    """torch's readable form."""
     frame: Location | None = None
+    """The frame that was compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBreak(Event):
-    """A place where Dynamo had to leave the graph.
-
-    `id` is torch's registry id (`GB0170`), None where this torch gives none. `kind` is torch's `gb_type`; `reason`
-    the same in plain words; `registry_explanation` and `registry_hints` what torch's shipped registry says of the id.
-    `graph` is the compile id of the frame being traced; `stack` the whole user stack, outermost first.
-    The same place reported twice (nested frames) arrives once, `count` then says how often.
-    """
+    """A place where Dynamo had to leave the graph."""
 
     graph: str
+    """Compile id of the frame that was traced."""
     id: str | None
+    """torch's registry id, e.g. `GB0170`; None if torch gives none."""
     kind: str
+    """torch's `gb_type`."""
     reason: str
+    """`kind` in plain words."""
     explanation: str = ""
     hints: tuple[str, ...] = ()
     context: str = ""
     registry_explanation: str = ""
+    """From the registry that torch ships."""
     registry_hints: tuple[str, ...] = ()
     url: str = ""
     location: Location | None = None
     code: str = ""
-    """The user's line, as written."""
+    """The source line."""
     stack: tuple[Location, ...] = ()
+    """All frames of user code, outermost first."""
     count: int = 1
+    """How often nested frames reported the same place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameSkipped(Event):
-    """A frame that Dynamo did not compile, and torch's reason."""
+    """A frame that Dynamo did not compile."""
 
     frame: Location
     reason: str
+    """torch's reason."""
     graph: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerOps(Event):
-    """Ops that one call of the compiled program ran outside every graph, found by profiling that call.
-
-    `ops` has (op name, times it ran, total microseconds); `regions` how often a compiled region was entered.
-    """
+    """Ops that one call of the compiled program runs outside every graph, from a profile of that call."""
 
     ops: tuple[tuple[str, int, float], ...]
+    """(name, times, total microseconds)."""
     region_entries: int
+    """How often the call enters a compiled region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """A condition under which the compiled graph may be used again.
-
-    `kind` is torch's guard type (`TENSOR_MATCH`); `source` what is looked at (`L['x']`); `code` the expressions
-    that check it; `name` and `summary` the same readable (`x`, `f32[64, 512] cpu`); `structural` is set for identity
-    checks on modules and torch internals that nobody edits; `location` and `user_code` the user's line that made it
-    necessary.
-    """
+    """A condition under which a compiled graph may be used again."""
 
     kind: str
+    """torch's guard type, e.g. `TENSOR_MATCH`."""
     source: str
+    """What it checks, e.g. `L['x']`."""
     code: tuple[str, ...] = ()
+    """Expressions that check it."""
     summary: str = ""
+    """Readable form, e.g. `f32[64, 512] cpu`."""
     structural: bool = False
+    """Checks the identity of modules or torch internals."""
     location: Location | None = None
+    """The line of user code that made it necessary."""
     user_code: str = ""
     name: str = ""
+    """Readable form of `source`, e.g. `x`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardsInstalled(Event):
-    """All guards of one graph. `latency_us` is torch's own measurement of one check, None where it gives none."""
+    """All guards of one graph."""
 
     graph: str
     guards: tuple[Guard, ...]
     latency_us: float | None = None
+    """torch's measurement of one check; None if it gives none."""
 
 
 RecompileKind = Literal[
@@ -167,24 +172,25 @@ class Recompiled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameEntered(Event):
-    """Dynamo is about to compile a frame, or gives it up because of its limit.
-
-    `graph` is the compile id. `frame` is the function, `resumed` tells that it is its rest after a graph break; None
-    for a frame that is none of the user's. `caller` is the user's line that called into compiled code.
-    `entries` is how many cache entries the frame has already, `limit` how many it may have in one compiled region
-    (`recompile_limit`), `accumulated_limit` how often it may be compiled in all.
-    `limit_hit` names the limit that was reached, empty where none was; `raises` says that reaching one is an error
-    here (`fullgraph=True`, `fail_on_recompile_limit_hit`) and not a silent fall-back to eager.
-    """
+    """Dynamo is about to compile a frame, or gives it up because of a limit."""
 
     graph: str
+    """Compile id."""
     frame: Location | None = None
+    """The function; None if it is not user code."""
     resumed: bool = False
+    """Whether this is a resume function after a graph break."""
     caller: Location | None = None
+    """Line of user code that called into compiled code."""
     entry_count: int = 0
+    """Cache entries that the frame has already."""
     limit: int | None = None
+    """Cache entries that it may have in one compiled region (`recompile_limit`)."""
     accumulated_limit: int | None = None
+    """Compiles that it may have in total (`accumulated_recompile_limit`)."""
     limit_hit: str = ""
+    """Name of the limit that was reached; empty for none."""
     error_at_limit: bool = False
+    """Reaching a limit is an error (`fullgraph=True`, `fail_on_recompile_limit_hit`), not a fallback to eager."""
     call: int | None = None
-    """The file's call that was being made, from 1; the session counts it, None in a script."""
+    """Call of the model file, from 1; the session counts it. None in a script."""

@@ -1,66 +1,107 @@
-"""What AOTAutograd and Inductor made: ATen graphs, kernels, wrappers, fusion decisions, caches.
+"""What AOTAutograd and Inductor make: ATen graphs, passes, kernels, wrappers, fusion decisions, cache lookups.
 
-`target` is the device that the code is for: `native`, the one in the machine, or a name of the device table.
+`graph` is a compile id, and `target` is the device that the code is for: `native`,
+the device of this machine, or a name of the device table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
 from tcexplore.events.dynamo_events import FxNode
 
+GraphPhase = Literal["forward", "backward"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtenGraph(Event):
-    """A graph below Dynamo's. `stage` is `joint`, `forward`, `backward`, `inference` (AOTAutograd) or `post_grad`
-    (Inductor, after its passes). `phase` is `forward` or `backward`. `nodes` is empty where torch gives text only.
-    """
+    """A graph below Dynamo's."""
 
     graph: str
-    stage: str
-    phase: str
+    stage: Literal["joint", "forward", "backward", "inference", "post_grad"]
+    """`post_grad`: Inductor's, after its passes; the others: AOTAutograd's."""
+    phase: GraphPhase
     nodes: tuple[FxNode, ...] = ()
+    """Empty if torch provides text only."""
     code: str = ""
     target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedTensor:
-    """A value that the forward keeps for the backward: `name` of its AOT forward node, and its size, None where that is
-    symbolic or the value is no tensor. An `input` (a parameter, a batch) is alive anyway and costs nothing more."""
+    """A value that the forward saves for the backward."""
 
     name: str
+    """Node of the AOT forward graph."""
     bytes: int | None = None
+    """None if the size is symbolic or the value is not a tensor."""
     input: bool = False
+    """A parameter or an input of the call: it is alive anyway."""
     location: Location | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitioned(Event):
-    """AOTAutograd cut the joint graph in two. `recomputed` names the forward nodes that the backward runs again
-    rather than have their values kept."""
+    """AOTAutograd cut the joint graph in two."""
 
     graph: str
     saved: tuple[SavedTensor, ...] = ()
     recomputed: tuple[str, ...] = ()
+    """Forward nodes that the backward runs again instead of saving their values."""
+    target: str = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunk:
+    """A place of a graph that a pass changed; a line is `name = target(args)`."""
+
+    at: int
+    """Line of the graph before the pass, from 0."""
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
+    """Unchanged lines before the change."""
+    below: tuple[str, ...] = ()
+    """Unchanged lines after the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRun(Event):
+    """Inductor ran one pass over a graph."""
+
+    graph: str
+    stage: str
+    """`pre_grad`, `joint` or `post_grad`."""
+    phase: GraphPhase
+    name: str
+    """torch's name of the pass; empty for changes between the passes that have one."""
+    nodes_before: int
+    nodes_after: int
+    hunks: tuple[Hunk, ...] = ()
+    """Empty if the pass changed nothing."""
     target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLine:
-    """Provenance of line `n` (1-based) of a kernel's source: post-grad node names and the user's lines."""
+    """Origin of one line of a kernel's source."""
 
     n: int
+    """Counted from 1."""
     nodes: tuple[str, ...] = ()
+    """Post-grad nodes."""
     source: tuple[Location, ...] = ()
+    """Lines of user code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCall:
-    """One of the wrapper's calls of a kernel; `order` counts those of one wrapper from 0. The rest as in `Kernel`."""
+    """One call of a kernel in the wrapper; the fields that `Kernel` has too mean the same."""
 
     order: int
+    """Position among the calls of the wrapper, from 0."""
     ops: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     source_lines: tuple[Location, ...] = ()
@@ -76,109 +117,114 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel(Event):
-    """One generated or extern kernel, in the order of the wrapper's first calls.
+    """A generated or extern kernel, in the order of the wrapper's first calls.
 
-    `language` is `cpp`, `triton` or `extern`. `ops` are the ATen/prim ops fused into it, in graph order
-    (`aten.gelu`); `nodes` the post-grad nodes; `source_lines` the user's lines. `lines` is empty where only
-    kernel-level provenance is known. `bytes_read`/`bytes_written` come from the scheduler (buffer sizes), `flops` is
-    None where torch does not count them. `kind` is the scheduler node's class, `buffers` the names of its outputs.
-    Equal code is one kernel, called several times: `calls` keeps what is known of each call, the other fields join
-    them, and bytes and flops add them up. Each call of an extern kernel is a kernel of its own, and every name is
-    unique in its graph and phase (`extern_kernels.addmm`, `extern_kernels.addmm:2`).
+    Equal code is one kernel with several `calls`: the other fields join them, and bytes and FLOPs add them up. Each
+    call of an extern kernel is a kernel.
     """
 
     graph: str
-    phase: str
+    phase: GraphPhase
     name: str
+    """Unique in its graph and phase: `extern_kernels.addmm`, `extern_kernels.addmm:2`."""
     language: str
+    """`cpp`, `triton`, `extern` (a library call), or another backend of Inductor."""
     source: str
     ops: tuple[str, ...] = ()
+    """Fused ATen and prim ops in graph order, e.g. `aten.gelu`."""
     nodes: tuple[str, ...] = ()
+    """Post-grad nodes."""
     source_lines: tuple[Location, ...] = ()
+    """Lines of user code."""
     lines: tuple[KernelLine, ...] = ()
+    """Empty if only the origin of the whole kernel is known."""
     kind: str = ""
+    """Class of the scheduler node."""
     scheduler_nodes: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
+    """Names of the outputs."""
     bytes_read: int | None = None
+    """Sizes of the buffers, from the scheduler."""
     bytes_written: int | None = None
     flops: int | None = None
+    """None if torch does not count them."""
     fusion: str = ""
-    """What was fused: `pointwise`, `reduction`, `outer loop`, `template`, `template epilogue`, `foreach`; empty where
-    the kernel is a single scheduler node."""
+    """What was fused: `pointwise`, `reduction`, `outer loop`, `template`, `template epilogue` or `foreach`; empty for a
+    single scheduler node."""
     bytes_saved: int | None = None
-    """Bytes that its scheduler nodes would move each on their own beyond those that the kernel moves."""
+    """Bytes that its scheduler nodes would move on their own beyond those that the kernel moves."""
     calls: tuple[KernelCall, ...] = ()
     target: str = "native"
     dtypes: tuple[str, ...] = ()
-    """Of the floating-point tensors that its nodes read (`float32`)."""
+    """Types of the floating-point tensors that its nodes read, e.g. `float32`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper(Event):
-    """The Python module that calls the kernels of one graph, whole, before the C++ or Triton compiler ran.
-
-    `reused` are the buffers whose memory a later one takes over: (freed buffer, new buffer).
-    """
+    """The Python module that calls the kernels of one graph, before the C++ or Triton compiler runs."""
 
     graph: str
-    phase: str
+    phase: GraphPhase
     source: str
     path: str = ""
     reused: tuple[tuple[str, str], ...] = ()
+    """Buffers whose memory is reused: (freed buffer, new buffer)."""
     target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionDecision(Event):
-    """Inductor's scheduler considered fusing scheduler nodes `a` and `b`. `reason` is torch's, empty when fused.
-
-    Where torch says no without a reason, `refused_by` is the method that said so (`CppScheduling.can_fuse_vertical`)
-    and `reason` what the two nodes are, by their own ranges and classes. `a_nodes` and `b_nodes` are the nodes inside,
-    as in `Kernel.scheduler_nodes`. `kind` of a fusion is `producer and consumer` or `side by side`;
-    `bytes_saved` the bytes that the two move beyond those of the fused one.
-    """
+    """Inductor's scheduler considered fusing two nodes."""
 
     graph: str
-    phase: str
+    phase: GraphPhase
     a: str
     b: str
     fused: bool
     reason: str = ""
+    """torch's reason, empty if fused. If torch gives none, a description of the two nodes."""
     a_nodes: tuple[str, ...] = ()
+    """Scheduler nodes inside `a`."""
     b_nodes: tuple[str, ...] = ()
     kind: str = ""
+    """Of a fusion: `producer and consumer` or `side by side`."""
     bytes_saved: int | None = None
+    """Bytes that the two nodes move beyond those of the fused one."""
     refused_by: str = ""
+    """Method that refused without a reason, e.g. `CppScheduling.can_fuse_vertical`."""
     target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerNode:
-    """One node of Inductor's scheduler: the `buffers` that it reads or writes, and the nodes that it `needs`, those
-    that compute what it reads."""
+    """A node of Inductor's scheduler."""
 
     name: str
     buffers: tuple[str, ...] = ()
+    """Buffers that it reads or writes."""
     dependencies: tuple[str, ...] = ()
+    """Nodes that compute what it reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleMade(Event):
-    """The scheduler's nodes, those of extern calls too, after fusion. It compares a user of a buffer with the next
-    `attempts` users of that buffer; None where torch does not say how many."""
+    """Nodes of the scheduler after fusion, extern calls included."""
 
     graph: str
-    phase: str
+    phase: GraphPhase
     nodes: tuple[SchedulerNode, ...] = ()
     pairwise_attempts: int | None = None
+    """Users of a buffer that follow and are compared with each user; None if torch does not tell."""
     target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheLookup(Event):
-    """One look-up: `cache` is `fx_graph`, `aot_autograd`, ...; `outcome` `hit`, `miss` or `bypass`, with a reason."""
+    """A lookup in one of torch's compile caches."""
 
     graph: str
     cache: str
+    """`fx_graph`, `aot_autograd`, …"""
     outcome: str
+    """`hit`, `miss` or `bypass`."""
     reason: str = ""

@@ -21,40 +21,42 @@ class SymbolSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolCondition:
-    """A guard on symbolic sizes, readable, and the user's line that made it necessary."""
+    """A guard on symbolic sizes."""
 
     code: str
     location: Location | None = None
+    """The line of user code that made it necessary."""
     user_code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specialization:
-    """A place where a symbol became the number `value`: the guard or decision `reason`, the user's line."""
+    """A place where a symbol became a number."""
 
     value: str
     reason: str
+    """The guard or decision."""
     location: Location | None = None
     user_code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbol:
-    """A symbolic size of one graph.
-
-    `name` is torch's (`s77`, `u0`); `unbacked` ones stand for data that is not known while compiling, and come from
-    `location`. `hint` is the value that it was traced with, empty where there is none; `lower` and `upper` its range
-    as torch ended up with it (`int_oo` is no bound). Several `sources` are sizes that were equal when it was compiled
-    (duck shaping).
-    """
+    """A symbolic size of one graph."""
 
     name: str
+    """torch's name: `s77`, `u0`."""
     unbacked: bool = False
+    """Stands for data that is unknown at compile time."""
     hint: str = ""
+    """Value that it was traced with; empty for none."""
     lower: str = ""
+    """Range at the end of the compile; `int_oo` is no bound."""
     upper: str = ""
     sources: tuple[SymbolSource, ...] = ()
+    """Several: sizes that were equal at compile time (duck shaping)."""
     location: Location | None = None
+    """Origin of an unbacked symbol."""
     user_code: str = ""
     specialized: tuple[Specialization, ...] = ()
     conditions: tuple[SymbolCondition, ...] = ()
@@ -62,7 +64,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroOneSpecialization:
-    """A dynamic dimension that got no symbol, because its size was 0 or 1 when it was compiled."""
+    """A dynamic dimension that got no symbol because its size was 0 or 1 at compile time."""
 
     source: SymbolSource
     value: str
@@ -70,7 +72,7 @@ class ZeroOneSpecialization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSymbols(Event):
-    """The symbols of one graph, once its guards are made; none where all of its sizes are numbers."""
+    """Symbols of one graph, from its guards; empty if all of its sizes are numbers."""
 
     graph: str
     symbols: tuple[Symbol, ...]

@@ -1,7 +1,7 @@
-"""What a script that compiles things itself does with them: its compiled regions, their calls, how long it ran.
+"""A script that compiles by itself: its compiled regions and their calls.
 
-A **region** is what one use of `torch.compile` made: a function, a module, an optimizer's step, or one backward graph
-of compiled autograd. Regions are numbered from 0 in the order in which they were made.
+A **region** is what one use of `torch.compile` makes: a function, a module, an optimizer's step, or one backward graph
+of compiled autograd. Regions are numbered from 0 in the order of their creation.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from tcexplore.events.base import Event, Location
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionCreated(Event):
-    """`torch.compile` was used.
-
-    `kind` is `function`, `method`, `module`, `module in place`, `optimizer` or `compiled autograd`; `location` the
-    user's line that asked for it, None where no line of theirs did.
-    """
+    """`torch.compile` was used."""
 
     region: int
     name: str
     kind: str
+    """`function`, `method`, `module`, `module in place`, `optimizer` or `compiled autograd`."""
     location: Location | None = None
+    """Line of user code that asked for it, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionGraph(Event):
-    """Dynamo began to compile the graph with this compile id while this region was the innermost one called."""
+    """Dynamo began to compile a graph while this region was the innermost one called."""
 
     region: int
     graph: str
@@ -35,58 +33,64 @@ class RegionGraph(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackwardCaptured(Event):
-    """Compiled autograd found no capture of a backward that it could use again, and makes the one with the number
-    `backward`, as in `!2/5/0`. `reason` is torch's own sentence."""
+    """Compiled autograd captures a backward because none of its captures matches."""
 
     backward: str
+    """Number of the capture: 2 in `!2/5/0`."""
     reason: str
+    """torch's sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionCompiled(Event):
-    """A call of a region that compiled something. `call` counts from 1; `at` is when it began, in seconds since the job
-    arrived, and `seconds` how long it took, the call itself included; `graphs` are the compile ids, and `inputs` the
-    arguments (`f32[64, 512]`), empty where nobody can ask about them."""
+    """A call of a region that compiled something."""
 
     region: int
     call: int
+    """Counted from 1."""
     at: float
+    """Start in seconds since the job arrived."""
     seconds: float
+    """Duration, including the call itself."""
     graphs: tuple[str, ...]
+    """Compile ids."""
     inputs: tuple[str, ...] = ()
+    """Arguments (`f32[64, 512]`); empty if a recompile check is not possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionCalls(Event):
-    """All calls of a region so far; each one replaces the last, so that many calls take no more room than one.
-
-    A warm call is one that compiled nothing. `median_us`, `low_us` and `high_us` are the median and the 10th and 90th
-    percentile of the newest `sampled` warm calls, in microseconds until the call returned; None before there is one.
-    `entered` counts the compiled graphs that the calls ran, `resumed` those of them that go on behind a graph break,
-    both None where this torch gives no way to count; `uncompiled` the calls that ran no graph at all, and `raised`
-    those that ended in an exception.
-    `activity` has the number of calls that began in each `bin_s` seconds since the job arrived.
-    """
+    """All calls of a region so far; it replaces the last one. A warm call compiles nothing."""
 
     region: int
     calls: int
     warm: int
     seconds: float
     sampled: int = 0
+    """Newest warm calls that the figures are of."""
     median_us: float | None = None
+    """Until the call returns; None without a warm call."""
     low_us: float | None = None
+    """10th percentile."""
     high_us: float | None = None
+    """90th percentile."""
     entered: int | None = None
+    """Compiled graphs that the calls ran; None if this torch does not count them."""
     resumed: int | None = None
+    """Those of `entered` that follow a graph break."""
     uncompiled: int = 0
+    """Calls that ran no graph."""
     raised: int = 0
+    """Calls that ended in an exception."""
     bin_s: float = 1.0
     activity: tuple[int, ...] = ()
+    """Calls that began in each `bin_s` seconds since the job arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEnded(Event):
-    """The script is over after `seconds`; `limit` is set where it was ended because it may be followed no longer."""
+    """The script ended."""
 
     seconds: float
     time_limit: float | None = None
+    """Limit that ended it; None if it ended by itself."""

@@ -1,11 +1,12 @@
-"""What compiling did to the answer and to memory."""
+"""Results of a run: accuracy, memory, the profile of one call, the checks of a fix, and what can be saved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tcexplore.events.base import Event
+from tcexplore.events.base import Event, Location
+from tcexplore.events.timing_events import TimingVerdict
 
 AccuracyVerdict = Literal[
     "not judged",
@@ -16,134 +17,254 @@ AccuracyVerdict = Literal[
     "not close to eager",
     "wrong",
 ]
-"""From best to worst. `identical` means bit-identical; the two with `close` are used without a float64 run."""
+"""From best to worst. `identical`: bit by bit; the two with `close`: without a float64 run."""
 
 ACCURACY_VERDICTS: tuple[AccuracyVerdict, ...] = get_args(AccuracyVerdict)
+
+PaddingVerdict = Literal["equal", "different", "not compared"]
+"""`equal`: except for rounding."""
+
+STATE_KEYS_SHOWN = 4
+"""Names that a `StateKeys` holds of each state dict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """One tensor that both sides computed: an output, a gradient, an input or buffer that was changed.
-
-    `name` says which (`output[0]`, `gradient of fc1.weight`). `max_abs` is the largest |compiled - eager|, `max_rel`
-    that over the largest |eager|; None where one side is NaN or infinite and the other is not. The errors against
-    float64 are the root mean square of the difference over that of the float64 values, None where there is no float64
-    value to compare with.
-    """
+    """One tensor that both sides compute: an output, a gradient, a changed input or buffer."""
 
     name: str
+    """`output[0]`, `gradient of fc1.weight`."""
     dtype: str
     elements: int
     verdict: AccuracyVerdict
     max_abs: float | None = None
+    """Largest |compiled - eager|; None if one side is NaN or infinite and the other is not."""
     max_rel: float | None = None
+    """`max_abs` over the largest |eager|."""
     eager_vs_fp64: float | None = None
+    """RMS of the difference to float64 over the RMS of float64; None without a float64 value."""
     compiled_vs_fp64: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy(Event):
-    """Eager and compiled judged against a float64 run of a copy, on the same inputs and the same seed.
-
-    `verdict` is that of the worst of `values`, or `wrong` if an entry of `differences` changes what the caller gets.
-    `differences` are sentences about dtype, shape, stride, device, aliasing, mutated inputs. The figures are the worst
-    of all values; see `Deviation`. `reason` says why nothing was judged, or why there was no float64 run. `random`
-    tells that eager draws random numbers; then `fallback_random` tells that compiled was compiled once more for this,
-    with `torch._inductor.config.fallback_random`, so that both draw the same ones. `calls` of the file's `of` calls
-    were compared.
-    """
+    """Eager and compiled compared with a float64 run on the same inputs and seed; errors are the worst of any."""
 
     verdict: AccuracyVerdict
+    """Worst of `values`; also `wrong` if one of `differences` changes what the caller gets."""
     max_abs: float | None = None
     max_rel: float | None = None
     eager_vs_fp64: float | None = None
     compiled_vs_fp64: float | None = None
     worst: str = ""
+    """Name of the worst value."""
     values: tuple[Deviation, ...] = ()
     differences: tuple[str, ...] = ()
+    """Sentences about dtype, shape, stride, device, aliasing, mutated inputs."""
     random: bool = False
+    """Eager draws random numbers."""
     fallback_random: bool = False
+    """Compiled again with `torch._inductor.config.fallback_random`, so that both sides draw the same numbers."""
     calls: int = 0
+    """Calls that were compared."""
     total_calls: int = 0
+    """Calls of the model file."""
     train: bool = False
     reason: str = ""
+    """Why there is no verdict or no float64 run."""
     seconds: float = 0.0
-    """How long the comparison took."""
+    """Duration of the comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Event):
-    """Bytes that one warm call takes beyond what is there before it, eager and compiled, by `method`.
-
-    `weights` are parameters and buffers, `inputs` the input tensors. `compiling_adds` is what the process, or the
-    device's allocator, holds after the compiling calls more than before them, by `compiling_method`.
-    `saved` is what eager's forward keeps for the backward, weights and inputs left out (what compiled keeps is in
-    `Partitioned`); None without training. A figure that could not be had is None, and `notes` say why.
-    """
+    """Bytes that one warm call takes beyond what exists before it. A figure is None if `notes` say why."""
 
     device: str
     method: str
+    """How the peaks were measured."""
     weights: int
+    """Parameters and buffers."""
     inputs: int
+    """Input tensors."""
     eager_peak: int | None = None
     compiled_peak: int | None = None
     compiling_adds: int | None = None
+    """What the process, or the device's allocator, holds after the compiling calls more than before."""
     compiling_method: str = ""
     saved_for_backward: int | None = None
+    """What eager's forward saves for the backward beyond weights and inputs; None without training. `Partitioned` has
+    that of compiled."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPart:
-    """A part of one call. `kind` is `guards`, `dispatch`, `prologue`, `wrapper`, `epilogue`, `python` (outside every
-    compiled region), or with a `name` one of `kernel`, `extern`, `outside` (an op outside every graph) and `device`
-    (work of the device, beside the host's time). `us` are microseconds in all `count` of them in one call. `graph` is
-    the compile id and phase of the graph that it belongs to (`0/0 forward`), empty outside and where it is unknown."""
+    """A part of one call."""
 
     kind: str
+    """`guards`, `dispatch`, `prologue`, `wrapper`, `epilogue`, `python` (outside every compiled region), or with a name
+    `kernel`, `extern`, `outside` (an eager op), `device` (work of the device, in addition to the host's time)."""
     name: str
     count: int
     us: float
+    """Microseconds of all `count` parts of one call."""
     graph: str = ""
+    """Compile id and phase of its graph (`0/0 forward`); empty outside a graph or if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProfiled(Event):
-    """Where the time of one warm compiled unit goes, the mean of `times` of them under the profiler:
-    the faster half, for what else the machine does only makes one longer.
-
-    `total_us` is the host's time with the device waited for; the parts but those of the device add up to it.
-    `busy_us` is how long the device works, `gaps_us` how long it waits between two pieces of work for the next launch;
-    None without a device. The device does `works` pieces of work, which the host starts with `launches`; `replays` of
-    them replay a CUDA graph each, and with these `replayed` pieces of work.
-    """
+    """Where the time of one warm compiled unit goes under the profiler: the mean of the faster half of all repeats."""
 
     total_us: float
+    """Time of the host, waiting for the device included. The parts except those of the device add up to it."""
     repeats: int
+    """Profiled units that the mean is of."""
     parts: tuple[CallPart, ...]
     device_busy_us: float | None = None
+    """None without a device."""
     launch_gaps_us: float | None = None
+    """Time in which the device waits between two tasks for the next launch; None without a device."""
     device_tasks: int = 0
+    """Kernels, copies and fills."""
     launches: int = 0
     replays: int = 0
+    """Launches that replay a CUDA graph."""
     replayed_tasks: int = 0
+    """Tasks of these replays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCompiled(Event):
-    """How long a kernel took to compile, by torch's own account. `graph` is the compile id of the frame."""
+    """How long a kernel took to compile, from torch's log."""
 
     graph: str
+    """Compile id of the frame."""
     name: str
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphScript(Event):
-    """torch's own script (`fx_graph_runnable`) that compiles one of Inductor's graphs by itself, and can minify it.
+    """torch's script (`fx_graph_runnable`) that compiles one of Inductor's graphs alone, and can minify it.
 
-    `graph` is the compile id; a graph with a backward has two.
+    A graph with a backward has two.
     """
 
     graph: str
+    """Compile id."""
     source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakCost:
+    """Time that one warm compiled unit spends at a break: from the end of its graph to the start of the next."""
+
+    location: Location
+    us: float
+    """Median of the units."""
+    gaps: int
+    """How often a graph was left there."""
+    ops: tuple[tuple[str, int, float], ...] = ()
+    """What ran in between: (name, times, microseconds under the profiler)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakCosts(Event):
+    """What each break costs. If Dynamo gave up a whole function, `elsewhere_us` and `around_us` are its cost."""
+
+    costs: tuple[BreakCost, ...]
+    total_us: float
+    """A whole unit, measured in the same way."""
+    units: int
+    """Units that were measured."""
+    elsewhere_us: float = 0.0
+    """Between two graphs of which neither names a break."""
+    around_us: float = 0.0
+    """Before the first and after the last graph of a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeChecked(Event):
+    """The changed file compared with the file before the change, both eager, on the same inputs and seed."""
+
+    verdict: AccuracyVerdict
+    """Of outputs, gradients with `--train`, and everything that the calls write to."""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    differences: tuple[str, ...] = ()
+    """Sentences about dtype, shape, and values that only one side has."""
+    calls: int = 0
+    """Calls that were compared."""
+    varied: int = 0
+    """Further calls with other values in the inputs, for branches that the file's inputs do not take."""
+    train: bool = False
+    reason: str = ""
+    """Why there is no verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingChecked(Event):
+    """Compiled on padded inputs compared with eager on the same inputs without padding.
+
+    What the padding adds is removed from the outputs.
+    """
+
+    verdict: PaddingVerdict
+    calls: int = 0
+    """Calls that were compared."""
+    max_abs: float | None = None
+    """Largest difference."""
+    reason: str = ""
+    """Why nothing was compared, or the first output that differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTimed(Event):
+    """The changed file and the file before the change, both compiled, timed in random pairs in one process."""
+
+    before_us: float
+    """Per call."""
+    after_us: float
+    """Per call."""
+    speedup: float
+    """Median of before over after."""
+    low: float
+    """Lower end of the 95 % interval."""
+    high: float
+    verdict: TimingVerdict
+    """Of the change instead of compiling."""
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateKeys(Event):
+    """Names in the state dicts of a module, of its compiled form, and of a copy compiled in place."""
+
+    count: int
+    """All names; the tuples hold the first `STATE_KEYS_SHOWN`."""
+    module: tuple[str, ...]
+    compiled: tuple[str, ...]
+    in_place: tuple[str, ...]
+    prefix: str | None
+    """What precedes each name of the module in the compiled form; None if the names differ in another way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactsSaved(Event):
+    """`torch.compiler.save_cache_artifacts()` was called."""
+
+    bytes: int
+    """0 if there was nothing to save."""
+    kinds: tuple[tuple[str, int], ...] = ()
+    """Kinds of artifact with their number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactsLoaded(Event):
+    """`torch.compiler.load_cache_artifacts()` loaded what another process had saved."""
+
+    seconds: float
+    kinds: tuple[tuple[str, int], ...] = ()
+    """Kinds of artifact with their number."""

@@ -1,132 +1,135 @@
-"""What was found out about code for a device that is not in the machine."""
+"""Code for a target: lowering, machine code, resources, roofline. The target need not be present."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLowered(Event):
-    """One graph, or its backward, was lowered for `target`.
-
-    `kernels` Triton kernels were generated in `seconds`. `notes` say what was assumed where the device itself would
-    have been asked (a choice that torch makes by measuring, the attention kernel it takes).
-    """
+    """A graph, or its backward, was lowered for a target."""
 
     graph: str
     target: str
     kernels: int
+    """Triton kernels."""
     seconds: float
     notes: tuple[str, ...] = ()
+    """Assumptions where torch would ask the device: a choice by measurement, the attention kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSkipped(Event):
-    """A graph, or a part of it, could not be lowered for `target`: the op where it stopped, and why."""
+    """A graph, or a part of it, could not be lowered for a target."""
 
     graph: str
     target: str
     op: str
+    """Op at which lowering stopped."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class KernelStage:
-    """One form of a kernel on its way to the machine: `ttir`, `ttgir`, `llir`, `ptx`, `sass`, `amdgcn`, `assembly`.
-
-    `lines` pairs a line of `text` with the line of the kernel's source that it was made from, both 1-based; lines
-    without an origin are left out.
-    """
+    """One form of a kernel on its way to machine code."""
 
     name: str
+    """`ttir`, `ttgir`, `llir`, `ptx`, `sass`, `amdgcn` or `assembly`."""
     text: str
     lines: tuple[tuple[int, int], ...] = ()
+    """(line of `text`, line of the kernel's source), from 1; without lines of unknown origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelResources:
-    """What one block of a kernel takes. Registers per thread; `spills` and `stack` bytes of local memory per thread;
-    shared memory in bytes per block.
-
-    `occupancy` is the share of the multiprocessor's warps that can be resident, in theory, and `limited_by` what
-    keeps it from 1 (`registers`, `shared memory`, `warps`, `blocks`; empty at 1). `mix` counts instructions by kind.
-    `warnings` are sentences for the user.
-    """
+    """Resources of a GPU kernel."""
 
     registers: int
+    """Per thread."""
     spills: int
+    """Bytes of local memory per thread."""
     stack: int
+    """Bytes of local memory per thread."""
     shared_static: int
+    """Bytes per block."""
     shared_dynamic: int
+    """Bytes per block."""
     num_warps: int
     num_stages: int
     threads: int
+    """Per block."""
     occupancy: float
+    """Theoretical share of the multiprocessor's warps that are resident."""
     blocks: int
+    """Per multiprocessor."""
     limited_by: str
+    """What limits the occupancy: `registers`, `shared memory`, `warps`, `blocks`; empty at 1."""
     mix: tuple[tuple[str, int], ...] = ()
+    """Instructions by kind."""
     warnings: tuple[str, ...] = ()
+    """Sentences for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectors:
-    """How much of a C++ kernel's arithmetic is vectorized, counted in its assembly.
-
-    `vectorized` tells if most floating-point arithmetic is packed, None where the kernel has none; `width` is the
-    widest vector register used, in bits; `packed` and `scalar` count arithmetic instructions; `calls` are the
-    functions called from inside.
-    """
+    """Vectorization of a C++ kernel, counted in its assembly."""
 
     vectorized: bool | None
+    """Whether most floating-point arithmetic is packed; None if there is none."""
     width: int
+    """Widest vector register in bits."""
     packed: int
+    """Arithmetic instructions."""
     scalar: int
+    """Arithmetic instructions."""
     calls: tuple[str, ...] = ()
+    """Functions that it calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopVectorized(Event):
-    """How Inductor wrote a C++ loop nest, of the scheduler `nodes`: as `vector` instructions, as `tiles` of them that
-    are transposed, or `scalar`; the C++ compiler may still vectorize that by itself.
-
-    `isa` are the vector instructions that torch picked, `width` bits wide; both empty where it picked none. `lanes` is
-    the number of elements in one vector. `reason` says why the nest is scalar, empty where torch does not tell.
-    """
+    """How Inductor wrote a C++ loop nest."""
 
     graph: str
     phase: str
     nodes: tuple[str, ...]
-    form: str
+    """Scheduler nodes."""
+    form: Literal["vector", "tiles", "scalar"]
+    """`tiles`: vectors that are transposed. `scalar`: the C++ compiler may still vectorize it."""
     isa: str
+    """Vector instructions that torch picked; empty for none."""
     width: int
+    """Of a vector in bits."""
     lanes: int
+    """Elements in one vector."""
     reason: str = ""
+    """Why it is scalar; empty if torch does not tell."""
     target: str = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAssembled(Event):
-    """A kernel in one autotuning configuration (`XBLOCK=8, num_warps=2, num_stages=1`), down to the machine's code.
-
-    `graph`, `phase`, `kernel` and `target` are those of the `Kernel`. `resources` is None for code that does not run
-    on a GPU, `vectors` for code that does.
-    """
+    """Machine code of a kernel in one autotuning configuration. `graph` to `target`: as in `Kernel`."""
 
     graph: str
     phase: str
     kernel: str
     target: str
     config: str
+    """`XBLOCK=8, num_warps=2, num_stages=1`."""
     stages: tuple[KernelStage, ...]
     resources: KernelResources | None = None
+    """None for code of a CPU."""
     vectors: Vectors | None = None
+    """None for code of a GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelNotAssembled(Event):
-    """A kernel that could not be brought to machine code, and why."""
+    """A kernel could not be assembled. `graph` to `target`: as in `Kernel`."""
 
     graph: str
     phase: str
@@ -137,7 +140,7 @@ class KernelNotAssembled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelScript(Event):
-    """A Triton kernel as a file of its own that makes up its inputs, calls the kernel and times it, in torch's form."""
+    """A Triton kernel as a file that creates inputs, calls the kernel and times it, in torch's form."""
 
     graph: str
     kernel: str
@@ -147,32 +150,37 @@ class KernelScript(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflinePoint(Event):
-    """Where a kernel stands under the roof of a target: an estimate from counts and vendor peaks, nothing measured.
-
-    `bytes` and `flops` of one launch, `intensity` FLOP per byte, None where torch does not count its FLOPs. `bound` is
-    `memory` or `compute`; `implied_us` the least time that this bound allows; `peak` the FLOP/s taken for compute.
-    """
+    """A kernel under the roofline of a target: an estimate from counts and vendor peaks. `graph` to `target`: as in
+    `Kernel`."""
 
     graph: str
     phase: str
     kernel: str
     target: str
     bytes: int
+    """Of one launch."""
     flops: int | None
+    """Of one launch; None if torch does not count them."""
     intensity: float | None
-    bound: str
+    """FLOP per byte."""
+    bound: Literal["memory", "compute"]
     implied_us: float
+    """Least time that the bound allows."""
     memory_peak: float
+    """Bytes per second."""
     peak: float
+    """FLOP per second, of `precision`."""
     precision: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceQueried(Event):
-    """The program looked at the kind of its device (`device.type`, `is_cuda`) while it was traced: it saw the device it
-    runs on, not the target, and may take another path there. `location` is the line, the user's own where it has one.
+    """The program read the type of its device while it was traced (`device.type`, `is_cuda`).
+
+    It sees the device that it runs on, not the target, and may take another branch there.
     """
 
     graph: str
     attribute: str
     location: Location | None = None
+    """Line of user code, if any."""

@@ -1,4 +1,4 @@
-"""What was measured: single calls, interleaved pairs, the estimate drawn from them."""
+"""Timing: single calls, interleaved pairs, and the estimate from them."""
 
 from __future__ import annotations
 
@@ -7,71 +7,75 @@ from typing import Literal
 
 from tcexplore.events.base import Event
 
+Variant = Literal["eager", "compiled"]
+
 TimingVerdict = Literal["faster", "slower", "no difference", "undecided", "measuring"]
 """`measuring` until there are enough pairs for one of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMade(Event):
-    """One call apart from the steady state. `what` is `eager` or `compiled`; `compiles` counts the frames that
-    this call compiled (0 for a call that found everything cached), `graphs` are their compile ids.
-
-    `running` are the seconds of it in which compiled graphs ran, and `frames` those in which Dynamo looked at frames
-    outside the spans that torch logs; None where that was not measured."""
+    """One call outside the timing."""
 
     index: int
-    variant: str
+    """Position in the calls of the model file, from 0."""
+    variant: Variant
     seconds: float
     compiles: int = 0
+    """Frames that this call compiled."""
     graphs: tuple[str, ...] = ()
+    """Their compile ids."""
     graph_seconds: float | None = None
+    """Time in compiled graphs; None if not measured."""
     frame_seconds: float | None = None
+    """Time that Dynamo spends on frames outside the spans that torch logs; None if not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsMeasured(Event):
-    """New interleaved blocks, eager and compiled, in microseconds per call; `control` marks eager against eager."""
+    """New interleaved blocks, in microseconds per call."""
 
     eager_us: tuple[float, ...]
     compiled_us: tuple[float, ...]
     control: bool = False
+    """Eager against eager."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingEstimate(Event):
-    """The verdict so far; each one replaces the last.
-
-    Times are medians in microseconds per call, already divided by `calls`, the calls that one timed unit contains.
-    `speedup` is the median of the per-pair ratios eager/compiled, [`low`, `high`] its 95 % bootstrap interval;
-    `noise_floor` the deviation from 1 that so many pairs of eager with eager show by chance (three standard errors of
-    their median, from the scatter of the `control_pairs`; 0.02 is 2 %). Spread is the median
-    absolute deviation. `notes` name drift, outliers,
-    discarded blocks, changed inputs.
-    """
+    """The verdict so far; it replaces the last one. Times are medians in microseconds per call."""
 
     eager_us: float
     eager_spread_us: float
+    """Median absolute deviation."""
     compiled_us: float
     compiled_spread_us: float
     speedup: float
+    """Median of the ratios of pairs, eager over compiled."""
     low: float
+    """Lower end of the 95 % bootstrap interval of `speedup`."""
     high: float
     noise_floor: float
+    """Deviation from 1 that as many pairs of eager with eager show by chance: three standard errors of their median,
+    from the scatter of the control pairs. 0.02 is 2 %."""
     pairs: int
     verdict: TimingVerdict
     threads: int
     device: str
     calls: int = 1
+    """Calls in one timed unit."""
     block: int = 1
+    """Units in one eager block."""
     train: bool = False
     notes: tuple[str, ...] = ()
+    """Remarks on drift, outliers, discarded blocks, changed inputs."""
     block_compiled: int = 1
-    """Units in one compiled block, as `block` is for eager: the blocks of both sides last about equally long."""
+    """Units in one compiled block; blocks of both sides take about the same time."""
     control_pairs: int = 0
     pairs_taken: int = 0
-    """All pairs measured so far; the newest `pairs` of them are kept and count."""
+    """All pairs measured so far; the newest `pairs` of them count."""
     pairs_discarded: int = 0
-    """Pairs thrown away because something was compiled while they ran."""
+    """Pairs during which something was compiled."""
     eager_p10_us: float | None = None
     eager_p90_us: float | None = None
     compiled_p10_us: float | None = None
@@ -83,12 +87,12 @@ class TimingEstimate(Event):
     """Medians of the first and of the second half of the blocks; empty while there are too few."""
     compiled_halves_us: tuple[float, ...] = ()
     device_eager_us: float | None = None
-    """What the device itself works per call, gaps between launches left out; None on a CPU."""
+    """Time in which the device works, without gaps between launches; None on a CPU."""
     device_compiled_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingSkipped(Event):
-    """There is no timing for this run, and why."""
+    """The run is not timed."""
 
     reason: str

@@ -67,7 +67,7 @@ class Schedules:
 
     def _known(self, kernel: ev.Kernel) -> set[Key]:
         """The kernel's scheduler nodes; empty where torch did not tell of all of them."""
-        keys = {(kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes}
+        keys: set[Key] = {(kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes}
         return keys if keys <= self._nodes.keys() else set()
 
     def _way(self, start: set[Key], goal: set[Key]) -> list[Key] | None:

@@ -51,5 +51,6 @@ def same_program(before: Snapshot, after: Snapshot) -> bool:
 
 def _program(snapshot: Snapshot) -> list[tuple[str, str]]:
     names = tuple(dict.fromkeys(k.name for k in snapshot.code.kernels if k.language != "extern"))
-    kernels = [(k.phase, _bare(k.source, names)) for k in snapshot.code.kernels]
-    return kernels + [(w.phase, _bare(w.source, names)) for w in snapshot.code.wrappers]
+    kernels = ((kernel.phase, kernel.source) for kernel in snapshot.code.kernels)
+    wrappers = ((wrapper.phase, wrapper.source) for wrapper in snapshot.code.wrappers)
+    return [(phase, _bare(source, names)) for phase, source in (*kernels, *wrappers)]

@@ -33,6 +33,7 @@ from tcexplore.events import (
     ModulesImported,
     SourceRead,
     TimingSkipped,
+    Variant,
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
@@ -179,7 +180,7 @@ class Run:
         self._assemble()
         return program, mutates
 
-    def _make_calls(self, program: Program, variant: str, function: Callable[..., Any]) -> bool:
+    def _make_calls(self, program: Program, variant: Variant, function: Callable[..., Any]) -> bool:
         """Make every call once, in order; return whether one changed its inputs."""
         mutates = False
         for index, call in enumerate(program.entry.calls):

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import GraphPhase, compile_id
+from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.inductor.node_origins import aten_node
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph, Partitioned, SavedTensor
+from tcexplore.events import AtenGraph, GraphPhase, Partitioned, SavedTensor
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
 

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.kernel_schedule import CallSchedule, FusionKind
 from tcexplore.capture.inductor.kernel_source import KernelSource
-from tcexplore.capture.inductor.lowering_graph import GraphPhase
-from tcexplore.events import Kernel, KernelCall, KernelLine, Location
+from tcexplore.events import GraphPhase, Kernel, KernelCall, KernelLine, Location
 
 Item = TypeVar("Item")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node, record_replacements
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph
-
-GraphPhase = Literal["forward", "backward"]
+from tcexplore.events import AtenGraph, GraphPhase
 
 
 class Compilation(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any
 
 from tcexplore.capture.fx.fx_text import GraphText
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import GraphPhase, compile_id
+from tcexplore.capture.inductor.lowering_graph import compile_id
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import Hunk, PassRun
+from tcexplore.events import GraphPhase, Hunk, PassRun
 
 _FACT = "passes"
 _COMPILE = "torch._inductor.compile_fx"

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from tcexplore.cli.options import Parser, compile_options, config, report_options
 from tcexplore.cli.request import Request
-from tcexplore.studies.registry import StudyName, load_study
+from tcexplore.studies.registry import StudyName
 
 EXIT_STATUS = "exit status: 0 ok, 2 error in FILE or arguments, 3 error in the compiler or the worker, 130 stopped"
 
 
 def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     """Return the request that these arguments make. Exits with 2 and one line on stderr if they are invalid."""
-    from tcexplore.studies.study import RUN_TIMEOUT_S, RUN_TIMING_S
+    from tcexplore.studies.study import RUN_TIMEOUT_S, RUN_TIMING_S, load_study
 
     study = load_study(name)
     parser = Parser(

@@ -16,8 +16,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK
 from tcexplore.session import Snapshot
-from tcexplore.studies.registry import load_study
-from tcexplore.studies.study import Study, StudyState, run_study
+from tcexplore.studies.study import Study, StudyState, load_study, run_study
 from tcexplore.studies.study_runs import Runs
 
 BAD_FILE = 2

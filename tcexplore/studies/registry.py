@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
-
-if TYPE_CHECKING:
-    from tcexplore.studies.study import Study
+from typing import Literal, NamedTuple
 
 StudyName = Literal["modes", "sweep", "recompiles", "bisect", "artifacts", "cold", "fix"]
 
@@ -40,9 +36,3 @@ STUDIES = (
     ),
     StudyEntry("fix", "fixes", "Try a fix for each graph break and verify it"),
 )
-
-
-def load_study(name: str) -> Study[Any, Any]:
-    """Import a study."""
-    package = next(entry.package for entry in STUDIES if entry.name == name)
-    return cast("Study[Any, Any]", import_module(f"tcexplore.studies.{package}.{package}_study").STUDY)

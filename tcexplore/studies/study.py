@@ -6,12 +6,13 @@ import argparse
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job, Standby
 from tcexplore.session import Snapshot
-from tcexplore.studies.registry import StudyName
+from tcexplore.studies.registry import STUDIES, StudyName
 from tcexplore.studies.study_runs import Runs
 
 Options = TypeVar("Options")
@@ -166,3 +167,10 @@ async def run_study(
     finally:
         # The plan removes its files when it is closed; do not leave that to the garbage collector.
         await results.aclose()
+
+
+def load_study(name: str) -> Study[Any, Any]:
+    """Import a study."""
+    package = next(entry.package for entry in STUDIES if entry.name == name)
+    study: Study[Any, Any] = import_module(f"tcexplore.studies.{package}.{package}_study").STUDY
+    return study

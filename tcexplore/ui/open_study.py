@@ -8,7 +8,7 @@ from typing import Any
 from textual.app import App
 
 from tcexplore.session import Snapshot
-from tcexplore.studies.registry import load_study
+from tcexplore.studies.study import load_study
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import LastStudies, StudyScreen
 

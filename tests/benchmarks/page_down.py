@@ -38,7 +38,7 @@ class Cost(NamedTuple):
     key: float
 
 
-class Stage(App[None]):
+class OneWidgetApp(App[None]):
     """One widget on an empty screen."""
 
     def __init__(self, build: Callable[[], Widget]) -> None:
@@ -58,7 +58,7 @@ class Nothing(Static, can_focus=True):
 
 async def cost(build: Callable[[], Widget], keys: int) -> Cost:
     """What a widget costs."""
-    app = Stage(build)
+    app = OneWidgetApp(build)
     async with app.run_test(size=SIZE) as pilot:
         began = process_time()
         await app.recompose()

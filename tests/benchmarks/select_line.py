@@ -17,7 +17,7 @@ from tcexplore.ui.engine import Deliver
 from tests import fakes
 from tests.snapshots import large
 from tests.terminal import Terminal
-from tests.ui.stage import FakeEngine
+from tests.ui.app_under_test import FakeEngine
 
 NODES, KERNELS, KEYS = 10_000, 300, 40
 SILENCE_S = 0.3

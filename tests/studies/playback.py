@@ -12,8 +12,7 @@ from tcexplore import events as ev
 from tcexplore.cli.study_command import study_report
 from tcexplore.documents.document import Document
 from tcexplore.report.printed import print_document
-from tcexplore.studies.registry import load_study
-from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study import StudyState, load_study, run_study
 from tcexplore.studies.study_json import study_fields
 from tcexplore.studies.study_runs import Runs
 

@@ -7,20 +7,20 @@ import pytest
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.test_artifacts import story
-from tests.ui.stage import check_screen, stage
+from tests.ui.app_under_test import check_screen, run_app
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_saved_artifacts_and_their_gain(size: tuple[int, int]):
-    async with stage(fakes.session(fakes.complete(7)), size) as staged:
-        staged.engine.story = story
-        commands = {command.help: command for command in staged.app.get_system_commands(staged.app.screen)}
+    async with run_app(fakes.session(fakes.complete(7)), size) as ui:
+        ui.engine.story = story
+        commands = {command.help: command for command in ui.app.get_system_commands(ui.app.screen)}
         await commands["artifacts"].callback()
-        await staged.pilot.pause()
-        screen = staged.app.screen
+        await ui.pilot.pause()
+        screen = ui.app.screen
         assert isinstance(screen, StudyScreen)
         assert screen.study_task is not None
         await screen.study_task.ended()
-        await staged.settle()
-        assert "first call 5.00 s faster" in staged.screen
-        check_screen(f"artifacts_{size[0]}x{size[1]}", staged)
+        await ui.settle()
+        assert "first call 5.00 s faster" in ui.screen
+        check_screen(f"artifacts_{size[0]}x{size[1]}", ui)

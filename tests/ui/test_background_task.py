@@ -15,7 +15,7 @@ from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
 from tests.documents.views import edited
 from tests.snapshots import gate
-from tests.ui.stage import stage
+from tests.ui.app_under_test import run_app
 
 
 class Gate:
@@ -57,83 +57,83 @@ def test_many_nodes_or_statements_make_a_run_large():
 async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("2", "v")
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("2", "v")
         made = held(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
             "tcexplore.ui.panes.pane",
         )
-        before = staged.view("graph").document
-        await staged.pilot.press("v", "1", "end")
-        assert (staged.current, staged.view("graph").document) == ("source", before)
-        assert staged.view("source").cursor == len(staged.view("source").document) - 1
+        before = ui.view("graph").document
+        await ui.pilot.press("v", "1", "end")
+        assert (ui.current, ui.view("graph").document) == ("source", before)
+        assert ui.view("source").cursor == len(ui.view("source").document) - 1
         made.open()
-        await staged.settle()
-        assert "[decomp]" in str(staged.pane("graph").border_title)
-        assert staged.view("graph").document is not before
+        await ui.settle()
+        assert "[decomp]" in str(ui.pane("graph").border_title)
+        assert ui.view("graph").document is not before
         assert (made.calls, made.gave_up) == (1, False)
 
 
 async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.graph.decomposition_view import decomposition_document
 
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("2", "v")
-        before = staged.view("graph").document
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("2", "v")
+        before = ui.view("graph").document
         made = held(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
             "tcexplore.ui.panes.pane",
         )
-        await staged.pilot.press("v", "V")
+        await ui.pilot.press("v", "V")
         made.open()
-        await staged.settle()
-        assert staged.view("graph").document is before
-        await staged.press("v")
-        assert staged.view("graph").document is not before
+        await ui.settle()
+        assert ui.view("graph").document is before
+        await ui.press("v")
+        assert ui.view("graph").document is not before
         assert made.calls == 1, "what was made is kept"
 
 
 async def test_keys_work_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.ui.selection import index_links
 
-    async with stage(fakes.session(fakes.complete(7))) as staged:
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
         made = held(monkeypatch, "tcexplore.ui.screens.main_screen.index_links", index_links, "tcexplore.ui.selection")
         monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: False)
-        await staged.pilot.press("slash", *"1.2", "enter", "escape", "2")
-        assert staged.current == "graph"
-        selection = staged.app.main.selection
+        await ui.pilot.press("slash", *"1.2", "enter", "escape", "2")
+        assert ui.current == "graph"
+        selection = ui.app.main.selection
         assert selection.chain == frozenset(selection.links)
         monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: True)
         made.open()
-        await staged.settle()
+        await ui.settle()
         assert selection.chain > frozenset(selection.links)
-        assert staged.view("graph").highlighted == selection.chain
+        assert ui.view("graph").highlighted == selection.chain
         assert not made.gave_up
 
 
 async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.diff.diff_view import diff_document
 
-    async with stage(fakes.session(gate.run(3), edited())) as staged:
+    async with run_app(fakes.session(gate.run(3), edited())) as ui:
         made = held(
             monkeypatch,
             "tcexplore.documents.diff.diff_view.diff_document",
             diff_document,
             "tcexplore.ui.screens.diff_screen",
         )
-        await staged.pilot.press("d")
-        assert isinstance(staged.app.screen, DiffScreen)
-        assert "Comparing the two runs" in staged.screen
-        await staged.pilot.press("escape")
-        assert staged.app.screen is staged.app.main
+        await ui.pilot.press("d")
+        assert isinstance(ui.app.screen, DiffScreen)
+        assert "Comparing the two runs" in ui.screen
+        await ui.pilot.press("escape")
+        assert ui.app.screen is ui.app.main
         made.open()
-        await staged.settle()
-        await staged.press("d")
-        assert "run 3 → run 4" in staged.screen
+        await ui.settle()
+        await ui.press("d")
+        assert "run 3 → run 4" in ui.screen
         assert not made.gave_up
 
 
@@ -149,9 +149,9 @@ async def test_only_the_last_request_is_built():
 async def test_sessions_are_never_formatted(monkeypatch: pytest.MonkeyPatch):
     written: list[object] = []
     monkeypatch.setattr(Session, "__repr__", lambda self: written.append(self) or "")
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("2", "v", "v", "d", "escape")
-        await staged.show(fakes.session(fakes.complete(7), fakes.complete(8)))
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("2", "v", "v", "d", "escape")
+        await ui.show(fakes.session(fakes.complete(7), fakes.complete(8)))
     assert written == []
 
 

@@ -14,7 +14,7 @@ from tcexplore.session import Snapshot
 from tcexplore.ui.screens.bisect_screen import BisectScreen
 from tests import fakes
 from tests.studies.playback import JOB, failed
-from tests.ui.stage import Stage, check_screen, stage
+from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 GOOD = ev.Accuracy(verdict="as accurate as eager", calls=1, total_calls=1)
 WRONG = ev.Accuracy(verdict="wrong", max_abs=3.5, worst="output[0]", calls=1, total_calls=1)
@@ -30,58 +30,58 @@ def wrong(job: ev.Job) -> Sequence[ev.Event]:
     return [WRONG if job.config.backend == "inductor" else GOOD, ev.Finished()]
 
 
-async def opened(staged: Stage) -> BisectScreen:
-    await staged.press("L")
-    screen = staged.app.screen
+async def opened(ui: AppUnderTest) -> BisectScreen:
+    await ui.press("L")
+    screen = ui.app.screen
     assert isinstance(screen, BisectScreen)
     assert screen.study_task is not None
     await screen.study_task.ended()
-    await staged.settle()
+    await ui.settle()
     return screen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_the_first_failing_stage_is_named(size: tuple[int, int]):
-    async with stage(fakes.session(fakes.complete(7)), size) as staged:
-        staged.engine.story = lowering
-        await opened(staged)
-        check_screen(f"bisect_{size[0]}x{size[1]}", staged)
+    async with run_app(fakes.session(fakes.complete(7)), size) as ui:
+        ui.engine.story = lowering
+        await opened(ui)
+        check_screen(f"bisect_{size[0]}x{size[1]}", ui)
 
 
 async def test_stages_are_marked_as_they_run():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda job: lowering(job) if job.run == 1 else ()
-        await staged.press("L")
-        while "✔  Dynamo" not in staged.screen:
-            await staged.pilot.pause()
-        assert "◐  AOTAutograd" in staged.screen
-        await staged.press("x")
-        assert "Stopped before the last stage" in staged.screen
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda job: lowering(job) if job.run == 1 else ()
+        await ui.press("L")
+        while "✔  Dynamo" not in ui.screen:
+            await ui.pilot.pause()
+        assert "◐  AOTAutograd" in ui.screen
+        await ui.press("x")
+        assert "Stopped before the last stage" in ui.screen
 
 
 async def test_without_a_failure_there_is_nothing_to_reproduce():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda _: [GOOD, ev.Finished()]
-        await opened(staged)
-        assert "No stage fails" in staged.screen
-        await staged.press("w")
-        assert "nothing to reproduce" in staged.said[-1]
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: [GOOD, ev.Finished()]
+        await opened(ui)
+        assert "No stage fails" in ui.screen
+        await ui.press("w")
+        assert "nothing to reproduce" in ui.notifications[-1]
 
 
 async def test_the_reproducer_is_written_to_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=JOB.source)
-        staged.engine.story = wrong
-        await opened(staged)
-        await staged.press("w", "enter")
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=JOB.source)
+        ui.engine.story = wrong
+        await opened(ui)
+        await ui.press("w", "enter")
         written = {path.name for path in (tmp_path / "model-repro").iterdir()}
         assert {"model.py", "repro.py", "README.md"} <= written
-        assert "python model-repro/repro.py" in staged.said[-1]
-        await staged.press("w")
-        assert "model-repro2" in staged.screen
-        await staged.press("backspace", *"model-repro", "enter")
-        assert "already exists" in staged.screen
+        assert "python model-repro/repro.py" in ui.notifications[-1]
+        await ui.press("w")
+        assert "model-repro2" in ui.screen
+        await ui.press("backspace", *"model-repro", "enter")
+        assert "already exists" in ui.screen
 
 
 def test_bisecting_is_suggested_for_crashes_and_wrong_results():

@@ -7,39 +7,39 @@ import pytest
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.test_cold import exists, story
-from tests.ui.stage import Stage, check_screen, stage
+from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 
-async def opened(staged: Stage) -> StudyScreen:
-    await staged.press("C")
-    screen = staged.app.screen
+async def opened(ui: AppUnderTest) -> StudyScreen:
+    await ui.press("C")
+    screen = ui.app.screen
     assert isinstance(screen, StudyScreen)
     return screen
 
 
-async def over(staged: Stage, screen: StudyScreen) -> None:
+async def over(ui: AppUnderTest, screen: StudyScreen) -> None:
     assert screen.study_task is not None
     await screen.study_task.ended()
-    await staged.settle()
+    await ui.settle()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_both_runs_and_their_caches(size: tuple[int, int]):
-    async with stage(fakes.session(fakes.complete(7)), size) as staged:
-        staged.engine.story = story
-        await over(staged, await opened(staged))
-        check_screen(f"cold_{size[0]}x{size[1]}", staged)
+    async with run_app(fakes.session(fakes.complete(7)), size) as ui:
+        ui.engine.story = story
+        await over(ui, await opened(ui))
+        check_screen(f"cold_{size[0]}x{size[1]}", ui)
 
 
 async def test_the_folder_is_removed_when_the_study_is_stopped():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda job: story(job) if job.run == 1 else ()
-        screen = await opened(staged)
-        while len(staged.engine.queues[0].jobs) < 2:
-            await staged.pilot.pause()
-        folder = staged.engine.queues[0].jobs[0].caches
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda job: story(job) if job.run == 1 else ()
+        screen = await opened(ui)
+        while len(ui.engine.queues[0].jobs) < 2:
+            await ui.pilot.pause()
+        folder = ui.engine.queues[0].jobs[0].caches
         assert exists(folder)
-        await staged.press("x")
-        await over(staged, screen)
+        await ui.press("x")
+        await over(ui, screen)
         assert not exists(folder)
-        assert "Stopped before the warm run" in staged.screen
+        assert "Stopped before the warm run" in ui.screen

@@ -10,7 +10,7 @@ from tcexplore.events import Location
 from tcexplore.ui.editor import command
 from tcexplore.ui.terminal.terminal_driver import copy
 from tests import fakes
-from tests.ui.stage import stage
+from tests.ui.app_under_test import run_app
 
 PLACE = Location("/a b/m.py", 7)
 
@@ -33,24 +33,24 @@ def test_editors_open_at_the_line(editor: str, expected: list[str]):
 
 async def test_a_missing_editor_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("VISUAL", "no-such-editor-anywhere")
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("e")
-        assert "no-such-editor-anywhere" in staged.said[-1]
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("e")
+        assert "no-such-editor-anywhere" in ui.notifications[-1]
 
 
 async def test_copying_a_row_and_a_pane():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("home", "y")
-        assert staged.app.clipboard == '"""A perceptron with one graph break.'
-        await staged.press("Y")
-        assert "class MLP" in staged.app.clipboard
-        assert "Copied" in staged.said[-1]
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("home", "y")
+        assert ui.app.clipboard == '"""A perceptron with one graph break.'
+        await ui.press("Y")
+        assert "class MLP" in ui.app.clipboard
+        assert "Copied" in ui.notifications[-1]
 
 
 async def test_text_too_large_for_the_clipboard_is_written_to_a_file():
-    async with stage() as staged:
-        message = copy(staged.app, "x" * 100_000)
-        assert staged.app.clipboard == ""
+    async with run_app() as ui:
+        message = copy(ui.app, "x" * 100_000)
+        assert ui.app.clipboard == ""
     _assert_holds(message.split()[-1], "x" * 100_000)
 
 

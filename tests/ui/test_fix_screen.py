@@ -9,7 +9,7 @@ from pathlib import Path
 from tcexplore import events as ev
 from tcexplore.session import Session
 from tcexplore.ui.screens.fix_screen import FixScreen
-from tests.ui.stage import Stage, stage
+from tests.ui.app_under_test import AppUnderTest, run_app
 
 TEXT = "import torch\n\n\ndef model(x):\n    return x / x.max().item()\n\n\ninputs = (torch.ones(4),)\n"
 KIND = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -39,16 +39,16 @@ def still_there(job: ev.Job) -> Sequence[ev.Event]:
     return (GRAPH, ev.GraphBreak(graph="0/0", id=None, kind=KIND, reason="no", location=at), ev.Finished())
 
 
-async def fixed(staged: Stage, file: Path) -> FixScreen:
+async def fixed(ui: AppUnderTest, file: Path) -> FixScreen:
     """Press h on the break, and wait for the verification."""
-    staged.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
-    await staged.pilot.press("3", "b", "h")
-    await staged.pilot.pause()
-    screen = staged.app.screen
+    ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+    await ui.pilot.press("3", "b", "h")
+    await ui.pilot.pause()
+    screen = ui.app.screen
     assert isinstance(screen, FixScreen)
     assert screen.study_task is not None
     await screen.study_task.ended()
-    await staged.settle()
+    await ui.settle()
     return screen
 
 
@@ -60,51 +60,51 @@ def shown(screen: FixScreen) -> str:
 async def test_a_verified_fix_is_written_by_w_and_undone_by_u(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)
-    async with stage(broken(file)) as staged:
-        staged.engine.story = verified
-        screen = await fixed(staged, file)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        screen = await fixed(ui, file)
         text = shown(screen)
         assert "x.max().detach()" in text
         summary = "verified on 4 inputs: breaks 1 → 0, outputs bit-identical, 2.00×, faster"
         assert text.index(summary) < text.index("w writes it") < text.index("detach")
         assert "The break is gone: 1 graph break before, 0 now" in text
         assert "200 µs before, 100 µs now: 2.00×" in text
-        job = staged.engine.queues[0].jobs[0]
+        job = ui.engine.queues[0].jobs[0]
         assert (job.baseline, job.source) == (TEXT, TEXT.replace(".item()", ".detach()"))
         assert file.read_text() == TEXT
-        await staged.pilot.press("w")
+        await ui.pilot.press("w")
         assert file.read_text() == TEXT.replace(".item()", ".detach()")
         assert shown(screen).count("u undoes it") == 2
-        await staged.pilot.press("escape", "u")
+        await ui.pilot.press("escape", "u")
         assert file.read_text() == TEXT
 
 
 async def test_a_fix_that_is_not_verified_is_not_written(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)
-    async with stage(broken(file)) as staged:
-        staged.engine.story = still_there
-        screen = await fixed(staged, file)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = still_there
+        screen = await fixed(ui, file)
         assert "the break is still there" in shown(screen)
-        await staged.pilot.press("w")
+        await ui.pilot.press("w")
         assert file.read_text() == TEXT
 
 
 async def test_a_file_that_has_changed_is_not_written(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)
-    async with stage(broken(file)) as staged:
-        staged.engine.story = verified
-        await fixed(staged, file)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        await fixed(ui, file)
         file.write_text(TEXT + "# mine\n")
-        await staged.pilot.press("w")
+        await ui.pilot.press("w")
         assert file.read_text() == TEXT + "# mine\n"
 
 
 async def test_h_without_a_break_opens_nothing():
-    async with stage() as staged:
-        await staged.pilot.press("h")
-        assert not isinstance(staged.app.screen, FixScreen)
+    async with run_app() as ui:
+        await ui.pilot.press("h")
+        assert not isinstance(ui.app.screen, FixScreen)
 
 
 async def test_a_break_without_a_fix_has_advice(tmp_path: Path):
@@ -113,22 +113,22 @@ async def test_a_break_without_a_fix_has_advice(tmp_path: Path):
     session = broken(file)
     library = replace(session.runs[-1].breaks[0], location=ev.Location("/lib/site-packages/a.py", 5, "f"), kind="other")
     session = session.apply(replace(library, run=1))
-    async with stage(session) as staged:
-        staged.engine.story = verified
-        screen = await fixed(staged, file)
+    async with run_app(session) as ui:
+        ui.engine.story = verified
+        screen = await fixed(ui, file)
         assert "x.max().detach()" in shown(screen)
-        await staged.pilot.press("escape", "3", "b", "h")
-        await staged.pilot.pause()
-        assert isinstance(staged.app.screen, FixScreen)
-        await staged.settle()
-        assert "installed library" in shown(staged.app.screen)
+        await ui.pilot.press("escape", "3", "b", "h")
+        await ui.pilot.pause()
+        assert isinstance(ui.app.screen, FixScreen)
+        await ui.settle()
+        assert "installed library" in shown(ui.app.screen)
 
 
 async def test_h_fixes_the_only_break_from_any_pane(tmp_path: Path):
     file = tmp_path / "model.py"
     file.write_text(TEXT)
-    async with stage(broken(file)) as staged:
-        staged.engine.story = verified
-        staged.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
-        await staged.press("7", "h")
-        assert isinstance(staged.app.screen, FixScreen)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.press("7", "h")
+        assert isinstance(ui.app.screen, FixScreen)

@@ -10,7 +10,7 @@ from tcexplore import events as ev
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tests import fakes
 from tests.studies.playback import failed, timed
-from tests.ui.stage import Stage, check_screen, stage
+from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 SPEEDUPS = {"default": 1.3, "max-autotune": 1.5}
 
@@ -29,73 +29,73 @@ def story(job: ev.Job) -> Sequence[ev.Event]:
     ]  # fmt: skip
 
 
-async def opened(staged: Stage) -> ModesScreen:
-    await staged.press("M")
-    screen = staged.app.screen
+async def opened(ui: AppUnderTest) -> ModesScreen:
+    await ui.press("M")
+    screen = ui.app.screen
     assert isinstance(screen, ModesScreen)
     assert screen.study_task is not None
     await screen.study_task.ended()
-    await staged.settle()
+    await ui.settle()
     return screen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_every_run_has_a_row_and_one_is_recommended(size: tuple[int, int]):
-    async with stage(fakes.session(fakes.complete(7)), size) as staged:
-        staged.engine.story = story
-        screen = await opened(staged)
+    async with run_app(fakes.session(fakes.complete(7)), size) as ui:
+        ui.engine.story = story
+        screen = await opened(ui)
         rows = (screen.reader.document.row(i).text for i in range(len(screen.reader.document)))
         text = " ".join(" ".join(rows).split())
         assert 'Use torch.compile(…, mode="max-autotune", dynamic=False): 1.50×' in text
         assert "Within 5 % of it: inductor, max-autotune, dynamic true." in text
         assert "eager, default, dynamic true: InductorError: lowering failed" in text
-        check_screen(f"modes_{size[0]}x{size[1]}", staged)
+        check_screen(f"modes_{size[0]}x{size[1]}", ui)
 
 
 async def test_s_sorts_and_enter_takes_over_a_mode():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = story
-        screen = await opened(staged)
-        await staged.press("s", "home", "down")
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = story
+        screen = await opened(ui)
+        await ui.press("s", "home", "down")
         row = screen.reader.cursor_row
         assert row is not None
         assert "max-autotune" in row.text
-        await staged.press("enter")
-        assert staged.engine.asked == ["inductor max-autotune False"]
-        assert staged.app.screen is staged.app.main
+        await ui.press("enter")
+        assert ui.engine.requests == ["inductor max-autotune False"]
+        assert ui.app.screen is ui.app.main
 
 
 async def test_reopening_shows_the_results_and_enter_adds_a_backend():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = story
-        await opened(staged)
-        await staged.press("escape")
-        await staged.press("M")
-        screen = staged.app.screen
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = story
+        await opened(ui)
+        await ui.press("escape")
+        await ui.press("M")
+        screen = ui.app.screen
         assert isinstance(screen, ModesScreen)
-        assert len(staged.engine.queues) == 1
-        await staged.press("slash", *"+ cuda", "enter", "enter")
+        assert len(ui.engine.queues) == 1
+        await ui.press("slash", *"+ cuda", "enter", "enter")
         assert screen.study_task is not None
         await screen.study_task.ended()
-        await staged.settle()
-        assert [job.config.backend for job in staged.engine.queues[1].jobs] == ["cudagraphs", "cudagraphs"]
+        await ui.settle()
+        assert [job.config.backend for job in ui.engine.queues[1].jobs] == ["cudagraphs", "cudagraphs"]
         assert screen.state is not None
         assert len(screen.state.results) == 10
 
 
 async def test_a_stopped_study_continues():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda job: story(job) if job.run < 4 else ()
-        await staged.press("M")
-        screen = staged.app.screen
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda job: story(job) if job.run < 4 else ()
+        await ui.press("M")
+        screen = ui.app.screen
         assert isinstance(screen, ModesScreen)
         while not (screen.state and len(screen.state.results) == 3):
-            await staged.pilot.pause()
-        await staged.press("x")
-        assert "Use torch" not in staged.screen
-        staged.engine.story = story
-        await staged.press("home", *["down"] * 4, "enter")
+            await ui.pilot.pause()
+        await ui.press("x")
+        assert "Use torch" not in ui.screen
+        ui.engine.story = story
+        await ui.press("home", *["down"] * 4, "enter")
         await screen.study_task.ended()
-        await staged.settle()
-        assert [job.config.backend for job in staged.engine.queues[1].jobs][:2] == ["aot_eager", "inductor"]
+        await ui.settle()
+        assert [job.config.backend for job in ui.engine.queues[1].jobs][:2] == ["aot_eager", "inductor"]
         assert len(screen.state.results) == 8

@@ -13,7 +13,7 @@ from tcexplore.ui.panes.pane_table import PANES
 from tests import fakes
 from tests.snapshots import gate
 from tests.snapshots.codes import with_code
-from tests.ui.stage import check_screen, stage
+from tests.ui.app_under_test import check_screen, run_app
 
 VIEWS = [pytest.param(pane, view, id=f"{pane.id}-{view.name}") for pane in PANES for view in pane.views]
 GIVEN = {"run", "file", "source", "config", "target"}
@@ -90,36 +90,36 @@ def test_titles_fit_and_name_the_view():
 async def test_the_screen(view: str, size: tuple[int, int]):
     pane = next(pane for pane in PANES if pane.view(view))
     names = [known.name for known in pane.views]
-    async with stage(fakes.session(gate.run(3)), size) as staged:
-        await staged.press(str(pane.number), *"v" * names.index(view))
-        check_screen(f"view_{view}_{size[0]}x{size[1]}", staged)
+    async with run_app(fakes.session(gate.run(3)), size) as ui:
+        await ui.press(str(pane.number), *"v" * names.index(view))
+        check_screen(f"view_{view}_{size[0]}x{size[1]}", ui)
 
 
 async def test_next_view_wraps_around():
-    async with stage(fakes.session(gate.run(3))) as staged:
-        await staged.press("2", "v")
-        assert staged.pane("graph").view.name == "code"
-        await staged.press("V", "V")
-        assert staged.pane("graph").view.name == "passes"
-        await staged.press("v")
-        assert staged.pane("graph").view.name == "nodes"
-        await staged.press("3", "v")
-        assert "one view only" in staged.said[-1]
+    async with run_app(fakes.session(gate.run(3))) as ui:
+        await ui.press("2", "v")
+        assert ui.pane("graph").view.name == "code"
+        await ui.press("V", "V")
+        assert ui.pane("graph").view.name == "passes"
+        await ui.press("v")
+        assert ui.pane("graph").view.name == "nodes"
+        await ui.press("3", "v")
+        assert "one view only" in ui.notifications[-1]
 
 
 async def test_the_graph_as_code_and_back_from_any_pane():
-    async with stage(fakes.session(gate.run(3))) as staged:
-        await staged.press("4", "c")
-        assert (staged.current, staged.pane("graph").view.name) == ("graph", "code")
-        await staged.press("3", "c")
-        assert staged.pane("graph").view.name == "code"
-        await staged.press("c")
-        assert staged.pane("graph").view.name == "nodes"
+    async with run_app(fakes.session(gate.run(3))) as ui:
+        await ui.press("4", "c")
+        assert (ui.current, ui.pane("graph").view.name) == ("graph", "code")
+        await ui.press("3", "c")
+        assert ui.pane("graph").view.name == "code"
+        await ui.press("c")
+        assert ui.pane("graph").view.name == "nodes"
 
 
 async def test_turning_back_to_a_view_reuses_its_document():
-    async with stage(fakes.session(gate.run(3))) as staged:
-        await staged.press("5", "home", "down", "down", "down")
-        before = staged.view("code").document
-        await staged.press("v", "V")
-        assert staged.view("code").document is before
+    async with run_app(fakes.session(gate.run(3))) as ui:
+        await ui.press("5", "home", "down", "down", "down")
+        before = ui.view("code").document
+        await ui.press("v", "V")
+        assert ui.view("code").document is before

@@ -6,18 +6,18 @@ import pytest
 
 from tcexplore.ui.typed_numbers import parse_calls
 from tests import fakes
-from tests.ui.stage import stage
+from tests.ui.app_under_test import run_app
 
 
 async def test_the_number_of_calls_is_used_in_the_timing_pane_and_remembered():
-    async with stage(fakes.session(fakes.complete(7)), (160, 50)) as staged:
-        await staged.press("6", "z", "number_sign", *"1,000", "enter")
-        assert "over 1,000 calls" in staged.screen or "for 1,000 calls" in staged.screen.lower()
-        assert staged.app.session.expected_calls == 1000
-        await staged.press("number_sign", *"many", "enter")
-        assert "whole number above 0" in staged.screen
-        await staged.press("escape")
-        assert staged.app.session.expected_calls == 1000
+    async with run_app(fakes.session(fakes.complete(7)), (160, 50)) as ui:
+        await ui.press("6", "z", "number_sign", *"1,000", "enter")
+        assert "over 1,000 calls" in ui.screen or "for 1,000 calls" in ui.screen.lower()
+        assert ui.app.session.expected_calls == 1000
+        await ui.press("number_sign", *"many", "enter")
+        assert "whole number above 0" in ui.screen
+        await ui.press("escape")
+        assert ui.app.session.expected_calls == 1000
 
 
 @pytest.mark.parametrize(("text", "number"), [("1,000", 1000), (" 20 000 ", 20000), ("", None), ("7", 7)])

@@ -10,7 +10,7 @@ from textual.widgets import Input
 from tcexplore import events as ev
 from tests import fakes
 from tests.snapshots import storm
-from tests.ui.stage import check_screen, stage
+from tests.ui.app_under_test import check_screen, run_app
 
 FILE = "/home/me/script.py"
 
@@ -23,62 +23,62 @@ def alive(*, answered: bool = False):
 
 
 async def test_the_form_suggests_the_inputs_of_the_file_and_opens_the_check_view():
-    async with stage(alive()) as staged:
-        await staged.press("R")
-        line = staged.app.screen.query_one(Input)
+    async with run_app(alive()) as ui:
+        await ui.press("R")
+        line = ui.app.screen.query_one(Input)
         assert line.value == "f32[6, 8], f32[6, 8], 0.1"
         line.value = " , "
-        await staged.press("enter")
-        assert "Type the inputs" in str(staged.app.screen.query_one("#note").render())
+        await ui.press("enter")
+        assert "Type the inputs" in str(ui.app.screen.query_one("#note").render())
         line.value = "f32[33, 8], [f32[2], 3], lr=0.5"
-        await staged.press("enter")
-        assert staged.engine.asked[-1] == "ask f32[33, 8], [f32[2], 3], lr=0.5"
-        assert staged.app.main.grid.current == "guards"
-        assert "[check]" in str(staged.pane("guards").border_title)
+        await ui.press("enter")
+        assert ui.engine.requests[-1] == "ask f32[33, 8], [f32[2], 3], lr=0.5"
+        assert ui.app.main.grid.current == "guards"
+        assert "[check]" in str(ui.pane("guards").border_title)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_answers_are_shown_in_the_check_view(size: tuple[int, int]):
-    async with stage(alive(answered=True), size) as staged:
-        await staged.press("4", "V", "z")
-        check_screen(f"recompile_check_{size[0]}x{size[1]}", staged)
+    async with run_app(alive(answered=True), size) as ui:
+        await ui.press("4", "V", "z")
+        check_screen(f"recompile_check_{size[0]}x{size[1]}", ui)
 
 
 async def test_the_form_suggests_the_inputs_checked_last():
-    async with stage(alive(answered=True)) as staged:
-        await staged.press("R")
-        assert staged.app.screen.query_one(Input).value == "q7[3]"
+    async with run_app(alive(answered=True)) as ui:
+        await ui.press("R")
+        assert ui.app.screen.query_one(Input).value == "q7[3]"
 
 
 async def test_an_ended_run_cannot_be_checked():
-    async with stage(fakes.session(storm.run())) as staged:
-        await staged.press("R")
-        assert "has ended" in staged.said[-1]
+    async with run_app(fakes.session(storm.run())) as ui:
+        await ui.press("R")
+        assert "has ended" in ui.notifications[-1]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
 async def test_entries_view(size: tuple[int, int]):
-    async with stage(alive(), size) as staged:
-        await staged.press("4", "v", "z")
-        check_screen(f"entries_{size[0]}x{size[1]}", staged)
+    async with run_app(alive(), size) as ui:
+        await ui.press("4", "v", "z")
+        check_screen(f"entries_{size[0]}x{size[1]}", ui)
 
 
 async def test_two_marked_entries_are_compared():
-    async with stage(alive(), (120, 40)) as staged:
-        await staged.press("4", "v", "z", "home", "w")
-        assert "Mark one" in staged.said[-1]
-        row = next(i for i in range(len(staged.view("guards").document)) if "● 0/1" in _text(staged, i))
-        staged.view("guards").move_to(row)
-        await staged.press("m", "w")
-        assert "This is the marked entry" in staged.said[-1]
-        await staged.press("down", "down", "w")
-        check_screen("guard_diff_120x40", staged)
-        await staged.press("escape")
-        assert staged.app.screen is staged.app.main
+    async with run_app(alive(), (120, 40)) as ui:
+        await ui.press("4", "v", "z", "home", "w")
+        assert "Mark one" in ui.notifications[-1]
+        row = next(i for i in range(len(ui.view("guards").document)) if "● 0/1" in _text(ui, i))
+        ui.view("guards").move_to(row)
+        await ui.press("m", "w")
+        assert "This is the marked entry" in ui.notifications[-1]
+        await ui.press("down", "down", "w")
+        check_screen("guard_diff_120x40", ui)
+        await ui.press("escape")
+        assert ui.app.screen is ui.app.main
 
 
-def _text(staged, index: int) -> str:  # noqa: ANN001
-    return staged.view("guards").document.row(index).text
+def _text(ui, index: int) -> str:  # noqa: ANN001
+    return ui.view("guards").document.row(index).text
 
 
 def script(*, phase: str = "answering"):
@@ -106,22 +106,22 @@ def script(*, phase: str = "answering"):
 
 
 async def test_a_script_is_checked_by_region():
-    async with stage(fakes.session(script())) as staged:
-        await staged.press("4", "v", "R")
-        which, line = staged.app.screen.query(Input)
+    async with run_app(fakes.session(script())) as ui:
+        await ui.press("4", "v", "R")
+        which, line = ui.app.screen.query(Input)
         assert (which.value, line.value) == ("Net line 30", "f32[3, 8]")
         which.value = "Nett"
-        await staged.press("enter")
+        await ui.press("enter")
         assert "no region 'Nett'. Regions: Net line 30, scaled line 12" in str(
-            staged.app.screen.query_one("#note").render()
+            ui.app.screen.query_one("#note").render()
         )
         which.value, line.value = "scaled line 12", "f32[4], 0.5"
-        await staged.press("enter", "enter")
-        assert staged.engine.asked[-1] == "ask f32[4], 0.5 of region 1"
+        await ui.press("enter", "enter")
+        assert ui.engine.requests[-1] == "ask f32[4], 0.5 of region 1"
 
 
 async def test_a_script_without_compiled_inputs_cannot_be_checked():
     bare = replace(script(), region_compiles=())
-    async with stage(fakes.session(bare)) as staged:
-        await staged.press("R")
-        assert "has to compile something that takes inputs" in staged.said[-1]
+    async with run_app(fakes.session(bare)) as ui:
+        await ui.press("R")
+        assert "has to compile something that takes inputs" in ui.notifications[-1]

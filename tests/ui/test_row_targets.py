@@ -7,7 +7,7 @@ import pytest
 from tcexplore.ui.screens.overlay_screen import AnswerScreen
 from tests import fakes
 from tests.snapshots import gate
-from tests.ui.stage import check_screen, stage
+from tests.ui.app_under_test import check_screen, run_app
 
 COMPARE = ("5", "home", "down", "down", "down", "m", "down", "w")
 """Mark the second kernel in the list of the code pane, and compare it with the third."""
@@ -15,38 +15,38 @@ COMPARE = ("5", "home", "down", "down", "down", "m", "down", "w")
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)], ids=str)
 async def test_fusion_reasons(size: tuple[int, int]):
-    async with stage(fakes.session(gate.run(3)), size) as staged:
-        await staged.press(*COMPARE)
-        check_screen(f"fusion_reasons_{size[0]}x{size[1]}", staged)
+    async with run_app(fakes.session(gate.run(3)), size) as ui:
+        await ui.press(*COMPARE)
+        check_screen(f"fusion_reasons_{size[0]}x{size[1]}", ui)
 
 
 async def test_fusion_reasons_can_be_scrolled_copied_and_left():
-    async with stage(fakes.session(gate.run(3)), (80, 24)) as staged:
-        await staged.press(*COMPARE)
-        screen = staged.app.screen
+    async with run_app(fakes.session(gate.run(3)), (80, 24)) as ui:
+        await ui.press(*COMPARE)
+        screen = ui.app.screen
         assert isinstance(screen, AnswerScreen)
-        await staged.press("end")
+        await ui.press("end")
         assert screen.reader.cursor == len(screen.reader.document) - 1
-        await staged.press("Y")
-        assert "not fused" in staged.app.clipboard
-        await staged.press("escape")
-        assert staged.app.screen is staged.app.main
+        await ui.press("Y")
+        assert "not fused" in ui.app.clipboard
+        await ui.press("escape")
+        assert ui.app.screen is ui.app.main
 
 
 async def test_a_mark_is_shown_and_removed():
-    async with stage(fakes.session(gate.run(3))) as staged:
-        await staged.press("5", "home", "down", "m")
-        assert "⚑ kernel 1" in str(staged.pane("code").border_title)
-        assert any("⚑" in strip.text for strip in staged.view("code").render_lines(staged.view("code").size.region))
-        await staged.press("w")
-        assert "go to another" in staged.said[-1]
-        await staged.press("m")
-        assert "⚑" not in staged.screen
+    async with run_app(fakes.session(gate.run(3))) as ui:
+        await ui.press("5", "home", "down", "m")
+        assert "⚑ kernel 1" in str(ui.pane("code").border_title)
+        assert any("⚑" in strip.text for strip in ui.view("code").render_lines(ui.view("code").size.region))
+        await ui.press("w")
+        assert "go to another" in ui.notifications[-1]
+        await ui.press("m")
+        assert "⚑" not in ui.screen
 
 
 async def test_the_user_is_told_how_to_compare_two_kernels():
-    async with stage(fakes.session(gate.run(3))) as staged:
-        await staged.press("m")
-        assert "code pane" in staged.said[-1]
-        await staged.press("5", "w")
-        assert "Mark one" in staged.said[-1]
+    async with run_app(fakes.session(gate.run(3))) as ui:
+        await ui.press("m")
+        assert "code pane" in ui.notifications[-1]
+        await ui.press("5", "w")
+        assert "Mark one" in ui.notifications[-1]

@@ -5,45 +5,45 @@ from __future__ import annotations
 import pytest
 
 from tests import fakes
-from tests.ui.stage import check_screen, stage
+from tests.ui.app_under_test import check_screen, run_app
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)], ids=str)
 async def test_complete_run(size: tuple[int, int]):
-    async with stage(fakes.session(fakes.complete(6), fakes.one_graph(7)), size) as staged:
-        check_screen(f"complete_{size[0]}x{size[1]}", staged)
+    async with run_app(fakes.session(fakes.complete(6), fakes.one_graph(7)), size) as ui:
+        check_screen(f"complete_{size[0]}x{size[1]}", ui)
 
 
 async def test_before_the_first_run():
-    async with stage(size=(80, 24)) as staged:
-        check_screen("waiting", staged)
+    async with run_app(size=(80, 24)) as ui:
+        check_screen("waiting", ui)
 
 
 async def test_the_previous_run_is_shown_as_old_while_a_run_is_under_way():
-    async with stage(fakes.session(fakes.complete(7), fakes.running(8))) as staged:
-        check_screen("under_way", staged)
+    async with run_app(fakes.session(fakes.complete(7), fakes.running(8))) as ui:
+        check_screen("under_way", ui)
 
 
 async def test_failed_run():
-    async with stage(fakes.session(fakes.complete(3), fakes.failed(4))) as staged:
-        await staged.press("7")
-        check_screen("failed", staged)
+    async with run_app(fakes.session(fakes.complete(3), fakes.failed(4))) as ui:
+        await ui.press("7")
+        check_screen("failed", ui)
 
 
 async def test_a_line_is_highlighted_in_all_panes():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("slash", *"gelu", "enter")
-        check_screen("highlighted", staged)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("slash", *"gelu", "enter")
+        check_screen("highlighted", ui)
 
 
 @pytest.mark.parametrize("pane", range(1, 8))
 async def test_each_pane_at_the_smallest_size(pane: int):
-    async with stage(fakes.session(fakes.complete(7)), (80, 24)) as staged:
-        await staged.press(str(pane))
-        check_screen(f"pane_{pane}_80x24", staged)
+    async with run_app(fakes.session(fakes.complete(7)), (80, 24)) as ui:
+        await ui.press(str(pane))
+        check_screen(f"pane_{pane}_80x24", ui)
 
 
 async def test_help():
-    async with stage(fakes.session(fakes.complete(7)), (100, 30)) as staged:
-        await staged.press("3", "question_mark")
-        check_screen("help", staged)
+    async with run_app(fakes.session(fakes.complete(7)), (100, 30)) as ui:
+        await ui.press("3", "question_mark")
+        check_screen("help", ui)

@@ -17,7 +17,7 @@ from tcexplore.ui.open_study import open_study
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.playback import failed
-from tests.ui.stage import Stage, stage
+from tests.ui.app_under_test import AppUnderTest, run_app
 
 
 class TwoRuns(Study[None, str]):
@@ -57,97 +57,97 @@ class TwoRuns(Study[None, str]):
         return 0
 
 
-async def opened(staged: Stage, study: TwoRuns | None = None) -> StudyScreen:
-    assert staged.engine.job is not None
-    screen = StudyScreen(study or TwoRuns(), staged.engine, staged.engine.job)
-    await staged.app.push_screen(screen)
-    await staged.pilot.pause()
+async def opened(ui: AppUnderTest, study: TwoRuns | None = None) -> StudyScreen:
+    assert ui.engine.job is not None
+    screen = StudyScreen(study or TwoRuns(), ui.engine, ui.engine.job)
+    await ui.app.push_screen(screen)
+    await ui.pilot.pause()
     return screen
 
 
-async def over(staged: Stage, screen: StudyScreen) -> None:
+async def over(ui: AppUnderTest, screen: StudyScreen) -> None:
     assert screen.study_task is not None
     await screen.study_task.ended()
-    await staged.settle()
+    await ui.settle()
 
 
 async def test_timing_pauses_while_a_study_runs():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        screen = await opened(staged)
-        await over(staged, screen)
-        assert "run 1: ok" in staged.screen
-        assert "run 2: ok" in staged.screen
-        assert "done" in staged.screen
-        assert (staged.engine.pauses, staged.engine.queues[0].closed) == (0, 1)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        screen = await opened(ui)
+        await over(ui, screen)
+        assert "run 1: ok" in ui.screen
+        assert "run 2: ok" in ui.screen
+        assert "done" in ui.screen
+        assert (ui.engine.pauses, ui.engine.queues[0].closed) == (0, 1)
 
 
 async def test_a_failing_run_is_a_result():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda job: (failed() if job.run == 1 else Finished(),)
-        await over(staged, await opened(staged))
-        assert "run 1: failed" in staged.screen
-        assert "run 2: ok" in staged.screen
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda job: (failed() if job.run == 1 else Finished(),)
+        await over(ui, await opened(ui))
+        assert "run 1: failed" in ui.screen
+        assert "run 2: ok" in ui.screen
 
 
 async def test_x_stops_the_study_and_keeps_its_results():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda job: (Finished(),) if job.run == 1 else ()
-        screen = await opened(staged)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda job: (Finished(),) if job.run == 1 else ()
+        screen = await opened(ui)
         while not (screen.state and screen.state.results):
-            await staged.pilot.pause()
-        assert staged.engine.pauses == 1
-        assert "2 of 2" in staged.screen
-        assert "is paused" in staged.screen
-        await staged.press("x")
-        await over(staged, screen)
-        assert "run 1: ok" in staged.screen
-        assert "stopped after 1 result" in staged.screen
-        assert (staged.engine.pauses, staged.engine.queues[0].closed) == (0, 1)
-        await staged.press("x")
-        assert "r runs the study again" in staged.said[-1]
+            await ui.pilot.pause()
+        assert ui.engine.pauses == 1
+        assert "2 of 2" in ui.screen
+        assert "is paused" in ui.screen
+        await ui.press("x")
+        await over(ui, screen)
+        assert "run 1: ok" in ui.screen
+        assert "stopped after 1 result" in ui.screen
+        assert (ui.engine.pauses, ui.engine.queues[0].closed) == (0, 1)
+        await ui.press("x")
+        assert "r runs the study again" in ui.notifications[-1]
 
 
 async def test_leaving_stops_the_study_and_r_restarts_it():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda _: ()
-        screen = await opened(staged)
-        await staged.press("r")
-        assert len(staged.engine.queues) == 2
-        await staged.press("escape")
-        assert staged.app.screen is staged.app.main
-        await over(staged, screen)
-        assert [lane.closed for lane in staged.engine.queues] == [1, 1]
-        assert staged.engine.pauses == 0
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: ()
+        screen = await opened(ui)
+        await ui.press("r")
+        assert len(ui.engine.queues) == 2
+        await ui.press("escape")
+        assert ui.app.screen is ui.app.main
+        await over(ui, screen)
+        assert [lane.closed for lane in ui.engine.queues] == [1, 1]
+        assert ui.engine.pauses == 0
 
 
 async def test_an_exception_in_a_study_is_shown():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
         study = TwoRuns()
         study.broken = True
-        await over(staged, await opened(staged, study))
-        assert "ValueError: no good" in staged.screen
+        await over(ui, await opened(ui, study))
+        assert "ValueError: no good" in ui.screen
 
 
 async def test_no_key_waits_for_a_study():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        staged.engine.story = lambda _: ()
-        screen = await opened(staged)
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.engine.story = lambda _: ()
+        screen = await opened(ui)
         async with asyncio.timeout(5):
-            await staged.press("slash", "z", "escape", "question_mark", "escape")
-        assert staged.app.screen is screen
+            await ui.press("slash", "z", "escape", "question_mark", "escape")
+        assert ui.app.screen is screen
 
 
 async def test_a_study_needs_to_know_the_model():
     session = fakes.session(fakes.complete(7))
     unknown = replace(session.runs[-1], entry=None, status="running")
-    async with stage(replace(session, runs=(unknown,))) as staged:
-        assert staged.app.session.shown is not None
-        assert "not known yet" in open_study(staged.app, "recompiles", staged.engine, unknown, {})
+    async with run_app(replace(session, runs=(unknown,))) as ui:
+        assert ui.app.session.shown is not None
+        assert "not known yet" in open_study(ui.app, "recompiles", ui.engine, unknown, {})
 
 
 async def test_the_key_of_an_open_study_closes_it():
-    async with stage(fakes.session(fakes.complete(7))) as staged:
-        await staged.press("C")
-        assert isinstance(staged.app.screen, StudyScreen)
-        await staged.press("C")
-        assert staged.app.screen is staged.app.main
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("C")
+        assert isinstance(ui.app.screen, StudyScreen)
+        await ui.press("C")
+        assert ui.app.screen is ui.app.main

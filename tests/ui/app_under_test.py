@@ -1,4 +1,4 @@
-"""The app on a stage: no worker, a made-up session, a fixed theme."""
+"""The app without a terminal and workers, on a made-up session and a fixed theme."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from tests.studies.playback import JOB, Playback, Story
 GOLDENS = Path(__file__).parent / "goldens"
 
 
-def _nowhere(_: Job | Event) -> None:
+def _not_started(_: Job | Event) -> None:
     raise AssertionError("not started")
 
 
 class FakeEngine:
-    """Watches and runs nothing; notes what it was asked for."""
+    """Watches and runs nothing; records requests."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.job: Job | None = JOB
         self.story: Story = lambda _: (Finished(),)
         """The events of each job that a study runs."""
         self.pauses = 0
         self.alive = True
-        """Whether there is a run that can lower for another target."""
+        """Whether a run can take commands."""
         self.queues: list[Playback] = []
-        self.deliver: Deliver = _nowhere
+        self.deliver: Deliver = _not_started
 
     async def start(self, deliver: Deliver) -> None:
         self.deliver = deliver
         deliver(Standby(torch="2.13.0", python="3.11.7", device="cpu", seconds=1.5))
 
     def rerun(self) -> None:
-        self.asked.append("rerun")
+        self.requests.append("rerun")
 
     def stop_run(self) -> None:
-        self.asked.append("stop")
+        self.requests.append("stop")
 
     def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
-        self.asked.append(f"{backend} {mode} {dynamic}")
+        self.requests.append(f"{backend} {mode} {dynamic}")
 
     def send(self, command: RunCommand) -> bool:
         if isinstance(command, PauseTiming):
             self.pauses += 1 if command.paused else -1
         elif isinstance(command, RecompileQuery):
             of = "" if command.region is None else f" of region {command.region}"
-            self.asked.append(f"ask {', '.join(command.inputs)}{of}")
+            self.requests.append(f"ask {', '.join(command.inputs)}{of}")
         return self.alive
 
     def study_queue(self, emit: Callable[[Event], None]) -> Playback:
@@ -65,15 +65,15 @@ class FakeEngine:
         return self.queues[-1]
 
     def retarget(self, target: str, *, known: bool) -> bool:
-        self.asked.append(f"retarget {target}{' known' if known else ''}")
+        self.requests.append(f"retarget {target}{' known' if known else ''}")
         return self.alive
 
     async def close(self) -> None:
-        self.asked.append("close")
+        self.requests.append("close")
 
 
-class Stage:
-    """The running app with its pilot, and short ways to what tests look at."""
+class AppUnderTest:
+    """The running app with its pilot, and shortcuts for tests."""
 
     def __init__(self, app: ExplorerApp, engine: FakeEngine, pilot: Pilot[int]) -> None:
         self.app, self.engine, self.pilot = app, engine, pilot
@@ -83,7 +83,7 @@ class Stage:
         await self.settle()
 
     async def settle(self) -> None:
-        """Until workers are done and the screen is drawn."""
+        """Wait until workers are done and the screen is drawn."""
         await self.app.workers.wait_for_complete()
         await self.pilot.pause()
 
@@ -106,13 +106,13 @@ class Stage:
         return [pane.spec.id for pane in self.app.main.grid.visible_panes]
 
     def row(self, name: str) -> str:
-        """The text under the cursor of a pane."""
+        """Return the text of the row under the cursor of a pane."""
         row = self.view(name).cursor_row
         return row.text if row else ""
 
     @property
-    def said(self) -> list[str]:
-        """What the app told the user in notifications."""
+    def notifications(self) -> list[str]:
+        """The messages of the notifications on the screen."""
         return [note.message for note in self.app._notifications]
 
     @property
@@ -122,17 +122,17 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(session: Session | None = None, size: tuple[int, int] = (160, 50)) -> AsyncIterator[Stage]:
-    """Run the app without a terminal, showing a session."""
+async def run_app(session: Session | None = None, size: tuple[int, int] = (160, 50)) -> AsyncIterator[AppUnderTest]:
+    """Run the app on a session."""
     engine = FakeEngine()
     app = ExplorerApp(lambda: engine, now=lambda: 0.0)
     async with app.run_test(size=size, notifications=True) as pilot:
         app.theme = "tcexplore-dark"
-        staged = Stage(app, engine, pilot)
-        await staged.show(session or Session())
-        yield staged
+        ui = AppUnderTest(app, engine, pilot)
+        await ui.show(session or Session())
+        yield ui
 
 
-def check_screen(name: str, staged: Stage) -> None:
+def check_screen(name: str, ui: AppUnderTest) -> None:
     """Compare the screen with `goldens/NAME.txt` here."""
-    check(name, staged.screen, GOLDENS)
+    check(name, ui.screen, GOLDENS)

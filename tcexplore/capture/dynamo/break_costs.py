@@ -23,7 +23,7 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import BreakCost, BreakCosts, Location
 
-FACT = "what graph breaks cost"
+FACT = "graph break costs"
 MAX_UNITS, MIN_UNITS, MAX_SECONDS = 30, 3, 0.5
 """The number of measured units: as many as fit into the time, within these bounds."""
 

@@ -28,7 +28,7 @@ class Check(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int, str] | None:
-        """The end of the file's path, the line and the function in the comment."""
+        """Return the end of the path, the line and the function in the comment."""
         place = _PLACE.search(self.comment)
         return (place.group(1), int(place.group(2)), place.group(3)) if place else None
 

@@ -1,1 +1,1 @@
-"""Compiled regions of a script: what it compiles, and every call of that, counted without keeping any."""
+"""The compiled regions of a script, and counters of their calls."""

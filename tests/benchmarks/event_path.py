@@ -74,7 +74,8 @@ class Recorder:
             return
         hops: list[str] = []
         while frame is not None:
-            if frame.f_code.co_filename.startswith(PACKAGE) and self._carries(frame):
+            emitted = hops[:1] == ["worker/event_recorder.py:EventRecorder.emit"]  # by a hook, which has no event yet
+            if frame.f_code.co_filename.startswith(PACKAGE) and (emitted or self._carries(frame)):
                 hops.insert(0, f"{frame.f_code.co_filename[len(PACKAGE) :]}:{frame.f_code.co_qualname}")
             frame = frame.f_back
         with open(self._log, "a") as log:
@@ -94,6 +95,8 @@ class Recorder:
                 return any(self._contains_event(item) for item in value.items)
             case "tuple":
                 return any(type(item).__name__ == "GraphCaptured" for item in value)
+            case "EventBatcher":
+                return any(self._contains_event(item) for item in value._items)
             case "Session":
                 return value.newest is not None and bool(value.newest.graphs)
             case "Snapshot":

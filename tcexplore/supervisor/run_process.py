@@ -48,7 +48,6 @@ class RunProcess:
         self.number = number
         self.ready = False
         """Whether a process waits for the job."""
-        self.job: Job | None = None
         self.over = asyncio.Event()
         """Set when the process is gone and its output is read."""
         ours, theirs = socket.socketpair()
@@ -76,7 +75,7 @@ class RunProcess:
 
     def start(self, job: Job, emit: Emit) -> None:
         """Send the job; its events go to `emit`, and the last of them is a `Failed` or a `Finished`."""
-        self.job, self._emit = job, emit
+        self._emit = emit
         self._task = asyncio.create_task(self._run(job), name=f"run {job.run}")
 
     def mute(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.events import TimingEstimate
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 
 MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "undecided": "?", "measuring": "?"}
 

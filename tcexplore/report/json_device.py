@@ -6,7 +6,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
-from tcexplore.session.achieved_rates import achieved
+from tcexplore.session.kernel_facts import achieved
 
 Fields = dict[str, Any]
 

@@ -11,9 +11,8 @@ from tcexplore.documents.timing.device_rows import is_launch_bound
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompileSpan, compile_time, files_compiled
-from tcexplore.session.economics import economics
-from tcexplore.session.payback import Range
-from tcexplore.session.saved_tensors import saved_for_backward
+from tcexplore.session.economics import Range, economics
+from tcexplore.session.graph_stages import saved_for_backward
 
 Fields = dict[str, Any]
 

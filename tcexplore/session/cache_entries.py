@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcexplore import events as ev
+from tcexplore.events import Recompiled
 from tcexplore.events.compile_ids import frame_number
 from tcexplore.session.snapshot import Snapshot
 
@@ -112,3 +114,11 @@ def _frame(number: str, found: list[ev.FrameEntered], known: _Known) -> FrameEnt
         limit_hit=last.limit_hit,
         error_at_limit=last.error_at_limit,
     )
+
+
+def newest_causes(snapshot: Snapshot) -> Iterator[tuple[Recompiled, int]]:
+    """Each recompile with the newest entry that did not match, and how many older ones did not match either."""
+    by_graph: dict[str, list[Recompiled]] = {}
+    for found in snapshot.recompiles:
+        by_graph.setdefault(found.graph, []).append(found)
+    return ((entries[0], len(entries) - 1) for entries in by_graph.values())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tcexplore.events import PhaseTimed
+from tcexplore.events import CallMade, PhaseTimed, Recompiled
 from tcexplore.session.snapshot import Snapshot
 
 CHAIN = 0.97
@@ -137,3 +137,37 @@ def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
 def _joined(one: CompileSpan, other: CompileSpan) -> CompileSpan:
     inside = _merged([*one.children, *other.children])
     return CompileSpan(one.name, one.seconds + other.seconds, one.graph, inside, one.count + other.count)
+
+
+COMPILE, RECOMPILE, WARM = "compile", "recompile", "warm"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCall:
+    """One compiled call; `number` counts from 1. `why` are the guards that failed, where it compiled again."""
+
+    number: int
+    kind: str
+    seconds: float
+    causes: tuple[Recompiled, ...] = ()
+
+
+def compiled_calls(snapshot: Snapshot) -> tuple[CompiledCall, ...]:
+    """Every compiled call of a run, in order."""
+    calls = [call for call in snapshot.calls if call.variant == "compiled"]
+    return tuple(_made(call, number, snapshot) for number, call in enumerate(calls, 1))
+
+
+def _made(call: CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
+    why = tuple(_first_of_each(again for again in snapshot.recompiles if again.graph in call.graphs))
+    what = RECOMPILE if why else COMPILE if call.compiles else WARM
+    return CompiledCall(number, what, call.seconds, why)
+
+
+def _first_of_each(found: Iterator[Recompiled]) -> Iterator[Recompiled]:
+    """The guard of the newest entry: each older entry of the same frame has one more that failed."""
+    seen = set()
+    for again in found:
+        if again.graph not in seen:
+            seen.add(again.graph)
+            yield again

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tcexplore import events as ev
+from tcexplore.session.code import NATIVE
+from tcexplore.session.snapshot import Snapshot
 
 STAGES = ("joint", "inference", "forward", "backward", "post_grad")
 """In the order in which torch makes them."""
@@ -43,3 +45,12 @@ def lowest(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
         if graph.stage != "joint":
             last[graph.graph, graph.phase] = graph
     return list(last.values())
+
+
+def saved_for_backward(snapshot: Snapshot) -> int | None:
+    """Bytes that the compiled forward, as it runs here, hands to the backward, inputs left out; None where a size is
+    unknown or nothing was partitioned."""
+    partitions = snapshot.code_for(NATIVE).partitions
+    sizes = [saved.bytes for part in partitions for saved in part.saved if not saved.input]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if partitions and len(known) == len(sizes) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tcexplore import events as ev
 from tcexplore.events.compile_ids import backward_number
-from tcexplore.session.recompile_count import newest_causes
+from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.snapshot import Snapshot
 
 MARK_DYNAMIC, MARK_UNBACKED, DYNAMIC, BUCKETS, TENSOR = "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"

@@ -12,7 +12,7 @@ from tcexplore.documents.locations import display_path
 from tcexplore.documents.prose import row
 from tcexplore.events import Job
 from tcexplore.quantities import count, duration
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study import StudyState
 
 ERROR_MARK = "✖ "

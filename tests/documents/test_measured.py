@@ -12,8 +12,7 @@ from tcexplore.documents.timing.call_profile_rows import shorten_device_function
 from tcexplore.documents.timing.device_rows import format_rate, is_launch_bound
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.report.json_report import report
-from tcexplore.session.achieved_rates import achieved
-from tcexplore.session.kernel_facts import kernel_facts
+from tcexplore.session.kernel_facts import achieved, kernel_facts
 from tests import fakes
 from tests.documents import golden
 from tests.report.check_text import check_text

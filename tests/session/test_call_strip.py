@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcexplore import events as ev
 from tcexplore.documents.timing.timing_view import call_lines
 from tcexplore.session import Snapshot
-from tcexplore.session.call_strip import compiled_calls
+from tcexplore.session.compile_time import compiled_calls
 from tests.studies.playback import timed
 
 AGAIN = ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="x.size(0) == 64", reason="", old="64", new="32")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.session.payback import payback
+from tcexplore.session.economics import payback
 from tests.timing.test_timing_notes import ESTIMATE
 
 FASTER = replace(ESTIMATE, eager_us=400.0, compiled_us=200.0, speedup=2.0, low=1.6, high=2.5, verdict="faster")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_document import conclusions
 from tcexplore.studies.modes.modes_study import ModesOptions, planned_jobs

@@ -9,7 +9,7 @@ import pytest
 
 from tcexplore.events import Event, Failed, Finished, Job, Output, PairsMeasured, PhaseStarted, Standby
 from tcexplore.events.commands import PauseTiming
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study_runs import Runs as StudyRuns
 from tests.supervisor.runs import PATIENCE_S, Runs, alive, printed, until
 

@@ -27,9 +27,8 @@ from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.achieved_rates import achieved
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import kernel_facts, kernel_loops
+from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 
 TEACHES = (
     "Inductor's kernels appear here: C++ for a CPU, Triton for a GPU, each with its fused ops, every statement with "

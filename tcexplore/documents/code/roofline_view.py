@@ -18,9 +18,8 @@ from tcexplore.documents.timing.device_rows import format_rate
 from tcexplore.events import Kernel, RooflinePoint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.achieved_rates import Achieved, achieved
 from tcexplore.session.code import NATIVE
-from tcexplore.session.kernel_facts import kernel_facts
+from tcexplore.session.kernel_facts import Achieved, achieved, kernel_facts
 from tcexplore.session.links import Link, kernel_link
 
 LOWEST, HIGHEST = 0.01, 10_000.0

@@ -15,8 +15,8 @@ from tcexplore.documents.prose import fold
 from tcexplore.events import Guard, GuardsInstalled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.links import Link, guard_link, line_link
-from tcexplore.session.recompile_count import newest_causes
 
 _CARRIED = re.compile(r"\b___stack(\d+)(?=$|\.)")
 

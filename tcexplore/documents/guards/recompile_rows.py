@@ -10,9 +10,8 @@ from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.events import Recompiled
 from tcexplore.quantities import duration
 from tcexplore.session import Snapshot
-from tcexplore.session.cache_entries import CacheEntry, FrameEntries
+from tcexplore.session.cache_entries import CacheEntry, FrameEntries, newest_causes
 from tcexplore.session.links import line_link
-from tcexplore.session.recompile_count import newest_causes
 
 _SOURCES = {
     "argument": "an argument",

@@ -9,7 +9,7 @@ from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.events import Accuracy, Memory
 from tcexplore.quantities import size
 from tcexplore.session import Snapshot
-from tcexplore.session.saved_tensors import saved_for_backward
+from tcexplore.session.graph_stages import saved_for_backward
 
 ACCURACY_SENTENCES = {
     "not judged": "results not compared",

@@ -9,7 +9,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.achieved_rates import Achieved
+from tcexplore.session.kernel_facts import Achieved
 
 
 def format_rate(per_second: float, unit: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
-from tcexplore.session.economics import economics
-from tcexplore.session.payback import Payback, payback
+from tcexplore.session.economics import Payback, economics, payback
 from tcexplore.session.run_summary import wrong_result
 
 DISTINCT = 1.2

@@ -20,7 +20,7 @@ from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.call_strip import WARM, CompiledCall, compiled_calls
+from tcexplore.session.compile_time import WARM, CompiledCall, compiled_calls
 from tcexplore.session.economics import economics
 from tcexplore.session.run_summary import wrong_result
 

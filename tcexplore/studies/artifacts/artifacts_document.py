@@ -12,7 +12,7 @@ from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.documents.timing.state_dict_view import checkpoint
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.artifacts.artifacts_result import CPP_COMPILER, ArtifactRuns, artifact_runs
 
 INTENT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
 CPP_COMPILER = "compile_file"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tcexplore.documents.document import Document
 from tcexplore.report.json_report import failure, state_dict
 from tcexplore.session import Snapshot
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.artifacts.artifacts_document import artifacts_document
 from tcexplore.studies.artifacts.artifacts_result import CPP_COMPILER, artifact_runs
 from tcexplore.studies.study import Announce, Study, StudyState

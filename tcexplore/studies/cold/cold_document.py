@@ -9,7 +9,7 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import count, duration
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.cold.cold_result import lookup_counts, span_pairs
 
 INTENT = (

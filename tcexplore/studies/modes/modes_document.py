@@ -18,7 +18,7 @@ from tcexplore.events import Config
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics
 from tcexplore.session.links import Link
-from tcexplore.session.run_figures import RunFigures, may_be_faster
+from tcexplore.session.run_summary import RunFigures, may_be_faster
 from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcexplore.session.run_figures import RunFigures, is_faster
+from tcexplore.session.run_summary import RunFigures, is_faster
 
 SPEEDUP_TOLERANCE = 1.05
 """Ratio of two speedups below which the faster one is not worth a longer compile."""

@@ -15,7 +15,7 @@ from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import Job, Standby
 from tcexplore.report.json_report import configuration
-from tcexplore.session.run_figures import RunFigures
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document
 from tcexplore.studies.modes.modes_result import choose_mode
 from tcexplore.studies.study import Announce, Study, StudyState

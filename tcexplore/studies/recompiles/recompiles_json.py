@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tcexplore import events as ev
 from tcexplore.report.json_report import configuration, failure
-from tcexplore.session.call_strip import CompiledCall, compiled_calls
+from tcexplore.session.compile_time import CompiledCall, compiled_calls
 from tcexplore.studies.recompiles.recompiles_result import PASSES, VariantRun
 from tcexplore.studies.study_json import Fields
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tcexplore import events as ev
-from tcexplore.session.call_strip import WARM, compiled_calls
+from tcexplore.session.compile_time import WARM, compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, RegionTimeline

@@ -12,7 +12,7 @@ from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config, TimingEstimate
 from tcexplore.quantities import duration
-from tcexplore.session.run_figures import RunFigures, is_faster, may_be_faster
+from tcexplore.session.run_summary import RunFigures, is_faster, may_be_faster
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep
 

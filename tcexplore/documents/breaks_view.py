@@ -20,6 +20,9 @@ TEACHES = (
     "reason and what to write instead. The goal is none."
 )
 
+REPORT_ISSUE = "Please report an issue to PyTorch"
+"""Start of a hint that suggests no change."""
+
 
 def breaks_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
@@ -74,7 +77,7 @@ def _details(snapshot: Snapshot, costed: RankedBreak, width: int) -> Iterator[Ro
     graph_break = costed.graph_break
     if graph_break.explanation and graph_break.explanation != graph_break.reason:
         yield from wrapped(graph_break.explanation, width, indent=3)
-    for hint in graph_break.hints:
+    for hint in (hint for hint in graph_break.hints if not hint.startswith(REPORT_ISSUE)):
         yield from wrapped(hint, width, "ok", indent=3, lead="try ")
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}, {explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")

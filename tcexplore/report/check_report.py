@@ -86,6 +86,9 @@ def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     elif snapshot.breaks or snapshot.skipped_frames or (snapshot.eager_ops and snapshot.eager_ops.ops):
         details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
         yield from _rows(breaks_document(snapshot, frozenset(details), width))
+    if snapshot.breaks and snapshot.complete:
+        command = f"tcexplore fix {display_path(snapshot.file)}"
+        yield from wrapped(f"`{command}` tests edits that remove graph breaks.", width, "muted")
 
 
 def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:

@@ -143,7 +143,7 @@ def _path(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...],
         yield row(("       ", ""), *label, (" ", ""), *ops(kernel, known, most=3), name, links=kernel_links(kernel),
                   location=place)  # fmt: skip
     if relation.nodes and not relation.between:
-        names = f"{', '.join(relation.nodes)}, which have no kernel"
+        names = f"{', '.join(relation.nodes)}, without a kernel"
         yield from wrapped(names, width, "node", indent=7, links=links)
 
 

@@ -132,7 +132,7 @@ def _wrapper(snapshot: Snapshot, wrapper: Wrapper, known: Labels, toggled: froze
         return
     name = f"reused {wrapper.graph} {wrapper.phase}"
     opened = name in toggled
-    facts = f"  {count(len(wrapper.reused), 'buffer')} of the {wrapper.phase} reuse the memory of another"
+    facts = f"  {count(len(wrapper.reused), 'buffer')} in the {wrapper.phase}"
     yield fold(name, opened, ("buffer reuse", "heading"), (facts, "muted"), indent=1)
     if opened:
         by = _written_by(snapshot, wrapper)

@@ -39,11 +39,10 @@ def summarize_cuda_graphs(snapshot: Snapshot) -> str:
     call = snapshot.call_profile
     if call is None or not snapshot.cuda_graphs:
         return text
-    saved = call.replayed_tasks - call.replays
     alone = call.device_tasks - call.replayed_tasks
-    rest = f", {alone} launched one by one" if alone else ""
+    rest = f"; {alone} are launched separately" if alone else ""
     launches = "1 launch" if call.replays == 1 else f"{call.replays} launches"
-    return f"{text}: a call replays {call.replayed_tasks} kernels and copies in {launches}, saving {saved}{rest}"
+    return f"{text}: a call replays {call.replayed_tasks} kernels and copies in {launches}{rest}"
 
 
 def describe_recorded(recorded: ev.CudaGraphRecorded) -> str:

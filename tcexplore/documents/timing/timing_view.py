@@ -182,8 +182,6 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         facts.append(f"first call {duration(costs.first_call_s)}")
     if costs.compile_s is not None:
         facts.append(f"compiling {duration(costs.compile_s)}")
-    if costs.break_even_calls is not None:
-        facts.append(f"break-even at {count(costs.break_even_calls, 'call')}")
     if facts:
         yield from wrapped(" · ".join(facts), width)
     for text in call_lines(snapshot):

@@ -10,13 +10,13 @@ import torch
 from tcexplore.capture.fx.tensor_descriptions import dtype_text
 from tcexplore.events import AccuracyVerdict, Deviation
 
-FACTOR = 4.0
+MAX_ERROR_RATIO = 4.0
 """Ratio of errors against float64 above which compiled is less accurate than eager.
 
 A different order of summation changes the error by about this factor in either direction.
 """
 
-ULPS = 16
+ALLOWED_ROUNDINGS = 16
 """Roundings of the dtype that are always allowed, in case the eager result happens to be exact."""
 
 IDENTICAL: Final = "identical"
@@ -52,8 +52,10 @@ UNKNOWN = _Errors(None, None)
 
 
 def compare_value(value: ComparedValue) -> Deviation:
-    """Return the deviation of one value. It is wrong if it loses more than half of the dtype's digits beyond eager's
-    own error."""
+    """Return the deviation of one value.
+
+    It is wrong if its error exceeds eager's by more than half of the dtype's digits.
+    """
     if value.eager.is_complex():
         exact = None if value.exact is None else _parts(value.exact)
         return compare_value(value._replace(eager=_parts(value.eager), compiled=_parts(value.compiled), exact=exact))
@@ -81,8 +83,8 @@ def rms(values: torch.Tensor) -> float:
 
 def _verdict_by_errors(value: ComparedValue, errors: _Errors) -> AccuracyVerdict:
     eps = torch.finfo(value.eager.dtype).eps
-    allowed, error = FACTOR * (errors.eager or 0.0), errors.compiled or 0.0
-    if error <= allowed + ULPS * eps:
+    allowed, error = MAX_ERROR_RATIO * (errors.eager or 0.0), errors.compiled or 0.0
+    if error <= allowed + ALLOWED_ROUNDINGS * eps:
         return AS_ACCURATE
     return LESS_ACCURATE if error <= allowed + math.sqrt(eps) else WRONG
 

@@ -1,5 +1,5 @@
-// A CUDA device that is not there, as far as torch's C++ asks about one while it traces fake tensors.
-// tcexplore_guard() stays for the life of the process; the hooks are swapped in for one lowering at a time.
+// An emulated CUDA device for torch's C++ code that traces fake tensors.
+// tcexplore_guard() is permanent for the process; the hooks are active only during a lowering.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -21,7 +21,7 @@ struct OneDevice final : c10::impl::NoOpDeviceGuardImpl<DeviceType::CUDA> {
 
 long cudnn = 0;
 
-// What the autograd engine and the choice of convolution and normalization kernels ask for.
+// The autograd engine and the selection of convolution and normalization kernels call these.
 struct Hooks final : at::CUDAHooksInterface {
   bool hasCUDA() const override { return true; }
   bool isBuilt() const override { return true; }
@@ -46,7 +46,7 @@ struct Hooks final : at::CUDAHooksInterface {
   double batchnormMinEpsilonCuDNN() const override { return 0.0; }
 };
 
-// The hooks are one global object without data; only which functions it has can be exchanged.
+// The hooks are one global object without data, so replacing its virtual table replaces all of its functions.
 void** functions() {
   return reinterpret_cast<void**>(const_cast<at::CUDAHooksInterface*>(&at::detail::getCUDAHooks()));
 }

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcexplore import events as ev
-from tcexplore.events import Recompiled
 from tcexplore.events.compile_ids import frame_number
 from tcexplore.session.snapshot import Snapshot
 
@@ -116,9 +115,9 @@ def _frame(number: str, found: list[ev.FrameEntered], known: _Known) -> FrameEnt
     )
 
 
-def newest_causes(snapshot: Snapshot) -> Iterator[tuple[Recompiled, int]]:
+def newest_causes(snapshot: Snapshot) -> Iterator[tuple[ev.Recompiled, int]]:
     """Each recompile with the newest entry that did not match, and how many older ones did not match either."""
-    by_graph: dict[str, list[Recompiled]] = {}
+    by_graph: dict[str, list[ev.Recompiled]] = {}
     for found in snapshot.recompiles:
         by_graph.setdefault(found.graph, []).append(found)
     return ((entries[0], len(entries) - 1) for entries in by_graph.values())

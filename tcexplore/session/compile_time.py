@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tcexplore.events import CallMade, PhaseTimed, Recompiled
+from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
 CHAIN = 0.97
@@ -87,7 +87,7 @@ def _sum(measured: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def tree(phases: Iterable[PhaseTimed]) -> tuple[CompileSpan, ...]:
+def tree(phases: Iterable[ev.PhaseTimed]) -> tuple[CompileSpan, ...]:
     """The spans in order of their beginning; each arrives after those inside it."""
     waiting: dict[int, list[CompileSpan]] = defaultdict(list)
     for phase in phases:
@@ -149,7 +149,7 @@ class CompiledCall:
     number: int
     kind: str
     seconds: float
-    causes: tuple[Recompiled, ...] = ()
+    causes: tuple[ev.Recompiled, ...] = ()
 
 
 def compiled_calls(snapshot: Snapshot) -> tuple[CompiledCall, ...]:
@@ -158,13 +158,13 @@ def compiled_calls(snapshot: Snapshot) -> tuple[CompiledCall, ...]:
     return tuple(_made(call, number, snapshot) for number, call in enumerate(calls, 1))
 
 
-def _made(call: CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
+def _made(call: ev.CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
     why = tuple(_first_of_each(again for again in snapshot.recompiles if again.graph in call.graphs))
     what = RECOMPILE if why else COMPILE if call.compiles else WARM
     return CompiledCall(number, what, call.seconds, why)
 
 
-def _first_of_each(found: Iterator[Recompiled]) -> Iterator[Recompiled]:
+def _first_of_each(found: Iterator[ev.Recompiled]) -> Iterator[ev.Recompiled]:
     """The guard of the newest entry: each older entry of the same frame has one more that failed."""
     seen = set()
     for again in found:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tcexplore.events import TimingEstimate
+from tcexplore import events as ev
 from tcexplore.session.compile_time import compile_time, files_compiled
 from tcexplore.session.snapshot import Snapshot
 
@@ -50,7 +50,7 @@ class Payback:
         return Range(*(saved * calls / 1e6 - self.compile_s for saved in self.saved_us))
 
 
-def payback(estimate: TimingEstimate, compile_s: float) -> Payback:
+def payback(estimate: ev.TimingEstimate, compile_s: float) -> Payback:
     """The payback of a compile of `compile_s` seconds, 0 or more, at the speed-up of `estimate`."""
 
     def saved(speedup: float) -> float:

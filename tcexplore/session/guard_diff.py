@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcexplore.events import Guard, GuardsInstalled
+from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
 
@@ -13,16 +13,16 @@ from tcexplore.session.snapshot import Snapshot
 class GuardDiff:
     """One condition: in the first entry only (`after` is None), in the second only, or on the same thing in both."""
 
-    before: Guard | None
-    after: Guard | None
+    before: ev.Guard | None
+    after: ev.Guard | None
 
 
-def guards_of(snapshot: Snapshot, graph: str) -> GuardsInstalled | None:
+def guards_of(snapshot: Snapshot, graph: str) -> ev.GuardsInstalled | None:
     """The guards of the entry with this compile id."""
     return next((installed for installed in snapshot.guards if installed.graph == graph), None)
 
 
-def guard_diff(one: GuardsInstalled, other: GuardsInstalled) -> tuple[GuardDiff, ...]:
+def guard_diff(one: ev.GuardsInstalled, other: ev.GuardsInstalled) -> tuple[GuardDiff, ...]:
     """What differs, except structural guards; first what both look at, then what only one does."""
     before, after = _by_what(one), _by_what(other)
     both = [key for key in before if key in after]
@@ -46,14 +46,14 @@ def _paired(gone: list[GuardDiff], new: list[GuardDiff]) -> Iterator[GuardDiff]:
     yield from left
 
 
-def _by_what(installed: GuardsInstalled) -> dict[tuple[str, ...], Guard]:
+def _by_what(installed: ev.GuardsInstalled) -> dict[tuple[str, ...], ev.Guard]:
     return {_key(guard): guard for guard in installed.guards if not guard.structural}
 
 
-def _key(guard: Guard) -> tuple[str, ...]:
+def _key(guard: ev.Guard) -> tuple[str, ...]:
     """What a guard looks at; conditions on sizes belong to no object and are told apart by what they say."""
     return (guard.kind, guard.source) if guard.source else (guard.kind, *_said(guard))
 
 
-def _said(guard: Guard) -> tuple[str, ...]:
+def _said(guard: ev.Guard) -> tuple[str, ...]:
     return (guard.summary,) if guard.summary else guard.code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcexplore.events import BreakCost, GraphBreak
+from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
 
@@ -16,7 +16,7 @@ class RankedBreak:
     `whole` tells that Dynamo gave the function up, so that all that runs outside the graphs is lost to this break.
     """
 
-    graph_break: GraphBreak
+    graph_break: ev.GraphBreak
     cost_us: float | None = None
     share: float | None = None
     gaps: int = 0
@@ -45,7 +45,7 @@ def rank_breaks(snapshot: Snapshot) -> tuple[RankedBreak, ...]:
     return tuple(sorted(found, key=lambda costed: -(costed.cost_us or 0.0)))
 
 
-def _cost(found: GraphBreak, at: dict[tuple[str, int], BreakCost]) -> BreakCost | None:
+def _cost(found: ev.GraphBreak, at: dict[tuple[str, int], ev.BreakCost]) -> ev.BreakCost | None:
     return at.get((found.location.file, found.location.line)) if found.location else None
 
 

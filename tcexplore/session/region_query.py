@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcexplore.events import RegionCreated
+from tcexplore import events as ev
 from tcexplore.session.links import Link, line_link
 from tcexplore.session.snapshot import Snapshot
 
@@ -14,7 +14,7 @@ from tcexplore.session.snapshot import Snapshot
 class QueryRegion:
     """A region with the inputs of the call that compiled it last. `name` tells it from the others."""
 
-    region: RegionCreated
+    region: ev.RegionCreated
     name: str
     inputs: tuple[str, ...]
 

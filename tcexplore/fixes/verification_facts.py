@@ -10,6 +10,9 @@ from tcexplore.events import ChangeChecked, ChangeTimed
 from tcexplore.fixes.verification import FAITHFUL_VERDICTS, NOT_COMPARED, SAME_VERDICTS, Verification
 from tcexplore.quantities import count, duration
 
+UNDECIDED = ("undecided", "measuring")
+"""Timing verdicts whose speedup is not shown."""
+
 FactState = Literal["ok", "bad", "wait", "note"]
 
 
@@ -43,7 +46,9 @@ def summary_fact(verification: Verification) -> Fact:
     if judged is not None:
         known.append("outputs bit-identical" if judged.verdict == "identical" else "outputs equal up to rounding")
     if timed is not None:
-        known.append(f"{timed.speedup:.2f}×, {timed.verdict}")
+        known.append(
+            f"speed {timed.verdict}" if timed.verdict in UNDECIDED else f"{timed.speedup:.2f}×, {timed.verdict}"
+        )
     elif not verification.over:
         known += [fact.text for fact in facts(verification) if fact.state == "wait"][:1]
     text = ", ".join(known)
@@ -65,7 +70,7 @@ def _breaks(verification: Verification) -> Iterator[Fact]:
     for new in verification.new:
         yield Fact("bad", f"New break: {new.code or new.kind}: {new.reason}")
     for other in verification.uncovered:
-        yield Fact("note", f"Another break behind it: {other.code or other.kind}")
+        yield Fact("note", f"Another break after it: {other.code or other.kind}")
 
 
 def _compiled(verification: Verification) -> Iterator[Fact]:
@@ -109,8 +114,8 @@ def _speed(verification: Verification) -> Fact:
 def speed_text(timed: ChangeTimed) -> str:
     """Return `Compiled call: 142 µs before, 96 µs now: 1.48× [1.40, 1.55], faster`."""
     before, after = duration(timed.before_us / 1e6), duration(timed.after_us / 1e6)
-    interval = f"{timed.speedup:.2f}× [{timed.low:.2f}, {timed.high:.2f}]"
-    return f"Compiled call: {before} before, {after} now: {interval}, {timed.verdict}"
+    speedup = "" if timed.verdict in UNDECIDED else f"{timed.speedup:.2f}× "
+    return f"Compiled call: {before} before, {after} now: {speedup}[{timed.low:.2f}, {timed.high:.2f}], {timed.verdict}"
 
 
 def _output(verification: Verification) -> Iterator[Fact]:

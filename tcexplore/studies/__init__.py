@@ -1,1 +1,1 @@
-"""Studies: many runs of one model file, planned, shown and reported from one package each."""
+"""Studies: many runs of one model file. Each study is one package."""

@@ -124,7 +124,7 @@ FIXABLE = {
                 raise ValueError("not a number")
             return y.cos()
     """,
-    "asked for": """
+    "explicit break": """
         def model(x):
             y = x.sin()
             torch._dynamo.graph_break()  # BREAK

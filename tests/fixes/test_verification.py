@@ -85,6 +85,8 @@ def test_the_summary_follows_the_run():
         "ok",
         "verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00×, faster",
     )
+    undecided = replace(timed, verdict="undecided")
+    assert summary_fact(verification(rest, SAME, undecided)).text.endswith("outputs bit-identical, speed undecided")
     assert summary_fact(verification(broken(5), rest, SAME)) == ("bad", "not verified: the break is still there")
 
 

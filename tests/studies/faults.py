@@ -1,4 +1,4 @@
-"""Model files that break one layer of the compiler in their own process, each in another way."""
+"""Model files that each break one compiler stage in their own process."""
 
 from __future__ import annotations
 
@@ -108,4 +108,4 @@ FAULTS = {
     "your own code": OWN,
     "": SOUND,
 }
-"""The layer that is broken, and a file that breaks it."""
+"""A model file for each stage that it breaks."""

@@ -1,1 +1,1 @@
-"""Artifacts study: cache artifacts saved in one worker and loaded in another."""
+"""Artifacts study: cache artifacts saved by one process and loaded by another."""

@@ -1,1 +1,1 @@
-"""Bisect study: add one compiler layer at a time until a run fails or differs from eager."""
+"""Bisect study: add one compiler stage at a time until a run fails or differs from eager."""

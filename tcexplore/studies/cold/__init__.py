@@ -1,1 +1,1 @@
-"""Cold compile study: a compile with empty caches beside one with warm caches."""
+"""Cold compile study: a compile with empty caches, then one with warm caches."""

@@ -1,1 +1,1 @@
-"""Fixes study: every graph break with the fixes tried for it."""
+"""Fix study: verified fixes for graph breaks."""

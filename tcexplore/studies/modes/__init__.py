@@ -1,1 +1,1 @@
-"""Modes study: every mode and backend side by side."""
+"""Modes study: all modes and backends compared."""

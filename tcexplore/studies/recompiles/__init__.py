@@ -1,1 +1,1 @@
-"""Recompile study: varied inputs, the recompiles they cause, and the fixes for them."""
+"""Recompile study: varied inputs, their recompiles, and variants that avoid them."""

@@ -28,18 +28,18 @@ STDERR = "▎"
 
 def output_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the pane."""
-    parts = [fixed(failure(snapshot, snapshot.failure, width))] if snapshot.failure else []
+    parts = [fixed(failure_rows(snapshot, snapshot.failure, width))] if snapshot.failure else []
     if snapshot.output_dropped:
         text = f" … {count(snapshot.output_dropped, 'earlier character')} dropped"
         parts.append(fixed([row((text, "warn"))]))
     parts += [_printed(written) for written in snapshot.output]
     if not snapshot.output and not snapshot.failure:
         parts.append(fixed(_silent(snapshot, width)))
-    parts.append(fixed(missing_facts(snapshot, toggled, width)))
+    parts.append(fixed(missing_fact_rows(snapshot, toggled, width)))
     return Parts(_title(snapshot), parts)
 
 
-def last_output(snapshot: Snapshot, most: int) -> Iterator[Row]:
+def last_output_rows(snapshot: Snapshot, most: int) -> Iterator[Row]:
     """Yield the last `most` lines that the program printed."""
     rows = [part.build(n) for part in map(_printed, snapshot.output) for n in range(part.count)]
     if len(rows) > most:
@@ -54,7 +54,7 @@ def _title(snapshot: Snapshot) -> str:
     return count(lines, "line") if lines else ""
 
 
-def failure(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
+def failure_rows(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row]:
     """Yield the error, its line, a hint and the traceback."""
     at = failed.location
     links = (line_link(at),) if at else ()
@@ -97,7 +97,7 @@ def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
     yield from wrapped(TEACHES, width, "muted")
 
 
-def missing_facts(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def missing_fact_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield the facts that this torch version does not report, with the reasons."""
     if not snapshot.missing_facts:
         return

@@ -8,26 +8,26 @@ from dataclasses import replace
 from tcexplore import events as ev
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.autotuning_view import autotuning_document
-from tcexplore.documents.code.kernels_view import kernel_figures
+from tcexplore.documents.code.kernels_view import kernel_figure_rows
 from tcexplore.documents.code.target_notes import ASSUMED, target_rows
 from tcexplore.documents.configurations import format_configuration
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
-from tcexplore.documents.graph.graph_view import heading as graph_heading
-from tcexplore.documents.guards.cache_entries_view import recompiled_frames
-from tcexplore.documents.guards.guards_view import guards_in_brief
+from tcexplore.documents.graph.graph_view import graph_heading
+from tcexplore.documents.guards.cache_entries_view import recompiled_frame_rows
+from tcexplore.documents.guards.guards_view import brief_guard_rows
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.recompile_rows import recompile_rows
 from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.output_view import failure, last_output, missing_facts
+from tcexplore.documents.output_view import failure_rows, last_output_rows, missing_fact_rows
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.strip.verdict_line import run_verdict
 from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE
 from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME
 from tcexplore.documents.timing.recommendation import recommend
-from tcexplore.documents.timing.state_dict_view import checkpoint
+from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import timing_document
 from tcexplore.session import Snapshot
@@ -77,7 +77,7 @@ def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterato
 
 
 def _failed(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return failure(snapshot, snapshot.failure, width) if snapshot.failure else ()
+    return failure_rows(snapshot, snapshot.failure, width) if snapshot.failure else ()
 
 
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -125,15 +125,15 @@ def _timeline(snapshot: Snapshot, width: int) -> Iterable[Row]:
 
 
 def _state(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return checkpoint(snapshot, width) if snapshot.state_keys is not None else ()
+    return state_dict_rows(snapshot, width) if snapshot.state_keys is not None else ()
 
 
 def _output(snapshot: Snapshot, _: int) -> Iterable[Row]:
-    return last_output(snapshot, OUTPUT_LINES)
+    return last_output_rows(snapshot, OUTPUT_LINES)
 
 
 def _missing(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return missing_facts(snapshot, frozenset(["missing"]), width)
+    return missing_fact_rows(snapshot, frozenset(["missing"]), width)
 
 
 def _rows(document: Document) -> Iterator[Row]:
@@ -145,12 +145,12 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),
     ("Recompiles", recompile_rows),
-    ("Cache entries", recompiled_frames),
+    ("Cache entries", recompiled_frame_rows),
     ("Symbolic sizes", _symbols),
     ("Recompile check", _recompile_checks),
-    ("Guards", guards_in_brief),
+    ("Guards", brief_guard_rows),
     ("Target", _target),
-    ("Kernels", kernel_figures),
+    ("Kernels", kernel_figure_rows),
     ("Autotuning", _autotuning),
     ("Timing", _timing),
     ("Timeline", _timeline),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcexplore.documents.graph.graph_gutter import Drawn, draw
+from tcexplore.documents.graph.graph_gutter import Drawn, draw_gutter
 from tests import fakes
 
 
@@ -38,7 +38,7 @@ def _climb(drawn: list[Drawn], row: int, column: int) -> int:
 
 def check(inputs: list[list[int]], columns: int) -> int:
     """Check that each line joins an input to its reader, and each input has a line or a mark; return the lines."""
-    drawn = draw(inputs, columns, "○" * len(inputs))
+    drawn = draw_gutter(inputs, columns, "○" * len(inputs))
     total = 0
     for row, read in enumerate(inputs):
         readers = walk(drawn, row)
@@ -75,5 +75,5 @@ def test_ten_thousand_nodes():
 
 
 def test_lines_pass_a_row_without_a_node():
-    drawn = draw([[], None, [0]], 5, "○ ○")
+    drawn = draw_gutter([[], None, [0]], 5, "○ ○")
     assert [item.text for item in drawn] == ["○", "│", "○"]

@@ -11,7 +11,7 @@ from tcexplore.documents.graph.node_labels import format_stride, format_tensor
 from tcexplore.documents.labels import labels, op_name
 from tcexplore.documents.prose import wrapped
 from tcexplore.documents.strip.history_strip import history_row
-from tcexplore.documents.timing.distribution_plot import axis, bars, beyond
+from tcexplore.documents.timing.distribution_plot import count_outliers, draw_bars, fit_axis
 from tcexplore.session import Session
 from tcexplore.session.links import kernel_link
 from tests import fakes
@@ -71,18 +71,18 @@ def test_history_always_contains_the_run_in_view():
 
 def test_plot_leaves_outliers_out():
     values = [*(100.0 + n % 10 for n in range(100)), 9000.0]
-    on = axis([values], 10)
+    on = fit_axis([values], 10)
     assert on is not None
     assert on.high < 120
-    assert beyond(values, on) == 1
-    drawn = bars(values, on)
+    assert count_outliers(values, on) == 1
+    drawn = draw_bars(values, on)
     assert len(drawn) == 10
     assert set(drawn) <= set(" ▁▂▃▄▅▆▇█")
     assert max(drawn) == "█"
 
 
 def test_no_axis_without_samples():
-    assert axis([[], []], 10) is None
+    assert fit_axis([[], []], 10) is None
 
 
 def test_wide_characters_take_two_columns():

@@ -8,8 +8,8 @@ import pytest
 
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.resources_view import resources_document
-from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw, roofline_document
-from tcexplore.documents.code.stages_view import hiding, stages_document
+from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw_roofline, roofline_document
+from tcexplore.documents.code.stages_view import find_hiding_folds, stages_document
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.style_names import NAMES
@@ -83,7 +83,7 @@ def test_assumptions_are_folded_at_first():
 def test_roof_rises_to_the_peak_with_marks_on_it():
     roof = Roof(memory=1e12, compute=1e13)
     mark = PlotMark(intensity=10.0, sign="1", style="")
-    drawn = ["".join(sign for sign, _ in row) for row in draw(roof, [mark], 61, 7)]
+    drawn = ["".join(sign for sign, _ in row) for row in draw_roofline(roof, [mark], 61, 7)]
     assert len(drawn) == 7
     assert drawn[0].rstrip().endswith("─")
     assert drawn[0].index("1") == round(60 * math.log(10.0 / LOWEST) / math.log(HIGHEST / LOWEST))
@@ -94,6 +94,8 @@ def test_selected_statement_opens_its_stages():
     snapshot = gpu.run()
     kernel = next(kernel for kernel in snapshot.code.kernels if kernel.language == "triton")
     statement = statement_link(kernel, 5)
-    assert hiding(snapshot, (kernel_link(kernel),)) == frozenset(), "nothing of a kernel as a whole is hidden"
-    shown = rows(stages_document, hiding(snapshot, (statement,)))
+    assert find_hiding_folds(snapshot, (kernel_link(kernel),)) == frozenset(), (
+        "nothing of a kernel as a whole is hidden"
+    )
+    shown = rows(stages_document, find_hiding_folds(snapshot, (statement,)))
     assert [row.text.split()[-1] for row in shown if statement in row.links] == ["0)", "0f00000000;", ";"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -45,7 +45,7 @@ def autotuning_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(
 
 def _tuned(snapshot: Snapshot, tuned: Autotuned, toggled: frozenset[str], width: int) -> Iterator[Row]:
     kernel = find_tuned_kernel(snapshot, tuned)
-    own = links(kernel) if kernel else ()
+    own = kernel_links(kernel) if kernel else ()
     place = kernel.source_lines[0] if kernel and kernel.source_lines else None
     where = f"  {tuned.graph} {tuned.phase}"
     yield row((f" {name_subject(tuned)}", "heading"), (where, "muted"), links=own, location=place)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcexplore.documents.code.kernel_labels import links as kernel_links
-from tcexplore.documents.code.kernel_labels import ops
+from tcexplore.documents.code.kernel_labels import kernel_links, op_spans
 from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
@@ -140,8 +139,8 @@ def _path(snapshot: Snapshot, relation: KernelRelation, links: tuple[Link, ...],
         label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
         place = kernel.source_lines[0] if kernel.source_lines else None
         name = (f"  {kernel.name}", "dim")
-        yield row(("       ", ""), *label, (" ", ""), *ops(kernel, known, most=3), name, links=kernel_links(kernel),
-                  location=place)  # fmt: skip
+        yield row(("       ", ""), *label, (" ", ""), *op_spans(kernel, known, most=3), name,
+                  links=kernel_links(kernel), location=place)  # fmt: skip
     if relation.nodes and not relation.between:
         names = f"{', '.join(relation.nodes)}, without a kernel"
         yield from wrapped(names, width, "node", indent=7, links=links)

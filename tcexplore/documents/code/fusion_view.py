@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from tcexplore.documents.code.fusion_reasons_view import APART, LONGEST, reason_rows
-from tcexplore.documents.code.kernel_labels import links, ops
+from tcexplore.documents.code.kernel_labels import kernel_links, op_spans
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
@@ -78,10 +78,10 @@ def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozense
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
     kinds = (f"  {_kinds(fused)}", "extern" if kernel.language == "extern" else "heading")
     saved = (f"  saves {size(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
-    fuses = ops(kernel, known, most=2 if width < 60 else 5)
+    fuses = op_spans(kernel, known, most=2 if width < 60 else 5)
     place = kernel.source_lines[0] if kernel.source_lines else None
-    yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=links(kernel), location=place,
-               copy=kernel.name)  # fmt: skip
+    yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=kernel_links(kernel),
+               location=place, copy=kernel.name)  # fmt: skip
     if opened:
         yield from _details(kernel, fused, known, width)
 
@@ -94,7 +94,7 @@ def _kinds(fused: FusedKernel) -> str:
 def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> Iterator[Row]:
     own = (kernel_link(kernel),)
     yield row((f"   {kernel.name}", "heading"), links=own)
-    shown = ops(kernel, known, most=None)
+    shown = op_spans(kernel, known, most=None)
     yield row(("   ", ""), *shown, links=own)
     moved, saved = bytes_moved(kernel), kernel.bytes_saved
     if moved is not None and saved is not None and len(kernel.scheduler_nodes) > 1:

@@ -19,53 +19,53 @@ LONGEST = 20
 LANGUAGES = {"cpp": "C++", "triton": "Triton", "extern": "extern"}
 
 
-def links(kernel: Kernel) -> tuple[Link, ...]:
+def kernel_links(kernel: Kernel) -> tuple[Link, ...]:
     """Return links to the kernel and its source lines."""
     return (kernel_link(kernel), *(line_link(location) for location in kernel.source_lines))
 
 
-def summary(kernel: Kernel, known: Labels, where: Places, number: int, width: int) -> Row:
+def kernel_row(kernel: Kernel, known: Labels, where: Places, number: int, width: int) -> Row:
     """Return the row of a kernel in the list of kernels."""
     label = known.kernel[kernel_link(kernel)]
     spans = (
         Span(" "),
         *label.spans,
         Span(" " * (number - len(label.text) + 1)),
-        *ops(kernel, known, most=2 if width < 60 else 5),
-        Span(f"  {traffic(kernel)}" if traffic(kernel) else "", "muted"),
+        *op_spans(kernel, known, most=2 if width < 60 else 5),
+        Span(f"  {format_traffic(kernel)}" if format_traffic(kernel) else "", "muted"),
         Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
-        Span(f"  {lines(kernel, where)}", "muted"),
+        Span(f"  {format_lines(kernel, where)}", "muted"),
         Span(f"  {kernel.name}", "dim"),
     )
-    return Row(spans, links(kernel), kernel.source_lines[0] if kernel.source_lines else None, copy=kernel.name)
+    return Row(spans, kernel_links(kernel), kernel.source_lines[0] if kernel.source_lines else None, copy=kernel.name)
 
 
-def heading(kernel: Kernel, known: Labels, where: Places, name: str, opened: bool, width: int) -> Iterator[Row]:
+def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, opened: bool, width: int) -> Iterator[Row]:
     """Yield the rows above the source of a kernel; the first one is its fold."""
     label = known.kernel[kernel_link(kernel)]
     place = kernel.source_lines[0] if kernel.source_lines else None
     pairs = ((span.text, span.style) for span in label.spans)
-    fused = tuple((span.text, span.style) for span in ops(kernel, known, most=None))
+    fused = tuple((span.text, span.style) for span in op_spans(kernel, known, most=None))
     closed = () if opened else ((" ", ""), *fused)
     name_of = (f" {kernel.name}", "heading")
-    yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=links(kernel), location=place)
+    yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=kernel_links(kernel), location=place)
     if not opened:
         return
     verb = "calls " if kernel.language == "extern" else "fuses " if len(known.fused(kernel)) > 1 else "op "
     if fused:
-        yield row((f"   {verb}", "muted"), *fused, links=links(kernel), location=place)
+        yield row((f"   {verb}", "muted"), *fused, links=kernel_links(kernel), location=place)
     facts = [LANGUAGES.get(kernel.language, kernel.language), f"graph {kernel.graph} {kernel.phase}"]
-    facts += [lines(kernel, where)] if kernel.source_lines else []
-    facts += [traffic(kernel)] if traffic(kernel) else []
+    facts += [format_lines(kernel, where)] if kernel.source_lines else []
+    facts += [format_traffic(kernel)] if format_traffic(kernel) else []
     facts += [f"{kernel.flops / 1e6:,.1f} MFLOP"] if kernel.flops else []
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
-    yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=links(kernel), location=place)
+    yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=kernel_links(kernel), location=place)
     if kernel.language != "extern" and not kernel.lines:
         text = "This torch version does not report the op of a statement; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)
 
 
-def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
+def op_spans(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
     """Return the labels of the first `most` ops, and how many more there are."""
     fused = known.fused(kernel)
     shown = fused if most is None else fused[:most]
@@ -74,14 +74,14 @@ def ops(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:
     return (*spans, Span(f" +{len(fused) - len(shown)}", "muted")) if len(fused) > len(shown) else tuple(spans)
 
 
-def traffic(kernel: Kernel) -> str:
+def format_traffic(kernel: Kernel) -> str:
     """Return `reads 264 KiB, writes 256 KiB`, empty if unknown."""
     if kernel.bytes_read is None or kernel.bytes_written is None:
         return ""
     return f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}"
 
 
-def lines(kernel: Kernel, where: Places) -> str:
+def format_lines(kernel: Kernel, where: Places) -> str:
     """Return `line 23`, `lines 23, 24, blocks.py:7`."""
     numbers = list(dict.fromkeys(where.abbreviate(location) for location in kernel.source_lines))
     if not numbers:

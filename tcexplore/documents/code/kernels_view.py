@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tcexplore.documents.code.kernel_labels import heading, links, summary
+from tcexplore.documents.code.kernel_labels import kernel_heading, kernel_links, kernel_row
 from tcexplore.documents.code.kernel_lines import KernelLines
 from tcexplore.documents.code.target_notes import (
     describe_loops,
@@ -72,7 +72,7 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
         entry = entries[index]
         if isinstance(entry, Row):
             return entry
-        return replace(summary(entry, known, where, number, width), target=_fold(entry))
+        return replace(kernel_row(entry, known, where, number, width), target=_fold(entry))
 
     return Part(len(entries), build)
 
@@ -89,11 +89,11 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
         yield fixed([BLANK])
 
 
-def kernel_figures(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def kernel_figure_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield for each kernel its name, ops, lines and figures, without its source."""
     known, where = labels(snapshot), places(snapshot.file)
     for kernel in snapshot.code.kernels:
-        yield from heading(kernel, known, where, _fold(kernel), opened=True, width=width)
+        yield from kernel_heading(kernel, known, where, _fold(kernel), opened=True, width=width)
         yield from _figures(snapshot, kernel, width)
 
 
@@ -107,7 +107,7 @@ def _figures(snapshot: Snapshot, kernel: Kernel, width: int) -> Iterator[Row]:
         parts = [how, *parts]
     reached = achieved(snapshot, kernel, point)
     parts += [format_measured(reached)] if reached else []
-    own = links(kernel)
+    own = kernel_links(kernel)
     if parts:
         yield from wrapped(" · ".join(parts), width, "muted", indent=3, links=own)
     for warning in made.resources.warnings if made and made.resources else ():
@@ -122,7 +122,7 @@ def _fold(kernel: Kernel) -> str:
 
 @by_identity(1024)
 def _heading(kernel: Kernel, known: Labels, file: str, name: str, opened: bool, width: int) -> Part:
-    return fixed(heading(kernel, known, places(file), name, opened, width), known.title(kernel))
+    return fixed(kernel_heading(kernel, known, places(file), name, opened, width), known.title(kernel))
 
 
 @by_identity(512)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
@@ -38,7 +38,7 @@ def resources_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     if not taken:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     rows = [_cells(kernel, resources, known) for kernel, resources in taken]
-    table = columns(HEAD, rows, [links(kernel) for kernel, _ in taken], left=(0, 2))
+    table = columns(HEAD, rows, [kernel_links(kernel) for kernel, _ in taken], left=(0, 2))
     details = (line for kernel, resources in taken for line in _details(kernel, resources, known, toggled, width))
     warned = sum(bool(resources.warnings) for _, resources in taken)
     target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
@@ -72,9 +72,11 @@ def _details(
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
     total = sum(number for _, number in resources.mix)
     text = f"  {count(total, 'instruction')}"
-    yield fold(name, opened, *label, (f" {kernel.name}", "heading"), (text, "muted"), indent=0, links=links(kernel))
+    yield fold(
+        name, opened, *label, (f" {kernel.name}", "heading"), (text, "muted"), indent=0, links=kernel_links(kernel)
+    )
     for warning in resources.warnings:
-        yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=links(kernel))
+        yield from wrapped(warning, width, "warn", indent=3, lead="! ", links=kernel_links(kernel))
     if not opened:
         return
     fits = f"{count(resources.blocks, 'block')} per SM at once, {resources.threads} threads each"

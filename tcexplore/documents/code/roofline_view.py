@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.target_notes import target_rows
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
@@ -59,7 +59,9 @@ def roofline_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     if not points:
         return Parts("", [fixed(target_rows(snapshot, toggled, width)), empty_part(snapshot, width, TEACHES)])
     total = sum(point.implied_us for _, point in points)
-    table = columns(HEAD, [_cells(*each, total, known) for each in points], [links(k) for k, _ in points], left=(0, 2))
+    table = columns(
+        HEAD, [_cells(*each, total, known) for each in points], [kernel_links(k) for k, _ in points], left=(0, 2)
+    )
     where = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
     measured = [(kernel, at) for kernel, point in points if (at := achieved(snapshot, kernel, point))]
     title = f"at least {duration(total / 1e6)} in total{where} · estimate"
@@ -104,7 +106,7 @@ def _plot(points: Sequence[KernelPoint], at: Reached, known: Labels, cells: int)
     roof = Roof(point.memory_peak, point.peak)
     rates = f"  {point.memory_peak / 1e12:.2f} TB/s · {point.peak / 1e12:.1f} TFLOP/s in {point.precision}"
     yield row((" roof", "heading"), (rates, "muted"))
-    for line in draw(roof, marks, cells, HEIGHT):
+    for line in draw_roofline(roof, marks, cells, HEIGHT):
         yield Row((Span("  "), *(Span(*piece) for piece in line)))
     left, right = f"{LOWEST:g}", f"{HIGHEST:,.0f} FLOP/byte"
     yield row(("  ", ""), (f"{left}{right:>{cells - len(left)}}", "dim"))
@@ -138,7 +140,7 @@ def achieved_rows(measured: Sequence[Measured], known: Labels, width: int) -> It
     yield from columns(
         ACHIEVED_HEAD,
         [_achieved_cells(*each, known) for each in measured],
-        [links(kernel) for kernel, _ in measured],
+        [kernel_links(kernel) for kernel, _ in measured],
     )
     text = (
         "Measured: device time under torch's profiler, the median of a few calls with warm caches. `of the roof` is "
@@ -188,7 +190,7 @@ Piece = tuple[str, str]
 """Text and its style."""
 
 
-def draw(roof: Roof, marks: Sequence[PlotMark], width: int, height: int) -> Iterator[list[Piece]]:
+def draw_roofline(roof: Roof, marks: Sequence[PlotMark], width: int, height: int) -> Iterator[list[Piece]]:
     """Yield `height` rows of `width` cells from the top: the roof as a line, each mark at its intensity.
 
     The height of a mark is the measured rate; a mark without one is on the roof.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.code.kernel_lines import BAR, KernelLines
 from tcexplore.documents.code.target_notes import describe_vectors, format_resources, target_rows
 from tcexplore.documents.document import Row, Span
@@ -45,7 +45,7 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     return Parts(f"{count(len(shown), 'kernel')}{target}", parts)
 
 
-def hiding(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
+def find_hiding_folds(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
     """Return the folds that hide a selected statement in the source, the first stage, PTX and machine code."""
     selected = {link for link in links if link.kind == "statement"}
     folds: set[str] = set()
@@ -78,7 +78,7 @@ def _kernel(snapshot: Snapshot, kernel: Kernel, known: Labels, toggled: frozense
     config = f"  {made.config}" if made and made.config else ""
     title = _title(kernel, known, _language(kernel) if made and opened else "")
     yield fixed([fold(name, opened, *label, (f" {kernel.name}", "heading"), (config, "muted"), indent=0,
-                      links=links(kernel))], title)  # fmt: skip
+                      links=kernel_links(kernel))], title)  # fmt: skip
     if not opened:
         return
     if failed is not None:

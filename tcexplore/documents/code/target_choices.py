@@ -28,7 +28,7 @@ class TargetChoice(NamedTuple):
     """Error in the file."""
 
 
-def choices(own: Sequence[str]) -> list[TargetChoice]:
+def list_choices(own: Sequence[str]) -> list[TargetChoice]:
     """Return the device in this machine, the targets of the table, and those of the user's `own` files."""
     known = [TargetChoice(key, key, target) for key, target in all_targets().items()]
     return [TargetChoice(NATIVE, NATIVE), *known, *map(_file, own)]

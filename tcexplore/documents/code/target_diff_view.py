@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from tcexplore.documents.code.kernel_labels import ops
+from tcexplore.documents.code.kernel_labels import op_spans
 from tcexplore.documents.code.stages_view import NAMES
 from tcexplore.documents.code.target_notes import describe_vectors
 from tcexplore.documents.columns import Cell, columns
@@ -55,7 +55,7 @@ class Side(NamedTuple):
 def target_diff_document(snapshot: Snapshot, other: str, pair: TargetPair, form: str, width: int) -> StaticDocument:
     """Return the document: the target in view on the left, `other` on the right."""
     sides = Side(snapshot, pair.left), Side(snapshot.with_target(other), pair.right)
-    rows = [*_head(sides, pair, width), *facts(sides), BLANK, _form_row(sides, form), *_texts(*sides, form, width)]
+    rows = [*_head(sides, pair, width), *fact_rows(sides), BLANK, _form_row(sides, form), *_texts(*sides, form, width)]
     return StaticDocument("", tuple(rows))
 
 
@@ -63,7 +63,7 @@ def _head(sides: tuple[Side, Side], pair: TargetPair, width: int) -> Iterator[Ro
     shown = sides[0] if pair.left is not None else sides[1]
     yield row(
         (" ", ""),
-        *_spans(ops(pair.item, labels(shown.snapshot), most=None)),
+        *_spans(op_spans(pair.item, labels(shown.snapshot), most=None)),
         (f"  {pair.item.graph} {pair.item.phase}", "dim"),
     )
     present, absent = (sides[0], sides[1]) if pair.right is None else (sides[1], sides[0])
@@ -182,7 +182,7 @@ RESOURCES: tuple[tuple[str, Callable[[KernelResources], str]], ...] = (
 )
 
 
-def facts(sides: Sequence[Known]) -> Iterator[Row]:
+def fact_rows(sides: Sequence[Known]) -> Iterator[Row]:
     """Yield a table with a column for each target."""
     rows = [*_rows(sides)]
     head = ("", *(side.snapshot.target for side in sides))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import ops, traffic
+from tcexplore.documents.code.kernel_labels import format_traffic, op_spans
 from tcexplore.documents.diff.text_diff import text_rows
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.graph.node_labels import format_call, format_tensor, name_node
@@ -24,7 +24,7 @@ from tcexplore.session.run_diff import RunChange, RunDiff, align, match_kernels
 MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
 
 
-def nodes(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def node_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """Yield the nodes that only one of the runs has."""
     for change in diff.nodes:
         if change.kind != "same":
@@ -45,7 +45,7 @@ def _node(change: RunChange[tuple[str, ev.FxNode]], where: Places) -> Row:
     return row("   ", mark, *facts, place, links=links, location=node.location, copy=format_call(node))
 
 
-def breaks(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def break_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """Yield the breaks that only one of the runs has."""
     for change in diff.breaks:
         broken = change.item
@@ -57,7 +57,7 @@ def breaks(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
                       location=broken.location)  # fmt: skip
 
 
-def guards(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
+def guard_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001
     """Yield the guards that only one of the runs has, with a fold for structural guards."""
     changed = [change for change in diff.guards if change.kind != "same"]
     for change in changed:
@@ -81,7 +81,7 @@ def _guard_row(change: RunChange[tuple[str, ev.Guard]]) -> Row:
                links=links, location=guard.location)  # fmt: skip
 
 
-def kernels(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
+def kernel_diff_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield the changed, added and removed kernels, with a fold for those with the same code."""
     for index, change in enumerate(diff.kernels):
         if change.kind != "same":
@@ -139,7 +139,7 @@ def _one_line(diff: RunDiff, change: RunChange[Kernel]) -> Row:
     labelled = [span for s, kernel in both for span in (Span(" → ", "muted"), *_label(s, kernel))][1:]
     where = diff.after if after else diff.before
     spans = (
-        Span(*MARKS[change.kind]), *labelled, Span(" "), *ops(change.item, labels(where), most=5),
+        Span(*MARKS[change.kind]), *labelled, Span(" "), *op_spans(change.item, labels(where), most=5),
         Span(f"  {_moved(before, after)}", "muted"), Span(f"  {change.item.name}", "dim"),
     )  # fmt: skip
     place = change.item.source_lines[0] if change.item.source_lines else None
@@ -153,5 +153,5 @@ def _label(snapshot: Snapshot, kernel: Kernel) -> Iterable[Span]:
 
 def _moved(before: Kernel | None, after: Kernel | None) -> str:
     """Return what a kernel reads and writes, before and after if that differs."""
-    texts = dict.fromkeys(traffic(kernel) for kernel in (before, after) if kernel and traffic(kernel))
+    texts = dict.fromkeys(format_traffic(kernel) for kernel in (before, after) if kernel and format_traffic(kernel))
     return " → ".join(texts)

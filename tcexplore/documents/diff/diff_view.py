@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tcexplore.documents.diff.diff_sections import breaks, guards, kernels, nodes
+from tcexplore.documents.diff.diff_sections import break_rows, guard_rows, kernel_diff_rows, node_rows
 from tcexplore.documents.diff.text_diff import Numbered, text_rows
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
@@ -102,8 +102,8 @@ def _source(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]
 
 SECTIONS = (
     _Section("source", lambda run_diff: run_diff.source, _source),
-    _Section("breaks", lambda run_diff: run_diff.breaks, breaks),
-    _Section("kernels", lambda run_diff: run_diff.kernels, kernels),
-    _Section("graph nodes", lambda run_diff: run_diff.nodes, nodes),
-    _Section("guards", lambda run_diff: run_diff.guards, guards),
+    _Section("breaks", lambda run_diff: run_diff.breaks, break_rows),
+    _Section("kernels", lambda run_diff: run_diff.kernels, kernel_diff_rows),
+    _Section("graph nodes", lambda run_diff: run_diff.nodes, node_rows),
+    _Section("guards", lambda run_diff: run_diff.guards, guard_rows),
 )

@@ -8,7 +8,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part, missing_rows
 from tcexplore.documents.graph.graph_items import GraphOf, below_dynamo
-from tcexplore.documents.graph.graph_view import rows
+from tcexplore.documents.graph.graph_view import graph_parts
 from tcexplore.documents.graph.memory_rows import buffer_reuse_rows, saved_marks, saved_tensor_rows
 from tcexplore.documents.labels import labels
 from tcexplore.documents.locations import places
@@ -62,7 +62,7 @@ def _stage(snapshot: Snapshot, graph: AtenGraph, toggled: frozenset[str], width:
     opened = name in toggled
     yield fixed([_heading(graph, name, opened)], f"{graph.graph} {_called(graph)}")
     if opened:
-        yield from rows(_of(snapshot, graph), toggled, places(snapshot.file), width)
+        yield from graph_parts(_of(snapshot, graph), toggled, places(snapshot.file), width)
 
 
 def _heading(graph: AtenGraph, name: str, opened: bool) -> Row:

@@ -32,7 +32,7 @@ def decomposition_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
     """Return the document of the view: every source line, closed at first."""
     if not snapshot.graphs:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    return _document(snapshot, index(snapshot).lines, toggled)
+    return _document(snapshot, decompose_run(snapshot).lines, toggled)
 
 
 _made = by_identity(2)(Decomposition)
@@ -40,7 +40,7 @@ _texts = by_identity(8)(read_lines)
 _counted = by_identity(1024)(count_lowered)
 
 
-def index(snapshot: Snapshot) -> Decomposition:
+def decompose_run(snapshot: Snapshot) -> Decomposition:
     """Return the decomposition of a run, cached for the newest runs."""
     return _made(snapshot.graphs, snapshot.code.aten_graphs, snapshot.code.kernels)
 

@@ -24,13 +24,13 @@ class Drawn(NamedTuple):
     hidden: bool
 
 
-def draw(inputs: Sequence[Sequence[int] | None], columns: int, glyphs: Sequence[str]) -> list[Drawn]:
+def draw_gutter(inputs: Sequence[Sequence[int] | None], columns: int, glyphs: Sequence[str]) -> list[Drawn]:
     """Return the gutter, at most `columns` lines wide.
 
     `inputs` has the rows that each row reads, None for a row without a node; `glyphs` has the character of each row.
     The text of a row has one character per column and one between two columns.
     """
-    used = uses([read or () for read in inputs])
+    used = find_readers([read or () for read in inputs])
     pen = _Pen(extents(used, max(columns - SPARE, 1)), max(columns, SPARE + 1))
     return [pen.row(row, read, glyph) for row, (read, glyph) in enumerate(zip(inputs, glyphs, strict=True))]
 
@@ -112,7 +112,7 @@ def _plain(lanes: list[int | None]) -> str:
     return " ".join(" " if value is None else "│" for value in lanes)
 
 
-def uses(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
+def find_readers(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return for each row the later rows that read it, in order."""
     readers: list[list[int]] = [[] for _ in inputs]
     for row, read in enumerate(inputs):

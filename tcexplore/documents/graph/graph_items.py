@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from tcexplore.documents.graph.graph_gutter import Drawn, draw
+from tcexplore.documents.graph.graph_gutter import Drawn, draw_gutter
 from tcexplore.documents.labels import KernelLabel, Labels
 from tcexplore.events import AtenGraph, FxNode, GraphCaptured
 from tcexplore.session.links import Link, aten_link, node_link
@@ -48,17 +48,17 @@ class Laid(NamedTuple):
     gutter: list[Drawn]
 
 
-def lay_out(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid:
+def lay_out_graph(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid:
     """Return the rows of a graph; the gutter is at most `columns` lines wide."""
     hidden = tuple(node for node in graph.nodes if graph.hidden(node))
     rest = [node for node in graph.nodes if not graph.hidden(node)]
     items = list(_items(graph.name, rest, toggled))
     inputs = _inputs(items, {node.name for node in hidden})
-    return Laid(hidden, items, draw(inputs, columns, [item.glyph for item in items]))
+    return Laid(hidden, items, draw_gutter(inputs, columns, [item.glyph for item in items]))
 
 
 def _items(graph: str, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iterable[Item]:
-    for run in runs(nodes):
+    for run in divide_by_module(nodes):
         members = nodes[run.first : run.last]
         if run.module is not None:
             fold = f"module {graph} {members[0].name}"
@@ -145,12 +145,12 @@ class ModuleRun(NamedTuple):
     last: int
 
 
-def runs(nodes: Sequence[FxNode]) -> list[ModuleRun]:
+def divide_by_module(nodes: Sequence[FxNode]) -> list[ModuleRun]:
     """Return all nodes of a graph, divided into modules."""
     if len(nodes) < FROM:
         return [ModuleRun(None, 0, len(nodes))]
     stretches: list[ModuleRun] = []
-    for module, members in groupby(enumerate(nodes), key=lambda item: block(item[1].module)):
+    for module, members in groupby(enumerate(nodes), key=lambda item: module_block(item[1].module)):
         indices = [index for index, _ in members]
         named = module if len(indices) >= SHORTEST else None
         stretches.append(ModuleRun(named, indices[0], indices[-1] + 1))
@@ -158,7 +158,7 @@ def runs(nodes: Sequence[FxNode]) -> list[ModuleRun]:
 
 
 @lru_cache(maxsize=4096)
-def block(module: str | None) -> str | None:
+def module_block(module: str | None) -> str | None:
     """Return the part of a module path that gets a fold: up to the first number (`self.layers.3`), or two names."""
     if not module:
         return None

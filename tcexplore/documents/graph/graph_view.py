@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
-from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out
+from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
 from tcexplore.documents.graph.node_labels import name_node
 from tcexplore.documents.highlight import Highlighted, highlighted
@@ -38,16 +38,16 @@ def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wi
     if not snapshot.graphs:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     where = places(snapshot.file)
-    order = between(snapshot.graphs, snapshot.breaks)
+    order = order_breaks(snapshot.graphs, snapshot.breaks)
     parts: list[Part] = []
     for index, captured in enumerate(snapshot.graphs):
         parts.append(fixed(_breaks(order.before.get(index, ()), where)))
         parts += _graph(snapshot, captured, toggled, width)
         parts.append(fixed(_breaks(order.after.get(index, ()), where)))
-    return Parts(title(snapshot), [*parts, fixed(_breaks(order.rest, where))])
+    return Parts(graph_title(snapshot), [*parts, fixed(_breaks(order.rest, where))])
 
 
-def title(snapshot: Snapshot) -> str:
+def graph_title(snapshot: Snapshot) -> str:
     """Return `2 graphs, 7 ops`."""
     ops = count(sum(captured.ops for captured in snapshot.graphs), "op")
     return f"{count(len(snapshot.graphs), 'graph')}, {ops}" if snapshot.graphs else ""
@@ -55,12 +55,12 @@ def title(snapshot: Snapshot) -> str:
 
 def _graph(snapshot: Snapshot, captured: GraphCaptured, toggled: frozenset[str], width: int) -> Iterable[Part]:
     opened = f"graph {captured.graph}" not in toggled
-    yield fixed([heading(snapshot, captured, opened)], f"graph {captured.graph}")
+    yield fixed([graph_heading(snapshot, captured, opened)], f"graph {captured.graph}")
     if opened:
-        yield from rows(_of(captured, labels(snapshot)), toggled, places(snapshot.file), width)
+        yield from graph_parts(_of(captured, labels(snapshot)), toggled, places(snapshot.file), width)
 
 
-def rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> tuple[Part, Part]:
+def graph_parts(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> tuple[Part, Part]:
     """Return the fold of the hidden nodes and the rows of a graph."""
     made = _rows(graph, toggled, where, width)
     return fixed(made.hidden(hidden_fold(graph) in toggled)), made.part()
@@ -71,10 +71,10 @@ _of = by_identity(32)(dynamo_graph)
 
 @by_identity(32)
 def _rows(graph: GraphOf, toggled: frozenset[str], where: Places, width: int) -> GraphRows:
-    return GraphRows(graph, lay_out(graph, toggled, columns=max(4, min(12, width // 9))), where, width)
+    return GraphRows(graph, lay_out_graph(graph, toggled, columns=max(4, min(12, width // 9))), where, width)
 
 
-def heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
+def graph_heading(snapshot: Snapshot, captured: GraphCaptured, opened: bool) -> Row:
     """Return the first row of a graph: compile id, number of ops, frame, and the reason if it is a recompile."""
     taken = [node for node in captured.nodes if node.op == "placeholder" and not is_parameter(node)]
     facts = [count(captured.ops, "op"), count(len(taken), "input")]
@@ -114,7 +114,7 @@ class Between(NamedTuple):
     rest: list[GraphBreak]
 
 
-def between(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Between:
+def order_breaks(graphs: Sequence[GraphCaptured], breaks: Sequence[GraphBreak]) -> Between:
     """Return the breaks after the graphs that they end, or else before the graphs that they begin."""
     order = Between({}, {}, [])
     for broken in breaks:
@@ -162,9 +162,9 @@ def readable_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(),
     parts: list[Part] = []
     for captured in snapshot.graphs:
         opened = f"graph {captured.graph}" not in toggled
-        parts.append(fixed([heading(snapshot, captured, opened)], f"graph {captured.graph}"))
+        parts.append(fixed([graph_heading(snapshot, captured, opened)], f"graph {captured.graph}"))
         parts += [_code(captured)] if opened else []
-    return Parts(title(snapshot), parts)
+    return Parts(graph_title(snapshot), parts)
 
 
 def _code(captured: GraphCaptured) -> Part:

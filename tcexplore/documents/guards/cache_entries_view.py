@@ -54,7 +54,7 @@ def cache_entries_document(snapshot: Snapshot, toggled: frozenset[str] = frozens
     return Parts(f"{count(len(frames), 'frame')}, {count_entries(entries)}{recompiles}", [fixed(rows)])
 
 
-def recompiled_frames(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def recompiled_frame_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the cache entries of the frames that were compiled more than once."""
     for frame in cache_entries(snapshot):
         if len(frame.entries) > 1 or frame.over_limit:

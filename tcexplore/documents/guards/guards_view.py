@@ -36,7 +36,7 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     return Parts(_title(snapshot), parts)
 
 
-def guards_in_brief(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the guards of each graph with what they check, without their code."""
     toggled = frozenset(f"parameters of guards {installed.graph}" for installed in snapshot.guards)
     for installed in snapshot.guards:

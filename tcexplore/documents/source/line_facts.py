@@ -113,7 +113,7 @@ OUTSIDE = "∅"
 """Mark of a line that ran without any kernel."""
 
 
-def bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
+def traffic_bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     """Yield the bar of a line, once the sizes of any kernel are known."""
     if not traffic.bytes:
         return
@@ -125,7 +125,7 @@ def bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
     yield Span(BARS[step], "extern" if known.extern else "warn")
 
 
-def words(traffic: LineTraffic) -> str:
+def describe_traffic(traffic: LineTraffic) -> str:
     """Return `in kernels that move 2.1 MiB (43 %)`: the bytes are those of the kernels, not of the line."""
     kind = "extern kernels" if traffic.extern else "kernels"
     known = f"in {kind} that move {size(traffic.bytes)} ({traffic.share:.0%})" if traffic.bytes else f"in {kind}"

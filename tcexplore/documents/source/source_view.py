@@ -12,7 +12,7 @@ from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fold, wrapped
-from tcexplore.documents.source.line_facts import LineFacts, bar, hot, line_facts, read_lines, words
+from tcexplore.documents.source.line_facts import LineFacts, describe_traffic, hot, line_facts, read_lines, traffic_bar
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
@@ -81,7 +81,7 @@ class _Gutter:
             Span(f"{self._nodes(number):>{self._count}} ", "muted"),
             *kernels,
             Span(" " * (self._kernels - _wide(kernels) + bool(self._kernels))),
-            *bar(self.heat, line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
+            *traffic_bar(self.heat, line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
             Span(" " if self._kernels else ""),
         )
 
@@ -100,7 +100,7 @@ class _Gutter:
         elif self.kernels(number) and all(label.extern for label in self.kernels(number)):
             yield Span("  extern", "extern")
         if self.wide and line in self.heat.lines:
-            yield Span(f"  {words(self.heat.lines[line])}", "dim")
+            yield Span(f"  {describe_traffic(self.heat.lines[line])}", "dim")
 
 
 def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:

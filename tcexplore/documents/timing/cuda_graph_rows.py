@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tcexplore import events as ev
-from tcexplore.documents.code.kernel_labels import links
+from tcexplore.documents.code.kernel_labels import kernel_links
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, heading, wrapped
 from tcexplore.quantities import count, size
@@ -26,7 +26,7 @@ def cuda_graph_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     for recorded in snapshot.cuda_graphs:
         yield from wrapped(describe_recorded(recorded), width, "muted", indent=3)
     for kernels, reason in skipped_reasons(snapshot):
-        own = tuple(link for kernel in kernels for link in links(kernel))
+        own = tuple(link for kernel in kernels for link in kernel_links(kernel))
         place = next((kernel.source_lines[0] for kernel in kernels if kernel.source_lines), None)
         yield from wrapped(reason, width, "warn", lead="! ", links=own, location=place)
 

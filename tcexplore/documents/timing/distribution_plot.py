@@ -23,7 +23,7 @@ class Axis(NamedTuple):
     bins: int
 
 
-def axis(series: Sequence[Sequence[float]], bins: int) -> Axis | None:
+def fit_axis(series: Sequence[Sequence[float]], bins: int) -> Axis | None:
     """Return an axis for all series without their outliers, None if there is nothing to draw."""
     drawn = [sorted(values[-MOST:]) for values in series if values]
     if not drawn or bins < 1:
@@ -42,7 +42,7 @@ def _fences(values: Sequence[float]) -> tuple[float, float]:
     return min(v for v in values if v >= lower - reach), max(v for v in values if v <= upper + reach)
 
 
-def bars(values: Sequence[float], on: Axis) -> str:
+def draw_bars(values: Sequence[float], on: Axis) -> str:
     """Return one character per cell of the axis: the number of values in it, relative to the fullest cell."""
     counts = [0] * on.bins
     step = (on.high - on.low) / on.bins
@@ -54,6 +54,6 @@ def bars(values: Sequence[float], on: Axis) -> str:
     return "".join(BARS[0 if not n else max(1, round(n / most * (len(BARS) - 1)))] for n in counts) if most else ""
 
 
-def beyond(values: Sequence[float], on: Axis) -> int:
+def count_outliers(values: Sequence[float], on: Axis) -> int:
     """Return how many of the drawn values lie beyond the axis."""
     return sum(not on.low <= value <= on.high for value in values[-MOST:])

@@ -29,11 +29,11 @@ def state_dict_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(
     """Return the document of the view."""
     if snapshot.state_keys is None and not snapshot.complete:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    rows = [*checkpoint(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
+    rows = [*state_dict_rows(snapshot, width), BLANK, heading("Cache artifacts"), *wrapped(ARTIFACTS, width, "muted")]
     return Parts("", [fixed(rows)])
 
 
-def checkpoint(snapshot: Snapshot, width: int) -> Iterator[Row]:
+def state_dict_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     """Yield the names in the state dict of the compiled model next to the model's own."""
     keys = snapshot.state_keys
     yield heading("State dict", "read from the live objects")

@@ -14,7 +14,7 @@ from tcexplore.documents.timing.call_profile_rows import call_profile_rows
 from tcexplore.documents.timing.compile_time_rows import compile_time_rows
 from tcexplore.documents.timing.cuda_graph_rows import cuda_graph_rows
 from tcexplore.documents.timing.device_rows import describe_device_share, device_rows, is_launch_bound
-from tcexplore.documents.timing.distribution_plot import Axis, axis, bars, beyond
+from tcexplore.documents.timing.distribution_plot import Axis, count_outliers, draw_bars, fit_axis
 from tcexplore.documents.timing.recommendation import format_reservation, recommend
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
@@ -127,9 +127,9 @@ def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
     wide = max(map(len, figures.values()))
     one_row = width >= 60
     indent = wide + 13 if one_row else 3
-    on = axis([values for _, values in sides], max(8, width - indent - 3))
+    on = fit_axis([values for _, values in sides], max(8, width - indent - 3))
     for name, values in sides:
-        drawn = (bars(values, on) if on else "", f"plot.{name}")
+        drawn = (draw_bars(values, on) if on else "", f"plot.{name}")
         figure = (f" {name:<9}", "strong"), (f"{figures[name]:<{wide}}", "number" if name == "compiled" else "")
         if one_row:
             yield row(*figure, "   ", drawn)
@@ -138,7 +138,7 @@ def _plot(snapshot: Snapshot, width: int) -> Iterator[Row]:
             yield row(" " * indent, drawn)
     if on:
         yield _scale(on, indent)
-        outside = sum(beyond(values, on) for _, values in sides)
+        outside = sum(count_outliers(values, on) for _, values in sides)
         if outside:
             yield row((" " * indent + f"{count(outside, 'outlier')} not shown", "dim"))
     yield BLANK

@@ -9,7 +9,7 @@ from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
-from tcexplore.documents.timing.state_dict_view import checkpoint
+from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures
@@ -28,7 +28,7 @@ def artifacts_document(results: Sequence[Snapshot], *, over: bool, width: int = 
     runs, rows = artifact_runs(results), list(wrapped(INTENT, width, "muted"))
     if runs is not None:
         rows += [BLANK, *_figures(runs), BLANK, *_conclusions(runs, width), BLANK, *_code(runs, width)]
-        rows += [BLANK, *checkpoint(runs.saving, width)]
+        rows += [BLANK, *state_dict_rows(runs.saving, width)]
     if over and (runs is None or (runs.loading is None and runs.saved)):
         rows += [BLANK, *wrapped("Stopped before the second run.", width, "warn")]
     return StaticDocument("", tuple(rows))

@@ -160,7 +160,7 @@ CODE = PaneSpec(
             _DEVICE,
             _HAS_KERNELS,
             frozenset({"statement", "kernel"}),
-            folds="tcexplore.documents.code.stages_view:hiding",
+            folds="tcexplore.documents.code.stages_view:find_hiding_folds",
         ),
         View("resources", "tcexplore.documents.code.resources_view:resources_document", _DEVICE, _HAS_KERNELS, _KERNEL),
         View("roofline", "tcexplore.documents.code.roofline_view:roofline_document", _DEVICE, _HAS_KERNELS, _KERNEL),

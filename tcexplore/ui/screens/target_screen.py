@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tcexplore.documents.code.target_choices import FIRST, TargetChoice, choice_rows, choices
+from tcexplore.documents.code.target_choices import FIRST, TargetChoice, choice_rows, list_choices
 from tcexplore.session import Snapshot
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import RowEntered
@@ -28,7 +28,7 @@ class TargetScreen(BoxScreen):
         self._choose = choose
         self._snapshot = snapshot
         self._device = device
-        self._choices = choices(target_files)
+        self._choices = list_choices(target_files)
 
     @property
     def page(self) -> tuple[str, str]:

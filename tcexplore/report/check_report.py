@@ -80,10 +80,13 @@ def _failed(snapshot: Snapshot, width: int) -> Iterable[Row]:
     return failure_rows(snapshot, snapshot.failure, width) if snapshot.failure else ()
 
 
+def _not_compiled(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return nothing_compiled_rows(snapshot, width) if snapshot.complete and not snapshot.compiled else ()
+
+
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    if snapshot.complete and not snapshot.compiled:
-        yield from nothing_compiled_rows(snapshot, width)
-    elif snapshot.breaks or snapshot.skipped_frames or (snapshot.eager_ops and snapshot.eager_ops.ops):
+    ran_eagerly = snapshot.skipped_frames or (snapshot.eager_ops and snapshot.eager_ops.ops)
+    if snapshot.breaks or (ran_eagerly and snapshot.compiled):
         details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
         yield from _rows(breaks_document(snapshot, frozenset(details), width))
     if snapshot.breaks and snapshot.complete:
@@ -142,6 +145,7 @@ def _rows(document: Document) -> Iterator[Row]:
 
 SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Error", _failed),
+    ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),
     ("Recompiles", recompile_rows),

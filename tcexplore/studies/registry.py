@@ -8,12 +8,10 @@ StudyName = Literal["modes", "sweep", "recompiles", "bisect", "artifacts", "cold
 
 
 class StudyEntry(NamedTuple):
-    """One study. Its package has a module `NAME_study` with its `Study` as `STUDY`."""
+    """One study. `tcexplore.studies.NAME.NAME_study` has its `Study` as `STUDY`."""
 
     name: StudyName
-    """Its name: the command, the `study` of its JSON, and its help page."""
-    package: str
-    """Its folder in `studies/`."""
+    """Its command, package, help page, and `study` in its JSON."""
     summary: str
     """What it does, for the list of commands and the command palette."""
     label: str = ""
@@ -26,13 +24,11 @@ class StudyEntry(NamedTuple):
 
 
 STUDIES = (
-    StudyEntry("modes", "modes", "Compare all modes and backends", "modes", "M", 9),
-    StudyEntry("sweep", "sweep", "Run one dimension of the inputs at several sizes", "sweep", "S", 14),
-    StudyEntry("recompiles", "recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", "W", 16),
-    StudyEntry("bisect", "bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", "L", 15),
-    StudyEntry("artifacts", "artifacts", "Save and load cache artifacts: what a second process saves", "artifacts"),
-    StudyEntry(
-        "cold", "cold", "Compile with empty caches, then with warm ones", "cold compile", "C", 16, command=False
-    ),
-    StudyEntry("fix", "fixes", "Try a fix for each graph break and verify it"),
+    StudyEntry("modes", "Compare all modes and backends", "modes", "M", 9),
+    StudyEntry("sweep", "Run one dimension of the inputs at several sizes", "sweep", "S", 14),
+    StudyEntry("recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", "W", 16),
+    StudyEntry("bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", "L", 15),
+    StudyEntry("artifacts", "Save and load cache artifacts: what a second process saves", "artifacts"),
+    StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold compile", "C", 16, command=False),
+    StudyEntry("fix", "Try a fix for each graph break and verify it"),
 )

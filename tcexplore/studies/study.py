@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from tcexplore.documents.document import Document
 from tcexplore.events import Job, Standby
 from tcexplore.session import Snapshot
-from tcexplore.studies.registry import STUDIES, StudyName
+from tcexplore.studies.registry import StudyName
 from tcexplore.studies.study_runs import Runs
 
 Options = TypeVar("Options")
@@ -171,6 +171,5 @@ async def run_study(
 
 def load_study(name: str) -> Study[Any, Any]:
     """Import a study."""
-    package = next(entry.package for entry in STUDIES if entry.name == name)
-    study: Study[Any, Any] = import_module(f"tcexplore.studies.{package}.{package}_study").STUDY
+    study: Study[Any, Any] = import_module(f"tcexplore.studies.{name}.{name}_study").STUDY
     return study

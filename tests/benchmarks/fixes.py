@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.fixes.fixes_result import by_break
-from tcexplore.studies.fixes.fixes_study import STUDY, FixOptions
+from tcexplore.studies.fix.fix_result import by_break
+from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor

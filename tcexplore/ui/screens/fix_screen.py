@@ -11,8 +11,8 @@ from tcexplore.events import GraphBreak, Job
 from tcexplore.fixes.file_writes import NotWrittenError, write
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot
-from tcexplore.studies.fixes.fixes_result import FixedFiles, by_break
-from tcexplore.studies.fixes.fixes_study import STUDY, FixOptions, FixTarget, fix_target, under_way
+from tcexplore.studies.fix.fix_result import FixedFiles, by_break
+from tcexplore.studies.fix.fix_study import STUDY, FixOptions, FixTarget, fix_target, under_way
 from tcexplore.studies.study import StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.engine import Engine

@@ -18,7 +18,7 @@ from tcexplore.fixes.verification_facts import Fact, FactState, facts, summary_f
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.run_diff import align
-from tcexplore.studies.fixes.fixes_result import BreakFixes
+from tcexplore.studies.fix.fix_result import BreakFixes
 
 MARKS: dict[FactState, tuple[str, str]] = {
     "ok": ("✔", "ok"), "bad": ("✖", "error"), "wait": ("◐", "running"), "note": ("·", "muted"),
@@ -55,7 +55,7 @@ def break_document(view: BreakView, width: int = 78) -> StaticDocument:
     return StaticDocument("", (*_break(view, width), *_body(view, width)))
 
 
-def fixes_document(
+def fix_document(
     run: Snapshot | None, breaks: Sequence[BreakFixes], written: Sequence[str], over: bool, width: int = 78
 ) -> StaticDocument:
     """Return the document of all breaks; `run` is the run of the unmodified file."""

@@ -18,8 +18,8 @@ from tcexplore.fixes.verification_facts import facts
 from tcexplore.report.json_graphs import graph_break
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
-from tcexplore.studies.fixes.fixes_document import BreakView, break_document, fixes_document
-from tcexplore.studies.fixes.fixes_result import AttemptedFix, BreakFixes, FixedFiles, by_break
+from tcexplore.studies.fix.fix_document import BreakView, break_document, fix_document
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, by_break
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs, failure_status
@@ -112,7 +112,7 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
     ) -> Document:
         target = state.options.target
         if target is None:
-            return fixes_document(_original(state), by_break(state.results), state.written, state.over, width)
+            return fix_document(_original(state), by_break(state.results), state.written, state.over, width)
         done = by_break(state.results)
         verifications = done[0].verifications if done else ()
         current = None if state.over else under_way(state)

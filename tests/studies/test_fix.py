@@ -10,8 +10,8 @@ from tcexplore import events as ev
 from tcexplore.cli.arguments import parse
 from tcexplore.fixes.proposals import proposals
 from tcexplore.fixes.verification import Verification
-from tcexplore.studies.fixes.fixes_result import AttemptedFix
-from tcexplore.studies.fixes.fixes_study import STUDY, FixOptions
+from tcexplore.studies.fix.fix_result import AttemptedFix
+from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState
 from tests.fixes.test_verification import BEFORE, FILE, GRAPH, ITEM, SAME, TEXT, broken, run, verification
 from tests.studies.playback import JOB, json_of, printed

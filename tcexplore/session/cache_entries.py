@@ -1,4 +1,4 @@
-"""The cache entries of each frame and how they came about: which call, which guard of which earlier entry."""
+"""Cache entries of each frame: the call that compiled them and the guards that failed."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ from tcexplore.events.compile_ids import frame_number
 from tcexplore.session.snapshot import Snapshot
 
 BACKWARD = "entire_backward_compile"
-"""torch's span of a backward that is compiled when it is first run, apart from its forward."""
+"""torch's span of a backward that is compiled when it first runs, separately from its forward."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """One cache entry. `causes` are the guards that failed, of the newest earlier entry first, and empty for the first
-    entry of a frame.
-
-    `call` counts from 1: of the file's calls, or in a script of the calls of its region, whose line is `caller`.
-    `seconds` of compiling, the backward's own in `backward`, both None where torch gave no span.
-    """
+    """A cache entry of a frame."""
 
     graph: str
+    """Compile id."""
     causes: tuple[ev.Recompiled, ...] = ()
+    """Guards that failed, of the newest earlier entry first; empty for the first entry."""
     call: int | None = None
+    """Call of the model file that compiled it, from 1; in a script, call of its region."""
     caller: ev.Location | None = None
+    """Line of that call in a script."""
     seconds: float | None = None
+    """Compile time without the backward; None if torch logged no span."""
     backward_seconds: float | None = None
 
     @property
     def failed_entry(self) -> str:
-        """The entry that torch tried first, empty where there was none."""
+        """The entry that torch tried first, empty for the first entry of the frame."""
         return self.causes[0].failed_entry if self.causes else ""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameEntries:
-    """One frame and its `entries`, oldest first; `refused` is what was not compiled any more, because of the limit.
-
-    `raises` says that reaching `limit` is an error for this frame; else it runs eagerly from there on.
-    """
+    """A frame and its cache entries."""
 
     number: str
     location: ev.Location | None
     resumed: bool
     entries: tuple[CacheEntry, ...]
+    """Oldest first."""
     over_limit: tuple[CacheEntry, ...]
+    """Not compiled because of the limit."""
     limit: int | None
     accumulated_limit: int | None
     limit_hit: str
     error_at_limit: bool
+    """Reaching the limit is an error; otherwise the frame runs eagerly from then on."""
 
     @property
     def free_entries(self) -> int | None:
-        """How many more entries fit; None where torch does not tell its limit."""
+        """How many more entries fit; None if the limit is unknown."""
         return None if self.limit is None else max(self.limit - len(self.entries), 0)
 
 
 def cache_entries(snapshot: Snapshot) -> tuple[FrameEntries, ...]:
-    """Every frame that was compiled, in the order of their first compile."""
+    """Return every frame that was compiled, in the order of the first compiles."""
     frames: dict[str, list[ev.FrameEntered]] = defaultdict(list)
     for entered in snapshot.frames:
         if entered.graph:
             frames[frame_number(entered.graph)].append(entered)
-    known = _Known(snapshot)
-    return tuple(_frame(number, found, known) for number, found in frames.items() if known.any_compiled(found))
+    facts = _EntryFacts(snapshot)
+    return tuple(_frame(number, entered, facts) for number, entered in frames.items() if facts.any_compiled(entered))
 
 
-class _Known:
-    """What other events say of each compile id."""
+class _EntryFacts:
+    """Facts about each compile id from other events."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.causes: dict[str, list[ev.Recompiled]] = defaultdict(list)
-        for found in snapshot.recompiles:
-            self.causes[found.graph].append(found)
+        for recompile in snapshot.recompiles:
+            self.causes[recompile.graph].append(recompile)
         self.calls = {g: call.call for call in snapshot.region_compiles for g in call.graphs}
         self.calls |= {g: call.index + 1 for call in snapshot.calls if call.variant == "compiled" for g in call.graphs}
         self.compiled = {installed.graph for installed in snapshot.guards} | {g.graph for g in snapshot.graphs}
@@ -85,8 +85,8 @@ class _Known:
             if span.graph and span.depth == 0:
                 (self.backward if span.name == BACKWARD else self.seconds)[span.graph] += span.seconds
 
-    def any_compiled(self, found: list[ev.FrameEntered]) -> bool:
-        return any(entered.graph in self.compiled or entered.limit_hit for entered in found)
+    def any_compiled(self, frames: list[ev.FrameEntered]) -> bool:
+        return any(entered.graph in self.compiled or entered.limit_hit for entered in frames)
 
     def entry(self, entered: ev.FrameEntered) -> CacheEntry:
         graph = entered.graph
@@ -100,14 +100,14 @@ class _Known:
         )
 
 
-def _frame(number: str, found: list[ev.FrameEntered], known: _Known) -> FrameEntries:
-    last = found[-1]
+def _frame(number: str, frames: list[ev.FrameEntered], facts: _EntryFacts) -> FrameEntries:
+    last = frames[-1]
     return FrameEntries(
         number=number,
         location=last.frame,
         resumed=last.resumed,
-        entries=tuple(known.entry(entered) for entered in found if entered.graph in known.compiled),
-        over_limit=tuple(known.entry(entered) for entered in found if entered.limit_hit),
+        entries=tuple(facts.entry(entered) for entered in frames if entered.graph in facts.compiled),
+        over_limit=tuple(facts.entry(entered) for entered in frames if entered.limit_hit),
         limit=last.limit,
         accumulated_limit=last.accumulated_limit,
         limit_hit=last.limit_hit,
@@ -116,8 +116,11 @@ def _frame(number: str, found: list[ev.FrameEntered], known: _Known) -> FrameEnt
 
 
 def newest_causes(snapshot: Snapshot) -> Iterator[tuple[ev.Recompiled, int]]:
-    """Each recompile with the newest entry that did not match, and how many older ones did not match either."""
+    """Return each recompile with the newest entry that did not match, and the number of older ones.
+
+    torch names every entry that did not match, newest first.
+    """
     by_graph: dict[str, list[ev.Recompiled]] = {}
-    for found in snapshot.recompiles:
-        by_graph.setdefault(found.graph, []).append(found)
+    for recompile in snapshot.recompiles:
+        by_graph.setdefault(recompile.graph, []).append(recompile)
     return ((entries[0], len(entries) - 1) for entries in by_graph.values())

@@ -1,60 +1,63 @@
-"""Where compiling spent its time: torch's own spans as a tree, and how much of the calls they account for."""
+"""Where compiling spends its time: torch's spans as a tree, and the compiled calls one by one."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
 CHAIN = 0.97
-"""A span that one span inside it takes this share of is shown as one with it."""
+"""Share of a span from which its only child is joined with it."""
 
 SMALL = 0.01
-"""What takes less than this share of all compiling is summed up as the rest of its span."""
+"""Share of all compiling below which spans are summed up as the rest of their parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileSpan:
-    """A span and those inside it, the longest first. `seconds` includes them; `count` spans of one name are one."""
+    """A span of compile time."""
 
     name: str
     seconds: float
+    """Including children."""
     graph: str | None = None
     children: tuple[CompileSpan, ...] = ()
+    """Longest first."""
     count: int = 1
+    """Number of spans of this name that are joined."""
 
     @property
     def self_seconds(self) -> float:
-        """Seconds that no span inside accounts for."""
+        """Seconds without children."""
         return max(0.0, self.seconds - sum(span.seconds for span in self.children))
 
 
 @dataclass(frozen=True, slots=True)
 class CompileTime:
-    """`roots` account for `seconds` of the `wall` seconds that the calls took which compiled; `wall` is None where no
-    call was timed.
-
-    In those calls, `running` seconds went into running what was compiled, and `frames` into Dynamo looking at frames
-    outside its spans. Both are measured, beside the spans; None where they were not.
-    """
+    """Compile spans of a run, and the calls that compiled. A figure that was not measured is None."""
 
     roots: tuple[CompileSpan, ...]
     seconds: float
+    """Sum of the roots."""
     wall_seconds: float | None
+    """Duration of the calls that compiled."""
     graph_seconds: float | None = None
+    """Time in compiled graphs during these calls."""
     frame_seconds: float | None = None
+    """Time that Dynamo spends on frames outside the spans during these calls."""
 
     @property
     def share(self) -> float | None:
-        """The share of the calls' time that the spans account for."""
+        """Share of the calls' time that the spans account for."""
         return self.seconds / self.wall_seconds if self.wall_seconds else None
 
     @property
     def coverage(self) -> float | None:
-        """The share of the calls' time that is accounted for, by a span or by what was measured beside them."""
+        """Share of the calls' time that the spans and the measurements account for."""
         return (
             (self.seconds + (self.graph_seconds or 0.0) + (self.frame_seconds or 0.0)) / self.wall_seconds
             if self.wall_seconds
@@ -63,14 +66,14 @@ class CompileTime:
 
     @property
     def unaccounted_seconds(self) -> float | None:
-        """Seconds of the calls that nothing accounts for: the program's own code between graphs, and guards."""
+        """Remaining seconds of the calls: user code between graphs, and guards."""
         if self.wall_seconds is None or self.graph_seconds is None:
             return None
         return max(0.0, self.wall_seconds - self.seconds - self.graph_seconds - (self.frame_seconds or 0.0))
 
 
 def compile_time(snapshot: Snapshot) -> CompileTime:
-    """The tree of a run's compiles; without roots where nothing was compiled."""
+    """Return the spans of a run; without roots if nothing was compiled."""
     roots = tree(snapshot.phase_times)
     calls = [call for call in snapshot.calls if call.variant == "compiled" and call.compiles]
     return CompileTime(
@@ -88,16 +91,16 @@ def _sum(measured: Iterable[float | None]) -> float | None:
 
 
 def tree(phases: Iterable[ev.PhaseTimed]) -> tuple[CompileSpan, ...]:
-    """The spans in order of their beginning; each arrives after those inside it."""
+    """Return the spans as trees; a span arrives after its children."""
     waiting: dict[int, list[CompileSpan]] = defaultdict(list)
     for phase in phases:
-        inside = _merged(waiting.pop(phase.depth + 1, []))
-        waiting[phase.depth].append(CompileSpan(phase.name, phase.seconds, phase.graph, inside))
+        children = _merged(waiting.pop(phase.depth + 1, []))
+        waiting[phase.depth].append(CompileSpan(phase.name, phase.seconds, phase.graph, children))
     return tuple(waiting[0])
 
 
 def shorten(span: CompileSpan, whole: float) -> CompileSpan:
-    """The span without what is too short to matter beside `whole` seconds, and chains of spans as one."""
+    """Return the span without children that are short compared with `whole` seconds, and chains as one span."""
     large = tuple(shorten(inner, whole) for inner in span.children if inner.seconds >= SMALL * whole)
     if len(large) == 1 and large[0].count == 1 and large[0].seconds >= CHAIN * span.seconds:
         (only,) = large
@@ -106,13 +109,13 @@ def shorten(span: CompileSpan, whole: float) -> CompileSpan:
 
 
 def _chain(outer: str, inner: str) -> str:
-    """Both ends of a chain."""
+    """Name a chain of spans by its ends."""
     between, _, last = inner.rpartition(" › ")
     return f"{outer} › {'… › ' if between else ''}{last}"
 
 
 def files_compiled(spans: Iterable[CompileSpan]) -> tuple[float, ...]:
-    """Seconds of each run of the C++ compiler, the longest first."""
+    """Return the seconds of each run of the C++ compiler, longest first."""
     return tuple(sorted(_files(spans), reverse=True))
 
 
@@ -125,49 +128,50 @@ def _files(spans: Iterable[CompileSpan]) -> Iterable[float]:
 
 
 def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
-    """Spans of one name as one, but for those of files, which are told apart."""
-    kept: dict[object, CompileSpan] = {}
+    """Join spans of one name, except those of files."""
+    joined: dict[object, CompileSpan] = {}
     for number, span in enumerate(spans):
         key = (span.name, number) if span.name == "compile_file" else span.name
-        known = kept.get(key)
-        kept[key] = span if known is None else _joined(known, span)
-    return tuple(sorted(kept.values(), key=lambda span: -span.seconds))
+        known = joined.get(key)
+        joined[key] = span if known is None else _joined(known, span)
+    return tuple(sorted(joined.values(), key=lambda span: -span.seconds))
 
 
 def _joined(one: CompileSpan, other: CompileSpan) -> CompileSpan:
-    inside = _merged([*one.children, *other.children])
-    return CompileSpan(one.name, one.seconds + other.seconds, one.graph, inside, one.count + other.count)
+    children = _merged([*one.children, *other.children])
+    return CompileSpan(one.name, one.seconds + other.seconds, one.graph, children, one.count + other.count)
 
 
-COMPILE, RECOMPILE, WARM = "compile", "recompile", "warm"
+CallKind = Literal["compile", "recompile", "warm"]
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledCall:
-    """One compiled call; `number` counts from 1. `why` are the guards that failed, where it compiled again."""
+    """One compiled call."""
 
     number: int
-    kind: str
+    """Counted from 1."""
+    kind: CallKind
     seconds: float
     causes: tuple[ev.Recompiled, ...] = ()
+    """Guards that failed, for a recompile."""
 
 
 def compiled_calls(snapshot: Snapshot) -> tuple[CompiledCall, ...]:
-    """Every compiled call of a run, in order."""
+    """Return every compiled call of a run, in order."""
     calls = [call for call in snapshot.calls if call.variant == "compiled"]
-    return tuple(_made(call, number, snapshot) for number, call in enumerate(calls, 1))
+    return tuple(_compiled_call(call, number, snapshot) for number, call in enumerate(calls, 1))
 
 
-def _made(call: ev.CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
-    why = tuple(_first_of_each(again for again in snapshot.recompiles if again.graph in call.graphs))
-    what = RECOMPILE if why else COMPILE if call.compiles else WARM
-    return CompiledCall(number, what, call.seconds, why)
+def _compiled_call(call: ev.CallMade, number: int, snapshot: Snapshot) -> CompiledCall:
+    causes = tuple(_newest(recompile for recompile in snapshot.recompiles if recompile.graph in call.graphs))
+    return CompiledCall(number, "recompile" if causes else "compile" if call.compiles else "warm", call.seconds, causes)
 
 
-def _first_of_each(found: Iterator[ev.Recompiled]) -> Iterator[ev.Recompiled]:
-    """The guard of the newest entry: each older entry of the same frame has one more that failed."""
+def _newest(recompiles: Iterator[ev.Recompiled]) -> Iterator[ev.Recompiled]:
+    """Yield the guard of the newest entry per graph; torch reports one of each older entry too."""
     seen = set()
-    for again in found:
-        if again.graph not in seen:
-            seen.add(again.graph)
-            yield again
+    for recompile in recompiles:
+        if recompile.graph not in seen:
+            seen.add(recompile.graph)
+            yield recompile

@@ -1,4 +1,4 @@
-"""What compiling cost in one run and whether it has paid for itself, from what was measured."""
+"""Cost and gain of compiling in one run: compile time, savings per call, break-even."""
 
 from __future__ import annotations
 
@@ -21,37 +21,35 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Payback:
-    """What compiling costs once and what it saves with each call.
-
-    `compile_s` is what the compiling calls took longer than warm ones, in seconds. `saved_us` is per call, in
-    microseconds, negative where compiled is slower; its interval is that of the speed-up, applied to the eager median.
-    """
+    """What compiling costs once and saves with each call."""
 
     compile_s: float
+    """Extra seconds of the calls that compiled."""
     saved_us: Range
+    """Per call, negative if compiled is slower. Its interval is that of the speedup, applied to the eager median."""
 
     @property
     def break_even(self) -> int | None:
-        """Calls after which the time saved makes up for the compile; None where nothing is saved."""
+        """Calls after which compiling has paid off; None if nothing is saved."""
         return _calls(self.compile_s, self.saved_us.value)
 
     @property
     def break_even_soonest(self) -> int | None:
-        """The same if the saving is as large as its interval allows."""
+        """Break-even at the upper end of the interval."""
         return _calls(self.compile_s, self.saved_us.high)
 
     @property
     def break_even_latest(self) -> int | None:
-        """The same if the saving is as small as its interval allows; None if that is no saving at all."""
+        """Break-even at the lower end of the interval; None if nothing is saved there."""
         return _calls(self.compile_s, self.saved_us.low)
 
     def net_seconds(self, calls: int) -> Range:
-        """Seconds won (negative: lost) after so many calls, the compile paid for."""
+        """Return the net gain in seconds after so many calls, negative for a loss."""
         return Range(*(saved * calls / 1e6 - self.compile_s for saved in self.saved_us))
 
 
 def payback(estimate: ev.TimingEstimate, compile_s: float) -> Payback:
-    """The payback of a compile of `compile_s` seconds, 0 or more, at the speed-up of `estimate`."""
+    """Return the payback of a compile of `compile_s` seconds at the speedup of `estimate`."""
 
     def saved(speedup: float) -> float:
         return estimate.eager_us * (1 - 1 / speedup)
@@ -65,44 +63,43 @@ def _calls(compile_s: float, saved_us: float) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Economics:
-    """Seconds, and calls of the model; a figure that was not measured, or does not exist, is None.
-
-    `first_call_s` is the first compiled call, `compile_s` the time that torch's own log gives for compiling.
-    `cost_s` is how much longer the calls that compiled took than warm ones would have, and `payback` what follows
-    from it. `break_even_calls` is the payback's; None unless compiled is faster. `compiling_calls` are so many calls
-    that compiled, and `kernels_found` tells that the C++ compiler had nothing to do for the kernels: an earlier run
-    left them on disk.
-    """
+    """Cost and gain of compiling; a figure that was not measured, or does not exist, is None."""
 
     first_call_s: float | None
+    """First compiled call."""
     compile_s: float | None
+    """Compile time from torch's log."""
     cost_s: float | None = None
+    """Extra seconds of the calls that compiled, compared with warm ones."""
     payback: Payback | None = None
     break_even_calls: int | None = None
+    """None unless compiled is faster."""
     compiling_calls: int = 0
+    """Number of calls that compiled."""
     kernels_cached: bool = False
+    """An earlier run left the C++ kernels on disk; none was compiled."""
 
 
 def economics(snapshot: Snapshot) -> Economics:
-    """The economics of a run, as far as they are known."""
+    """Return the economics of a run as far as they are known."""
     compiled = [call for call in snapshot.calls if call.variant == "compiled"]
     roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
     timing, cost = snapshot.timing, _cost_s(snapshot)
-    found = payback(timing, cost) if timing is not None and cost is not None else None
+    gain = payback(timing, cost) if timing is not None and cost is not None else None
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,
         cost_s=cost,
-        payback=found,
-        break_even_calls=found.break_even if found and timing and timing.verdict == "faster" else None,
+        payback=gain,
+        break_even_calls=gain.break_even if gain and timing and timing.verdict == "faster" else None,
         compiling_calls=sum(call.compiles > 0 for call in compiled),
-        kernels_cached=_kernels_found(snapshot),
+        kernels_cached=_kernels_cached(snapshot),
     )
 
 
-def _kernels_found(snapshot: Snapshot) -> bool:
-    own = any(kernel.language == "cpp" for kernel in snapshot.code.kernels)
-    return own and not files_compiled(compile_time(snapshot).roots)
+def _kernels_cached(snapshot: Snapshot) -> bool:
+    cpp = any(kernel.language == "cpp" for kernel in snapshot.code.kernels)
+    return cpp and not files_compiled(compile_time(snapshot).roots)
 
 
 def _cost_s(snapshot: Snapshot) -> float | None:

@@ -1,4 +1,4 @@
-"""The breaks of a run by the time lost to them."""
+"""Graph breaks of a run by their cost."""
 
 from __future__ import annotations
 
@@ -10,43 +10,42 @@ from tcexplore.session.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RankedBreak:
-    """A break and what it costs in one warm unit of calls: microseconds, the `share` of the whole, how often a graph
-    was left there, and what ran meanwhile; None where that is not known.
-
-    `whole` tells that Dynamo gave the function up, so that all that runs outside the graphs is lost to this break.
-    """
+    """A break and its cost in one warm unit of calls; None if unknown."""
 
     graph_break: ev.GraphBreak
     cost_us: float | None = None
     share: float | None = None
+    """Of the unit's time."""
     gaps: int = 0
+    """How often a graph was left there."""
     ops: tuple[tuple[str, int, float], ...] = ()
+    """What runs in between: (name, times, microseconds)."""
     whole_function: bool = False
+    """Dynamo gave up the function: everything that runs outside the graphs is lost to this break."""
 
 
 def rank_breaks(snapshot: Snapshot) -> tuple[RankedBreak, ...]:
-    """Every break, the most expensive first; those whose cost is not known last, in the order of their appearance."""
+    """Return every break, the most expensive first; those of unknown cost last, in the order of their appearance."""
     measured = snapshot.break_costs
     if measured is None:
         return tuple(map(RankedBreak, snapshot.breaks))
-    at = {(cost.location.file, cost.location.line): cost for cost in measured.costs}
-    own = {index: _cost(found, at) for index, found in enumerate(snapshot.breaks)}
-    unknown = [index for index, cost in own.items() if cost is None]
+    costs = {(cost.location.file, cost.location.line): cost for cost in measured.costs}
+    known = [_cost(broken, costs) for broken in snapshot.breaks]
     around = measured.elsewhere_us + measured.around_us
-    found = []
-    for index, broken in enumerate(snapshot.breaks):
-        cost = own[index]
+    ranked = []
+    for broken, cost in zip(snapshot.breaks, known, strict=True):
         if cost is not None:
-            found.append(RankedBreak(broken, cost.us, _share(cost.us, measured.total_us), cost.gaps, cost.ops))
-        elif unknown == [index] and around:
-            found.append(RankedBreak(broken, around, _share(around, measured.total_us), whole_function=True))
+            share = _share(cost.us, measured.total_us)
+            ranked.append(RankedBreak(broken, cost.us, share, cost.gaps, cost.ops))
+        elif known.count(None) == 1 and around:
+            ranked.append(RankedBreak(broken, around, _share(around, measured.total_us), whole_function=True))
         else:
-            found.append(RankedBreak(broken))
-    return tuple(sorted(found, key=lambda costed: -(costed.cost_us or 0.0)))
+            ranked.append(RankedBreak(broken))
+    return tuple(sorted(ranked, key=lambda broken: -(broken.cost_us or 0.0)))
 
 
-def _cost(found: ev.GraphBreak, at: dict[tuple[str, int], ev.BreakCost]) -> ev.BreakCost | None:
-    return at.get((found.location.file, found.location.line)) if found.location else None
+def _cost(broken: ev.GraphBreak, costs: dict[tuple[str, int], ev.BreakCost]) -> ev.BreakCost | None:
+    return costs.get((broken.location.file, broken.location.line)) if broken.location else None
 
 
 def _share(us: float, total: float) -> float | None:

@@ -1,4 +1,4 @@
-"""The regions of a script that can be asked whether inputs would recompile them."""
+"""Regions of a script for which a recompile check is possible."""
 
 from __future__ import annotations
 
@@ -12,46 +12,49 @@ from tcexplore.session.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class QueryRegion:
-    """A region with the inputs of the call that compiled it last. `name` tells it from the others."""
+    """A region with the inputs of the call that compiled it last."""
 
     region: ev.RegionCreated
     name: str
+    """Unique among the regions."""
     inputs: tuple[str, ...]
 
 
 def query_regions(snapshot: Snapshot) -> tuple[QueryRegion, ...]:
-    """Those that compiled something for inputs, in the order in which they did so last."""
+    """Return the regions that compiled for inputs, the one that compiled last at the end."""
     inputs: dict[int, tuple[str, ...]] = {}
     for compiled in snapshot.region_compiles:
         if compiled.inputs:
             inputs.pop(compiled.region, None)
             inputs[compiled.region] = compiled.inputs
-    made = {region.region: region for region in snapshot.regions}
+    regions = {region.region: region for region in snapshot.regions}
     names = [region_name(snapshot, number) for number in inputs]
     return tuple(
-        QueryRegion(made[number], name if names.count(name) == 1 else f"{name} #{number}", inputs[number])
+        QueryRegion(regions[number], name if names.count(name) == 1 else f"{name} #{number}", inputs[number])
         for number, name in zip(inputs, names, strict=True)
-        if number in made
+        if number in regions
     )
 
 
 def region_name(snapshot: Snapshot, number: int | None) -> str:
-    """`Regression line 30`; empty where there is no such region."""
-    made = next((region for region in snapshot.regions if region.region == number), None)
-    if made is None:
+    """Return a region's name as `Regression line 30`; empty if there is no such region."""
+    region = next((region for region in snapshot.regions if region.region == number), None)
+    if region is None:
         return ""
-    return f"{made.name} line {made.location.line}" if made.location else made.name
+    return f"{region.name} line {region.location.line}" if region.location else region.name
 
 
 def select_region(snapshot: Snapshot, links: Sequence[Link]) -> QueryRegion | None:
-    """The region that a row with these links is about, else the one that compiled last."""
-    found = query_regions(snapshot)
-    of = {known.graph: known.region for known in snapshot.region_graphs}
-    on = {
-        line_link(entered.frame): of[entered.graph]
+    """Return the region of a row with these links, else the one that compiled last."""
+    regions = query_regions(snapshot)
+    of_graph = {known.graph: known.region for known in snapshot.region_graphs}
+    of_line = {
+        line_link(entered.frame): of_graph[entered.graph]
         for entered in snapshot.frames
-        if entered.frame and entered.graph in of
+        if entered.frame and entered.graph in of_graph
     }
-    on |= {line_link(one.region.location): one.region.region for one in found if one.region.location}
-    wanted = next((known for link in links if (known := of.get(link.where, on.get(link))) is not None), None)
-    return next((one for one in reversed(found) if one.region.region == wanted), found[-1] if found else None)
+    of_line |= {line_link(known.region.location): known.region.region for known in regions if known.region.location}
+    numbers = (of_graph.get(link.where, of_line.get(link)) for link in links)
+    wanted = next((number for number in numbers if number is not None), None)
+    newest = regions[-1] if regions else None
+    return next((known for known in reversed(regions) if known.region.region == wanted), newest)

@@ -1,4 +1,4 @@
-"""A script over time: each compiled region with its calls, and when it compiled, and compiled again."""
+"""Timeline of a script: each compiled region with its calls, compiles and recompiles."""
 
 from __future__ import annotations
 
@@ -11,60 +11,68 @@ from tcexplore.session.snapshot import Snapshot
 
 COMPILE, RECOMPILE, BACKWARD, BACKWARD_AGAIN = "compile", "recompile", "backward", "backward again"
 
-FIRST = ("", "0")
-"""Numbers of captures that nothing could have spared: none, and the first."""
+_FIRST_CAPTURES = ("", "0")
+"""Numbers of captures that are unavoidable: none, and the first."""
 
 _BACKWARD_SPAN = "entire_backward_compile"
-"""torch's span of a backward graph that is compiled when it is first run, apart from the call of its region."""
+"""torch's span of a backward that is compiled when it first runs, after the call of its region."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileMark:
-    """Something was compiled from `at` on for `seconds`. `what` is one of the names above; `call` is the region's call,
-    from 1, None for a backward; `why` are the guards that failed, the newest entry's first. `captured` is torch's
-    reason for capturing a backward of compiled autograd anew, None for anything else, empty where it gave none."""
+    """A compile on the timeline."""
 
     kind: str
+    """One of the names above."""
     at: float
+    """Start in seconds since the job arrived."""
     seconds: float
     graphs: tuple[str, ...]
+    """Compile ids."""
     call: int | None = None
+    """Call of the region, from 1; None for a backward."""
     causes: tuple[ev.Recompiled, ...] = ()
+    """Guards that failed, of the newest entry first."""
     capture_reason: str | None = None
+    """Why compiled autograd captured a backward again, empty if torch gives no reason; None for anything else."""
 
     @property
     def repeated(self) -> bool:
-        """Whether it had been compiled before."""
+        """Whether it was compiled before."""
         return self.kind in (RECOMPILE, BACKWARD_AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionTimeline:
-    """One region: its marks in the order of time, and its calls so far, None before the first."""
+    """One region on the timeline."""
 
     region: ev.RegionCreated
     calls: ev.RegionCalls | None
+    """None before the first call."""
     marks: tuple[CompileMark, ...]
+    """In the order of time."""
 
     def compile_seconds(self, *, again: bool) -> float:
-        """Seconds of the calls and backwards that compiled for the first time, or again."""
+        """Return the seconds of calls and backwards that compiled for the first time, or `again`."""
         return sum(mark.seconds for mark in self.marks if mark.repeated == again)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All regions that were called, then those that were not; `seconds` since the job arrived until the last event."""
+    """Regions of a script over its time."""
 
     regions: tuple[RegionTimeline, ...]
+    """Those that were called first."""
     seconds: float
+    """From the arrival of the job to the last event."""
 
     @property
     def calls(self) -> int:
-        return sum(lane.calls.calls for lane in self.regions if lane.calls)
+        return sum(region.calls.calls for region in self.regions if region.calls)
 
 
 def timeline(snapshot: Snapshot) -> Timeline:
-    """The regions of a run over its time; empty for a file that is no script."""
+    """Return the timeline of a run; empty if the entry is not a script."""
     seen = {found.region: found for found in snapshot.region_calls}
     marks = _marks(snapshot)
     lanes = [
@@ -81,24 +89,24 @@ def _ends(lane: RegionTimeline) -> Iterator[float]:
 
 
 def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
-    """The marks of each region, in the order of time."""
-    why: dict[str, list[ev.Recompiled]] = {}
-    for again in snapshot.recompiles:
-        why.setdefault(again.graph, []).append(again)
-    reasons = {found.backward: found.reason for found in snapshot.backward_captures}
-    found: dict[int, list[CompileMark]] = {}
-    for made in snapshot.region_compiles:
-        failed = tuple(why[graph][0] for graph in made.graphs if graph in why)
-        what = RECOMPILE if failed else COMPILE
-        number = backward_number(made.graphs[0]) if made.graphs else ""
-        captured = reasons.get(number, "") if number not in FIRST else None
-        mark = CompileMark(what, made.at, made.seconds, made.graphs, made.call, failed, captured)
-        found.setdefault(made.region, []).append(mark)
+    """Return the marks of each region, in the order of time."""
+    causes: dict[str, list[ev.Recompiled]] = {}
+    for recompile in snapshot.recompiles:
+        causes.setdefault(recompile.graph, []).append(recompile)
+    reasons = {capture.backward: capture.reason for capture in snapshot.backward_captures}
+    marks: dict[int, list[CompileMark]] = {}
+    for call in snapshot.region_compiles:
+        failed = tuple(causes[graph][0] for graph in call.graphs if graph in causes)
+        number = backward_number(call.graphs[0]) if call.graphs else ""
+        reason = reasons.get(number, "") if number not in _FIRST_CAPTURES else None
+        kind = RECOMPILE if failed else COMPILE
+        mark = CompileMark(kind, call.at, call.seconds, call.graphs, call.call, failed, reason)
+        marks.setdefault(call.region, []).append(mark)
     regions = {known.graph: known.region for known in snapshot.region_graphs}
     for span in snapshot.phase_times:
         if span.name == _BACKWARD_SPAN and span.graph in regions and span.at is not None:
-            failed = tuple(why.get(span.graph or "", ()))[:1]
-            what = BACKWARD_AGAIN if failed else BACKWARD
-            mark = CompileMark(what, span.at, span.seconds, (span.graph or "",), causes=failed)
-            found.setdefault(regions[span.graph], []).append(mark)
-    return {region: sorted(marks, key=lambda mark: mark.at) for region, marks in found.items()}
+            failed = tuple(causes.get(span.graph or "", ()))[:1]
+            kind = BACKWARD_AGAIN if failed else BACKWARD
+            mark = CompileMark(kind, span.at, span.seconds, (span.graph or "",), causes=failed)
+            marks.setdefault(regions[span.graph], []).append(mark)
+    return {region: sorted(own, key=lambda mark: mark.at) for region, own in marks.items()}

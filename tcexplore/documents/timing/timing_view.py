@@ -20,7 +20,7 @@ from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.compile_time import WARM, CompiledCall, compiled_calls
+from tcexplore.session.compile_time import CompiledCall, compiled_calls
 from tcexplore.session.economics import economics
 from tcexplore.session.run_summary import wrong_result
 
@@ -202,7 +202,7 @@ def _samples(snapshot: Snapshot, side: str) -> list[float]:
 def call_lines(snapshot: Snapshot) -> Iterator[str]:
     """Yield `call 1: compile, 1.93 s` for each call, and one line for the warm calls at the end."""
     made = compiled_calls(snapshot)
-    last = max((call.number for call in made if call.kind != WARM), default=0)
+    last = max((call.number for call in made if call.kind != "warm"), default=0)
     for call in made[:last][:MOST]:
         yield _format_call(call)
     if last > MOST:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tcexplore import events as ev
-from tcexplore.session.compile_time import WARM, compiled_calls
+from tcexplore.session.compile_time import compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, RegionTimeline
@@ -174,7 +174,7 @@ def call_lane(run: Snapshot) -> RegionTimeline:
     at, marks, starts = 0.0, [], []
     for call in compiled_calls(run):
         starts.append(at)
-        if call.kind != WARM:
+        if call.kind != "warm":
             kind = RECOMPILE if call.causes else COMPILE
             graphs = tuple(recompile.graph for recompile in call.causes)
             marks.append(CompileMark(kind, at, call.seconds, graphs, call.number, call.causes))

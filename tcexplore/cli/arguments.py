@@ -88,7 +88,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
         examples=(
             "model.py --max-breaks 0 --min-speedup 1.2",
             "model.py --json > report.json",
-            "model.py --would 'f32[33,512]'",
+            "model.py --recompile-check 'f32[33,512]'",
         ),
         epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, "
         "3 error in the compiler or the worker",
@@ -101,7 +101,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     report_options(report, TIME_FOR)
     report.add_argument("--calls", type=kinds.at_least_one, metavar="N", help="report net time over N calls")
     report.add_argument(
-        "--would", action="append", default=[], type=kinds.inputs, metavar="INPUTS",
+        "--recompile-check", action="append", default=[], type=kinds.inputs, metavar="INPUTS",
         help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
         "for more",
     )  # fmt: skip
@@ -112,7 +112,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
-        calls=given.calls, limits=limits, would=tuple(given.would),
+        calls=given.calls, limits=limits, recompile_queries=tuple(given.recompile_check),
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def make_job(request: Request) -> ev.Job:
         argv=request.argv,
         config=request.config,
         time_for=request.time_for,
-        recompile_queries=request.would,
+        recompile_queries=request.recompile_queries,
     )
 
 

@@ -51,7 +51,7 @@ class Request:
     time_for: float = TIME_FOR
     calls: int | None = None
     """The number of calls to recommend for; None for any number."""
-    would: tuple[str, ...] = ()
+    recompile_queries: tuple[str, ...] = ()
     """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)
     study: Any = None

@@ -20,6 +20,7 @@ from tcexplore.events import Job, Standby
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import available, bindings
+from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import FixRequested, RecompileCheckRequested, RunEvents
 from tcexplore.ui.row_targets import break_of
@@ -27,7 +28,6 @@ from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
 from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, OTHER, first_theme
-from tcexplore.ui.undo import Undo
 
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
@@ -173,17 +173,19 @@ class ExplorerApp(App[int]):
         self.session = self.session.toggle_baseline()
 
     def action_ask_calls(self) -> None:
-        from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
-        from tcexplore.ui.typed_numbers import parse_calls
+        from tcexplore.studies.study import Prompt, PromptField
+        from tcexplore.ui.screens.prompt_screen import PromptScreen, parse_calls
 
         current = self.session.expected_calls
-        field = Field("Number of calls? Empty for any number", "" if current is None else str(current), parse_calls)
+        value = "" if current is None else str(current)
+        field = PromptField("Number of calls? Empty for any number", value, parse_calls)
+        prompt = Prompt("Does compiling pay?", (field,), "The timing pane (6) answers.")
 
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
                 self.session = self.session.set_expected_calls(parse_calls(answers[0]))
 
-        self.push_screen(PromptScreen("Does compiling pay?", (field,), "The timing pane (6) answers."), answered)
+        self.push_screen(PromptScreen(prompt), answered)
 
     def on_fix_requested(self, message: FixRequested) -> None:
         screen = self._fix_screen(message.links)
@@ -264,7 +266,7 @@ class ExplorerApp(App[int]):
             self.main.say(message)
 
     def action_undo(self) -> None:
-        self.main.say(self.undo.take_back())
+        self.main.say(self.undo.restore())
 
     def action_toggle_theme(self) -> None:
         self.theme = OTHER[self.theme]

@@ -1,4 +1,4 @@
-"""Opening the user's editor at a line."""
+"""Changes to the model file: the user's editor, and undo of a written fix."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.app import App, SuspendNotSupported
 
+from tcexplore.documents.locations import display_path
 from tcexplore.events import Location
+
+if TYPE_CHECKING:
+    from tcexplore.fixes.file_writes import Written  # not imported before the first frame
 
 _FALLBACKS = ("nano", "vim", "vi")
 _WINDOWED = {
@@ -24,38 +30,59 @@ _WINDOWED = {
     "kate": "-l {line} {file}",
     "pycharm": "--line {line} {file}",
 }
-"""Editors with a window of their own: they leave the terminal alone, so nothing has to make room for them."""
+"""Editors with their own window: the app keeps the terminal."""
 _LINE_AFTER_COLON = ("hx", "helix", "micro")
 
 
 def command(location: Location, environment: Mapping[str, str]) -> list[str] | None:
-    """What to run to edit a line; None where there is no editor."""
+    """Return the command that opens the editor at a line; None if there is no editor."""
     named = environment.get("VISUAL") or environment.get("EDITOR") or next(filter(shutil.which, _FALLBACKS), None)
     if not named:
         return None
     program, *options = shlex.split(named)
     name = os.path.basename(program)
     if name in _WINDOWED:
-        place = [part.format(file=location.file, line=location.line) for part in _WINDOWED[name].split()]
-        return [program, *(o for o in options if o not in ("-g", "--goto", "-w", "--wait")), *place]
+        target = [part.format(file=location.file, line=location.line) for part in _WINDOWED[name].split()]
+        return [program, *(o for o in options if o not in ("-g", "--goto", "-w", "--wait")), *target]
     if name in _LINE_AFTER_COLON:
         return [program, *options, f"{location.file}:{location.line}"]
     return [program, *options, f"+{location.line}", location.file]
 
 
 def edit(app: App[object], location: Location) -> str | None:
-    """Open the editor; a terminal editor gets the terminal until it ends. Returns what went wrong, in words."""
-    words = command(location, os.environ)
-    if words is None:
+    """Open the editor; a terminal editor gets the terminal until it exits. Return an error message, or None."""
+    arguments = command(location, os.environ)
+    if arguments is None:
         return "No editor: set $EDITOR, for instance EDITOR=vim."
     try:
-        if os.path.basename(words[0]) in _WINDOWED:
-            subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if os.path.basename(arguments[0]) in _WINDOWED:
+            subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             return None
         with app.suspend():
-            subprocess.run(words, check=False)
+            subprocess.run(arguments, check=False)
     except SuspendNotSupported:
-        return f"This terminal cannot be handed to {words[0]}; the line is {location.file}:{location.line}."
+        return f"The app cannot give this terminal to {arguments[0]}; the line is {location.file}:{location.line}."
     except OSError as error:
-        return f"{words[0]} does not start: {error.strerror or error}. Set $EDITOR to an editor that does."
+        return f"{arguments[0]} does not start: {error.strerror or error}. Set $EDITOR to another editor."
     return None
+
+
+@dataclass(slots=True)
+class Undo:
+    """The last fix written to a file."""
+
+    last: Written | None = None
+    """What `restore` undoes."""
+
+    def restore(self) -> str:
+        """Restore the file as it was before; return a message for the user."""
+        from tcexplore.fixes.file_writes import NotWrittenError, undo
+
+        if self.last is None:
+            return "Nothing was written to your files."
+        try:
+            undo(self.last)
+        except NotWrittenError as error:
+            return str(error)
+        file, self.last = self.last.file, None
+        return f"{display_path(file)} is restored."

@@ -9,7 +9,8 @@ from tcexplore.events.input_line import parted
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.session.region_query import QueryRegion, query_regions, select_region
-from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
+from tcexplore.studies.study import Prompt, PromptField
+from tcexplore.ui.screens.prompt_screen import PromptScreen
 
 ENDED = "The run has ended, and its compiled code with it: press r to run again, then check."
 _NO_RUN = "No run to check yet."
@@ -60,10 +61,11 @@ def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompileP
         return _NO_REGION
     regions = {each.name: each for each in query_regions(shown)} if region else {}
     label = _REGION_LABEL.format(name=region.name) if region else _LABEL
-    fields = [Field(label, _initial_inputs(shown, region), _check_inputs)]
+    fields = [PromptField(label, _initial_inputs(shown, region), _check_inputs)]
     if len(regions) > 1 and region is not None:
-        fields.insert(0, Field(f"The region of the script: {', '.join(regions)}", region.name, _region_check(regions)))
-    return RecompilePrompt(PromptScreen(_TITLE, fields, _NOTE), region, regions)
+        choices = f"The region of the script: {', '.join(regions)}"
+        fields.insert(0, PromptField(choices, region.name, _region_check(regions)))
+    return RecompilePrompt(PromptScreen(Prompt(_TITLE, tuple(fields), _NOTE)), region, regions)
 
 
 def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.ui.typed_numbers import parse_calls
+from tcexplore.ui.screens.prompt_screen import parse_calls
 from tests import fakes
 from tests.ui.app_under_test import run_app
 

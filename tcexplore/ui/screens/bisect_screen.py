@@ -7,8 +7,9 @@ from pathlib import Path
 from tcexplore.documents.locations import display_path
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, first_failure
 from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
+from tcexplore.studies.study import Prompt, PromptField
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
+from tcexplore.ui.screens.prompt_screen import PromptScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 
 NOTE = "It gets your file and its local imports, a script that shows the failure, and torch's own scripts."
@@ -24,8 +25,9 @@ class BisectScreen(StudyScreen):
         if self._failing is None:
             self.say("There is nothing to reproduce: no compiler stage fails.")
             return
-        field = Field("Folder", self._suggested_folder(), unused_folder)
-        self.app.push_screen(PromptScreen("A reproducer that runs without tcexplore", (field,), NOTE), self._write)
+        field = PromptField("Folder", self._suggested_folder(), unused_folder)
+        prompt = Prompt("A reproducer that runs without tcexplore", (field,), NOTE)
+        self.app.push_screen(PromptScreen(prompt), self._write)
 
     @property
     def _failing(self) -> BisectStep | None:

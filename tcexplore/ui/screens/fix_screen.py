@@ -15,9 +15,9 @@ from tcexplore.studies.fix.fix_result import FixedFiles, by_break
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions, FixTarget, fix_target, under_way
 from tcexplore.studies.study import StudyState
 from tcexplore.ui.actions import bindings
+from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import StudyScreen
-from tcexplore.ui.undo import Undo
 
 
 class FixScreen(StudyScreen):
@@ -91,5 +91,5 @@ class FixScreen(StudyScreen):
         self.begin(FixOptions(target=self._target))
 
     def action_undo(self) -> None:
-        self.say(self._undo.take_back())
+        self.say(self._undo.restore())
         self._show()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,15 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-
-class Field(NamedTuple):
-    """One value to enter."""
-
-    label: str
-    value: str
-    """The initial value."""
-    check: Callable[[str], object]
-    """Raises `ValueError` with a sentence for the user if a value is invalid."""
+from tcexplore.studies.study import Prompt
 
 
 class PromptScreen(ModalScreen[tuple[str, ...] | None]):
@@ -29,27 +20,25 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
     CSS_PATH = "prompt.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
 
-    def __init__(self, title: str, fields: Sequence[Field], note: str = "") -> None:
+    def __init__(self, prompt: Prompt) -> None:
         super().__init__()
-        self._prompt_title = title
-        self._fields = tuple(fields)
-        self._note = note
+        self._prompt = prompt
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = Content(self._prompt_title)
+            box.border_title = Content(self._prompt.title)
             box.border_subtitle = Content("⏎ OK · esc cancel")
-            for field in self._fields:
+            for field in self._prompt.fields:
                 yield Static(Content(field.label))
                 yield Input(field.value, compact=True, select_on_focus=True)
-            yield Static(Content(self._note), id="note")
+            yield Static(Content(self._prompt.note), id="note")
 
     def on_mount(self) -> None:
         self.query(Input).first().focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         inputs = list(self.query(Input))
-        for field, entered in zip(self._fields, inputs, strict=True):
+        for field, entered in zip(self._prompt.fields, inputs, strict=True):
             try:
                 field.check(entered.value)
             except ValueError as error:
@@ -65,3 +54,11 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
         note = self.query_one("#note", Static)
         note.update(Content(message))
         note.add_class("-error")
+
+
+def parse_calls(text: str) -> int | None:
+    """Return the number in `1,000` or `1000`, None for an empty text. Raises `ValueError` with a message."""
+    digits = text.replace(",", "").replace("_", "").replace(" ", "")
+    if digits and (not digits.isdecimal() or not int(digits)):
+        raise ValueError("A number of calls is a whole number above 0, such as 100,000.")
+    return int(digits) if digits else None

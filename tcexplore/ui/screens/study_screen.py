@@ -88,10 +88,9 @@ class StudyScreen(OverlayScreen):
         if prompt is None:
             self.begin(self.study.options_from(()))
             return
-        from tcexplore.ui.screens.prompt_screen import Field, PromptScreen
+        from tcexplore.ui.screens.prompt_screen import PromptScreen
 
-        fields = [Field(*field) for field in prompt.fields]
-        self.app.push_screen(PromptScreen(prompt.title, fields, prompt.note), self._answered)
+        self.app.push_screen(PromptScreen(prompt), self._answered)
 
     def _answered(self, answers: tuple[str, ...] | None) -> None:
         if answers is not None:

@@ -1,9 +1,9 @@
-"""Page down in 50 000 lines of code, and opening a graph of 10 000 nodes: ours against textual's own widgets.
+"""Page down in 50,000 lines of code, and opening a graph of 10,000 nodes: `RowView` and Textual's own widgets.
 
-Both sides show the same text on an otherwise empty screen. Figures are the processor time of the whole program (a busy
-machine does not change them much), less what textual itself takes for the same key on a widget that shows nothing.
+Both show the same text on an otherwise empty screen. Results are CPU time of the whole program (other load affects it
+little), minus the CPU time that Textual takes for the same key on an empty widget.
 
-Run it: python -m tests.benchmarks.page_down
+Run: python -m tests.benchmarks.page_down
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LINES, NODES, SIZE = 50_000, 10_000, (120, 40)
 
 
 class Cost(NamedTuple):
-    """Seconds of processor time: until the widget stands on the screen, and for a page down (the median)."""
+    """Seconds of CPU time until the widget is on the screen, and for a page down (the median)."""
 
     opening: float
     key: float
@@ -53,61 +53,61 @@ class OneWidgetApp(App[None]):
 
 
 class Nothing(Static, can_focus=True):
-    """Takes keys and shows nothing: textual's own floor."""
+    """Takes keys and shows nothing: the cost of Textual itself."""
 
 
 async def cost(build: Callable[[], Widget], keys: int) -> Cost:
-    """What a widget costs."""
+    """Measure a widget."""
     app = OneWidgetApp(build)
     async with app.run_test(size=SIZE) as pilot:
-        began = process_time()
+        start = process_time()
         await app.recompose()
         await pilot.pause()
-        opening = process_time() - began
+        opening = process_time() - start
         app.screen.children[0].focus()
         await pilot.press("pagedown")
         gc.collect()
-        taken = []
+        times = []
         for _ in range(keys):
-            began = process_time()
+            start = process_time()
             await pilot.press("pagedown")
-            taken.append(process_time() - began)
-        return Cost(opening, statistics.median(taken))
+            times.append(process_time() - start)
+        return Cost(opening, statistics.median(times))
 
 
 def ours(build: Callable[[], Document]) -> Callable[[], Widget]:
-    """A line view on a document."""
+    """Return a row view of a document."""
 
     def view() -> Widget:
-        made = RowView()
-        made.call_later(lambda: made.show(build()))
-        return made
+        widget = RowView()
+        widget.call_later(lambda: widget.show(build()))
+        return widget
 
     return view
 
 
 def text_area(document: Document) -> Callable[[], Widget]:
-    """Textual's editor on the same text."""
+    """Return Textual's editor with the same text."""
     text = "\n".join(document.row(index).text for index in range(len(document)))
     return lambda: TextArea(text, read_only=True, show_line_numbers=True)
 
 
 def tree(document: Document) -> Callable[[], Widget]:
-    """Textual's tree with a leaf for each row."""
+    """Return Textual's tree with a leaf for each row."""
     texts = [document.row(index).text.replace("[", "\\[") for index in range(len(document))]
 
-    def grown() -> Widget:
-        made: Tree[None] = Tree("graph")
+    def build() -> Widget:
+        widget: Tree[None] = Tree("graph")
         for text in texts:
-            made.root.add_leaf(text)
-        made.root.expand()
-        return made
+            widget.root.add_leaf(text)
+        widget.root.expand()
+        return widget
 
-    return grown
+    return build
 
 
 def opened_graph(snapshot: Snapshot) -> Document:
-    """The graph pane's document with every fold open."""
+    """Return the graph pane's document with every fold open."""
     toggled: frozenset[str] = frozenset()
     document = graph_document(snapshot, toggled, SIZE[0])
     while len(document) < NODES:
@@ -118,21 +118,23 @@ def opened_graph(snapshot: Snapshot) -> Document:
 
 
 async def main() -> None:
-    """Print what each costs and how many times ours is faster."""
+    """Print each cost, and the ratio."""
     snapshot = fakes.large.snapshot(NODES, LINES)
     lines, nodes = kernels_document(snapshot, frozenset(), SIZE[0]), opened_graph(snapshot)
     floor = await cost(lambda: Nothing("nothing"), 20)
-    sys.stdout.write(f"textual's own floor: {floor.key * 1e3:.1f} ms a key; the figures below are above it\n")
+    sys.stdout.write(f"Textual itself: {floor.key * 1e3:.1f} ms per key, subtracted below\n")
     views = await cost(ours(lambda: lines), 20), await cost(ours(lambda: nodes), 20)
-    theirs = await cost(text_area(lines), 5), await cost(tree(nodes), 20)
-    for name, rows, view, their in zip(("TextArea", "Tree"), (lines, nodes), views, theirs, strict=True):
-        _say(f"page down in {len(rows)} rows", view.key - floor.key, name, their.key - floor.key)
-        _say(f"open {len(rows)} rows", view.opening - floor.opening, name, their.opening - floor.opening)
+    textual_costs = await cost(text_area(lines), 5), await cost(tree(nodes), 20)
+    for name, rows, view, their in zip(("TextArea", "Tree"), (lines, nodes), views, textual_costs, strict=True):
+        _print(f"page down in {len(rows)} rows", view.key - floor.key, name, their.key - floor.key)
+        _print(f"open {len(rows)} rows", view.opening - floor.opening, name, their.opening - floor.opening)
 
 
-def _say(what: str, view: float, name: str, their: float) -> None:
+def _print(label: str, view: float, name: str, their: float) -> None:
     view = max(view, 1e-4)
-    sys.stdout.write(f"{what:26}{view * 1e3:9.1f} ms   {name:9}{their * 1e3:9.1f} ms{their / view:9.1f} times faster\n")
+    sys.stdout.write(
+        f"{label:26}{view * 1e3:9.1f} ms   {name:9}{their * 1e3:9.1f} ms{their / view:9.1f} × faster\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How long after a save the FX graph and the generated C++ stand on the screen, against the loop people use today.
+"""Time from a save until the FX graph and the generated C++ are on the screen, compared with TORCH_TRACE and tlparse.
 
-Today: `TORCH_TRACE=dir python file.py` with warm caches, then `tlparse dir` (from PyPI; give its path with --tlparse).
-tcexplore runs in a real pseudo-terminal; each save changes a constant, and the clock stops when that very constant
-has been painted in the graph pane (or the code pane), the only pane on the screen.
+The baseline is `TORCH_TRACE=dir python file.py` with warm caches, then `tlparse dir` (from PyPI, at --tlparse).
+tcexplore runs in a pseudo-terminal. Each save changes a constant, and the time ends when that constant is painted in
+the graph pane (or the code pane), the only pane on the screen.
 
 Run: python tests/benchmarks/save_to_paint.py [--saves 10] [--tlparse tlparse]
 """
@@ -55,17 +55,17 @@ def constant(index: int) -> str:
 
 
 def atomic_save(file: Path, text: str) -> float:
-    """Save as most editors do, by rename; returns the moment of the save."""
+    """Save by rename, as most editors do; return the time of the save."""
     new = file.with_suffix(".new")
     new.write_text(text)
     os.replace(new, file)
     return time.perf_counter()
 
 
-def today(folder: Path, saves: int, tlparse: str) -> list[float]:
-    """Seconds per save of the loop that people use today."""
+def tlparse_times(folder: Path, saves: int, tlparse: str) -> list[float]:
+    """Return the seconds per save with TORCH_TRACE and tlparse."""
     file, trace, out = folder / "script.py", folder / "trace", folder / "report"
-    taken = []
+    times = []
     for index in range(saves + 1):
         file.write_text(MODEL.replace("CONSTANT", constant(index)) + SCRIPT)
         shutil.rmtree(trace, ignore_errors=True)
@@ -76,15 +76,15 @@ def today(folder: Path, saves: int, tlparse: str) -> list[float]:
         subprocess.run(
             [tlparse, str(log), "-o", str(out), "--overwrite", "--no-browser"], check=True, capture_output=True
         )
-        taken.append(time.perf_counter() - start)
-    return taken[1:]  # the first fills the caches
+        times.append(time.perf_counter() - start)
+    return times[1:]  # the first fills the caches
 
 
-def ours(folder: Path, saves: int, pane: str) -> list[float]:
-    """Seconds per save until the new constant stands in a pane, `pane` being its key; tall, so all of it is in view."""
+def explorer_times(folder: Path, saves: int, pane: str) -> list[float]:
+    """Return the seconds per save until the new constant is painted in a pane; `pane` is its key."""
     file = folder / "model.py"
     file.write_text(MODEL.replace("CONSTANT", constant(500)))
-    taken = []
+    times = []
     with Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=130, rows=200, cwd=str(folder)) as terminal:
         terminal.type(pane)
         terminal.wait_for(constant(500), timeout=120)
@@ -92,8 +92,8 @@ def ours(folder: Path, saves: int, pane: str) -> list[float]:
             terminal.read(1.5)
             terminal.forget()
             saved = atomic_save(file, MODEL.replace("CONSTANT", constant(501 + index)))
-            taken.append(terminal.wait_for(constant(501 + index), timeout=60) - saved)
-    return taken[1:]
+            times.append(terminal.wait_for(constant(501 + index), timeout=60) - saved)
+    return times[1:]
 
 
 def main() -> None:
@@ -103,14 +103,16 @@ def main() -> None:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="save-to-paint-"))
     try:
-        graph = statistics.median(ours(folder, options.saves, "2"))
-        code = statistics.median(ours(folder, options.saves, "5"))
-        before = statistics.median(today(folder, max(3, options.saves // 2), options.tlparse))
+        graph = statistics.median(explorer_times(folder, options.saves, "2"))
+        code = statistics.median(explorer_times(folder, options.saves, "5"))
+        baseline = statistics.median(tlparse_times(folder, max(3, options.saves // 2), options.tlparse))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"TORCH_TRACE run and tlparse      {before * 1e3:8.0f} ms")
-    print(f"save to FX graph and breaks      {graph * 1e3:8.0f} ms   {before / graph:5.1f} times faster (at least 20)")
-    print(f"save to generated C++            {code * 1e3:8.0f} ms   {before / code:5.1f} times faster (at least 8)")
+    print(f"TORCH_TRACE run and tlparse      {baseline * 1e3:8.0f} ms")
+    print(
+        f"save to FX graph and breaks      {graph * 1e3:8.0f} ms   {baseline / graph:5.1f} × faster (at least 20)"
+    )
+    print(f"save to generated C++            {code * 1e3:8.0f} ms   {baseline / code:5.1f} × faster (at least 8)")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Selecting a line of the model until every pane shows what belongs to it: a large run against a small one.
+"""Time from selecting a source line until every pane has highlighted it, in a large run and in a small one.
 
-In a real terminal of 160x50: from the key press until the last byte that it makes the app write.
+Measured in a terminal of 160x50, from the key press to the last byte that the app writes.
 
-Run it: python -m tests.benchmarks.select_line
+Run: python -m tests.benchmarks.select_line
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.ui.app_under_test import FakeEngine
 
 NODES, KERNELS, KEYS = 10_000, 300, 40
 SILENCE_S = 0.3
-"""Nothing more belongs to a key when the app has been silent for so long."""
+"""A key is done when the app has written nothing for so long."""
 
 
-class Finished(FakeEngine):
-    """Has a finished run from the start, and makes no other."""
+class FinishedRun(FakeEngine):
+    """Has a finished run from the start."""
 
     def __init__(self, show: Callable[[], None]) -> None:
         super().__init__()
@@ -37,40 +37,38 @@ class Finished(FakeEngine):
 
 
 def show(name: str) -> None:
-    """The program in the terminal."""
+    """Run the app in this terminal."""
     run = large.lowered(NODES, KERNELS) if name == "large" else fakes.complete(1)
-    app = ExplorerApp(lambda: Finished(lambda: setattr(app, "session", fakes.session(run))))
+    app = ExplorerApp(lambda: FinishedRun(lambda: setattr(app, "session", fakes.session(run))))
     app.run()
 
 
 def measure(name: str) -> list[float]:
-    """Seconds that each of `KEYS` presses of the arrow takes, in the source pane."""
+    """Return the seconds that each press of the arrow takes in the source pane."""
     with Terminal([sys.executable, "-m", __spec__.name, name], columns=160, rows=50) as terminal:
         terminal.wait_for("1 Source")
         terminal.read(3.0)
         terminal.type("1g")
         terminal.read(SILENCE_S)
-        return [_pressed(terminal) for _ in range(KEYS)]
+        return [_measure_key(terminal) for _ in range(KEYS)]
 
 
-def _pressed(terminal: Terminal) -> float:
-    began = last = time.perf_counter()
+def _measure_key(terminal: Terminal) -> float:
+    start = last = time.perf_counter()
     terminal.type("\x1b[B")
     while terminal.read_once(SILENCE_S):
         last = time.perf_counter()
-    return last - began
+    return last - start
 
 
 def main() -> None:
-    """Print the median and the longest of both, and their ratio."""
-    taken = {name: measure(name) for name in ("large", "small")}
-    for name, what in (("large", f"{NODES} nodes, {KERNELS} kernels"), ("small", "a perceptron")):
-        times = taken[name]
-        sys.stdout.write(
-            f"{what:28} median {statistics.median(times) * 1e3:5.1f} ms, longest {max(times) * 1e3:5.1f}\n"
-        )
-    ratio = statistics.median(taken["large"]) / statistics.median(taken["small"])
-    sys.stdout.write(f"{ratio:.2f} times the small one's\n")
+    """Print median and maximum of both, and the ratio."""
+    measured = {name: measure(name) for name in ("large", "small")}
+    for name, label in (("large", f"{NODES} nodes, {KERNELS} kernels"), ("small", "mlp")):
+        times = measured[name]
+        sys.stdout.write(f"{label:28} median {statistics.median(times) * 1e3:5.1f} ms, max {max(times) * 1e3:5.1f}\n")
+    ratio = statistics.median(measured["large"]) / statistics.median(measured["small"])
+    sys.stdout.write(f"ratio {ratio:.2f}\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Bytes written to an 80 x 24 terminal for one page down, against the same app with textual's default animation.
+"""Bytes written to an 80 x 24 terminal for one page down, with and without Textual's default animation.
 
-Run it: python -m tests.benchmarks.terminal_bytes
+Run: python -m tests.benchmarks.terminal_bytes
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tests.terminal import Terminal
 
 PAGES = 10
 QUIET = 1.0
-"""Seconds without a byte after which a page down is over: longer than textual's animation."""
+"""Seconds without a byte after which a page down is done: longer than Textual's animation."""
 
 
 class NoEngine:
-    """Runs nothing: there is one large run from the start."""
+    """Has one large run from the start."""
 
     app: ExplorerApp
 
@@ -41,7 +41,7 @@ class NoEngine:
 
 
 def show(*, animated: bool) -> None:
-    """The app on a large run, in this terminal; `animated` pages and draws as textual does by default."""
+    """Run the app on a large run in this terminal; `animated` pages and draws as Textual does by default."""
     engine = NoEngine()
     app = engine.app = ExplorerApp(lambda: engine)
     if animated:
@@ -52,26 +52,26 @@ def show(*, animated: bool) -> None:
 
 
 def page_down(mode: str) -> float:
-    """Bytes of one page down in the code pane, the median."""
+    """Return the median bytes of one page down in the code pane."""
     with Terminal([sys.executable, "-m", "tests.benchmarks.terminal_bytes", mode]) as terminal:
         terminal.wait_for("forward", 30)
         terminal.type("5")
         terminal.wait_for("cpp_fused", 30)
         terminal.type(" ")
         terminal.read(QUIET)
-        taken = []
+        counts = []
         for _ in range(PAGES):
             terminal.type(" ")
-            taken.append(terminal.read(QUIET))
-        return statistics.median(taken)
+            counts.append(terminal.read(QUIET))
+        return statistics.median(counts)
 
 
 def main() -> None:
-    """Print both and the ratio."""
-    still, animated = page_down("still"), page_down("animated")
+    """Print both and their ratio."""
+    plain, animated = page_down("plain"), page_down("animated")
     sys.stdout.write(
-        f"page down at 80 x 24: {still:,.0f} bytes; with textual's animation {animated:,.0f}: "
-        f"1/{animated / max(still, 1):.1f} of it\n"
+        f"page down at 80 x 24: {plain:,.0f} bytes; with Textual's animation {animated:,.0f}: "
+        f"1/{animated / max(plain, 1):.1f} of it\n"
     )
 
 

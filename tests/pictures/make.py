@@ -1,7 +1,4 @@
-"""`python -m tests.pictures.make`: the README's picture, taken of the real app on a real sample.
-
-The break that `samples/mlp.py` ends with is in it, so the picture shows every pane at work.
-"""
+"""`python -m tests.pictures.make`: the README's screenshot of the app on `samples/mlp.py`."""
 
 from __future__ import annotations
 
@@ -18,24 +15,24 @@ HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "samples" / "mlp.py"
 SIZE = (172, 50)
 PAIRS = 40
-"""Interleaved pairs to wait for, so that the timing has settled."""
+"""Interleaved pairs to wait for, so that timing is stable."""
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 
 
-def enough(snapshot: Snapshot | None) -> bool:
-    """Whether all is on the screen that the picture should show."""
+def is_ready(snapshot: Snapshot | None) -> bool:
+    """Return whether the screen has everything for the picture."""
     if snapshot is not None and snapshot.failure is not None:
         raise SystemExit(f"{snapshot.failure.type}: {snapshot.failure.message}")
     return snapshot is not None and snapshot.timing is not None and snapshot.timing.pairs >= PAIRS
 
 
 async def take() -> str:
-    """The screen of the app as SVG, some time after its first run."""
+    """Return the screen of the app as SVG after its first run."""
     engine = FileEngine(str(SAMPLE), Config())
     app = ExplorerApp(lambda: engine)
-    async with app.run_test(size=SIZE) as pilot, asyncio.timeout(PATIENCE_S):
-        while not enough(app.session.newest):
+    async with app.run_test(size=SIZE) as pilot, asyncio.timeout(TIMEOUT_S):
+        while not is_ready(app.session.newest):
             await pilot.pause(0.25)
         await pilot.press("b")
         await pilot.pause()
@@ -43,14 +40,14 @@ async def take() -> str:
 
 
 def tidy(svg: str) -> str:
-    """Without fonts to fetch, with the same names in every picture, and no spaces at line ends."""
+    """Remove web fonts, varying names, and trailing spaces."""
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"terminal-\d+", "terminal", svg)
     return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
 
 
 def main() -> None:
-    """Write the picture beside this file."""
+    """Write the picture next to this file."""
     (HERE / "mlp.svg").write_text(tidy(asyncio.run(take())))
 
 

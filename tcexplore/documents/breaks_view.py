@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from tcexplore.documents.document import Row
@@ -19,6 +20,9 @@ TEACHES = (
     "A graph break is where Dynamo leaves the graph and runs your Python. Each one appears here with its line, torch's "
     "reason and what to write instead. The goal is none."
 )
+
+_BLANK = re.compile(r"\{[^}]*\}")
+"""A blank in a text of the registry: `{}`, `{fn.__name__}`."""
 
 REPORT_ISSUE = "Please report an issue to PyTorch"
 """Start of a hint that suggests no change."""
@@ -94,7 +98,13 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     if not parts:
         return
     yield fold(
-        f"{name} more", opened, (", ".join(parts), "muted"), indent=3, links=links, location=graph_break.location
+        f"{name} more",
+        opened,
+        (", ".join(parts), "muted"),
+        indent=3,
+        links=links,
+        location=graph_break.location,
+        keys_only=True,
     )
     if not opened:
         return
@@ -104,9 +114,9 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     for text in notes:
         yield from wrapped(text, width, indent=5, lead="registry: ", links=links)
     if graph_break.context:
-        yield from wrapped(graph_break.context, width, "dim", indent=5, lead="context: ", links=links)
+        yield from wrapped(graph_break.context, width, "dim", indent=5, lead="context: ", links=links, keys_only=True)
     if graph_break.url:
-        yield row(("     link: ", "muted"), (graph_break.url, "location"), links=links, copy=graph_break.url)
+        yield row("     ", (graph_break.url, "location"), links=links, copy=graph_break.url)
 
 
 def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -119,10 +129,10 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _registry_notes(graph_break: GraphBreak) -> list[str]:
-    """Return the registry's texts that the break itself does not have; the break fills in their blanks (`{}`)."""
+    """Return the registry's texts that the break itself does not have; the break fills in their blanks."""
     known = f"{graph_break.explanation} {' '.join(graph_break.hints)}"
     texts = (graph_break.registry_explanation, *graph_break.registry_hints)
-    return [text for text in texts if text and not all(piece.strip() in known for piece in text.split("{}"))]
+    return [text for text in texts if text and not all(piece.strip() in known for piece in _BLANK.split(text))]
 
 
 def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:

@@ -12,7 +12,7 @@ from tests import fakes
 def test_values_on_dynamos_stack_are_described():
     names = {
         "___stack1": "value 1 carried over the break",
-        "___stack0.__code__": "value 0 carried over the break.__code__",
+        "___stack0.__code__": "carried value 0.__code__",
     }
     run = fakes.complete()
     for name, shown in names.items():

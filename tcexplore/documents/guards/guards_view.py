@@ -18,7 +18,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.links import Link, guard_link, line_link
 
-_CARRIED = re.compile(r"\b___stack(\d+)(?=$|\.)")
+_CARRIED = re.compile(r"___stack(\d+)")
 
 TEACHES = (
     "A compiled graph is valid only while its guards hold: the sizes and dtypes of its inputs, the values that your "
@@ -37,12 +37,18 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
 
 
 def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Yield the guards of each graph with what they check, without their code."""
+    """Yield the guards of each graph with what they check, without their code; the same global state only once."""
     toggled = frozenset(f"parameters of guards {installed.graph}" for installed in snapshot.guards)
+    states: set[str] = set()
     for installed in snapshot.guards:
         for part in _graph(installed, toggled, places(snapshot.file), width):
             for row in map(part.build, range(part.count)):
-                yield row if row.fold else replace(row, spans=row.spans[: -len(_DETAILS)])
+                brief = row if row.fold else replace(row, spans=row.spans[: -len(_DETAILS)])
+                kind, _, state = brief.text.strip().partition(" ")
+                if kind != "GLOBAL_STATE" or state.strip() not in states:
+                    yield brief
+                if kind == "GLOBAL_STATE":
+                    states.add(state.strip())
 
 
 def _title(snapshot: Snapshot) -> str:
@@ -127,7 +133,11 @@ def _condition(guard: Guard, style: str) -> Iterable[Span]:
 
 def _source(guard: Guard) -> str:
     """Return what a guard checks; Dynamo's `___stack0` is a value that the code before a break leaves on the stack."""
-    return _CARRIED.sub(r"value \1 carried over the break", guard.name or guard.source or guard.kind)
+    name = guard.name or guard.source or guard.kind
+    carried = _CARRIED.match(name)
+    if carried is None:
+        return name
+    return f"value {carried[1]} carried over the break" if carried[0] == name else f"carried value {name[8:]}"
 
 
 def _tail(text: str, room: int) -> str:

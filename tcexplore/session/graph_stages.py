@@ -1,4 +1,4 @@
-"""The graphs below Dynamo's, stage by stage, and what the stages have to do with each other."""
+"""Graphs below Dynamo's: their stages and phases, and the values saved for the backward."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from tcexplore.session.code import NATIVE
 from tcexplore.session.snapshot import Snapshot
 
 STAGES = ("joint", "inference", "forward", "backward", "post_grad")
-"""In the order in which torch makes them."""
+"""In torch's order."""
 
 
 def node_phases(graphs: Iterable[ev.AtenGraph], graph: ev.AtenGraph) -> Mapping[str, str]:
-    """The phase of each node of `graph` that is not of the graph's own.
+    """Return the phase of each node of a joint graph; nothing for other graphs.
 
-    The joint graph holds forward and backward; the partitioner keeps its nodes' names, so that each is of the phase in
-    which it stands again. One that stands in neither was dropped, and has the phase `joint`.
+    The partitioner keeps the names of the nodes: a node has the phase of the graph that contains it again, or `joint`
+    if it was dropped.
     """
     if graph.stage != "joint":
         return {}
-    found = {node.name: "joint" for node in graph.nodes}
+    phases = {node.name: "joint" for node in graph.nodes}
     parts = {other.stage: other for other in graphs if other.graph == graph.graph}
     for stage in ("backward", "forward"):
         if stage in parts:
-            found |= {node.name: stage for node in parts[stage].nodes if node.name in found}
-    return found
+            phases |= {node.name: stage for node in parts[stage].nodes if node.name in phases}
+    return phases
 
 
 def in_order(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
-    """By compile id as it first came, then in the order of the stages, the forward before the backward."""
+    """Sort by compile id in the order of arrival, then by stage, the forward before the backward."""
     first: dict[str, int] = {}
     known = list(graphs)
     for graph in known:
@@ -39,7 +39,7 @@ def in_order(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
 
 
 def lowest(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
-    """For each graph and phase the last stage that is known: what the kernels were made of."""
+    """Return the last known stage of each graph and phase: what the kernels were made of."""
     last: dict[tuple[str, str], ev.AtenGraph] = {}
     for graph in in_order(graphs):
         if graph.stage != "joint":
@@ -48,8 +48,10 @@ def lowest(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
 
 
 def saved_for_backward(snapshot: Snapshot) -> int | None:
-    """Bytes that the compiled forward, as it runs here, hands to the backward, inputs left out; None where a size is
-    unknown or nothing was partitioned."""
+    """Return the bytes that the compiled forward saves for the backward, without inputs.
+
+    None if a size is unknown or nothing was partitioned.
+    """
     partitions = snapshot.code_for(NATIVE).partitions
     sizes = [saved.bytes for part in partitions for saved in part.saved if not saved.input]
     known = [size for size in sizes if size is not None]

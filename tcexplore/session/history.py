@@ -1,4 +1,4 @@
-"""The saves of one sitting: which snapshot is in view, and whether it is the newest."""
+"""The runs of one session: which one is in view, and which one it is compared with."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass, field, replace
 from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot, end_snapshot, start_snapshot
 
-KEPT = 50
-"""Saves kept whole; older ones are let go."""
+HISTORY_LIMIT = 50
+"""Runs in memory; older ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """All runs, oldest first. `pinned` is the run that the user stepped back to, None follows the newest; `base` is
-    the run that they want others compared with, None compares each with the one before."""
+    """All runs, oldest first."""
 
     runs: tuple[Snapshot, ...] = field(default=())
     pinned: int | None = None
+    """Run that the user stepped back to; None follows the newest."""
     baseline: int | None = None
+    """Run with which others are compared; None compares each with the one before."""
 
     @property
     def newest(self) -> Snapshot | None:
@@ -31,10 +32,10 @@ class Session:
         return next((s for s in self.runs if s.run == self.pinned), self.newest)
 
     def view(self, has: Callable[[Snapshot], bool]) -> Snapshot | None:
-        """The run that a pane shows, `has` telling whether a run knows anything of what that pane is about.
+        """Return the run that a pane shows; `has` tells whether a run has the facts of the pane.
 
-        While the newest run does not know it yet, and after it failed, that is the last run that did: the pane
-        marks it as old (`snapshot is not session.shown`). A pinned run is shown as it is.
+        If the newest run does not have them yet, or failed, this is the last run that has them, and the pane marks it
+        as old (`snapshot is not session.shown`). A pinned run is always shown.
         """
         shown = self.shown
         if shown is None or self.pinned is not None or shown.complete or has(shown):
@@ -42,21 +43,21 @@ class Session:
         return next((s for s in reversed(self.runs) if has(s)), shown)
 
     def begin(self, job: ev.Job) -> Session:
-        """A new run starts; the view follows it again."""
+        """Return the session with a new run, which the view follows."""
         snapshot = replace(start_snapshot(job), expected_calls=self.expected_calls)
         runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
-        based = tuple(s for s in runs[:-KEPT] if s.run == self.baseline)
-        return replace(self, runs=(*based, *runs[-KEPT:]), pinned=None)
+        baseline = tuple(s for s in runs[:-HISTORY_LIMIT] if s.run == self.baseline)
+        return replace(self, runs=(*baseline, *runs[-HISTORY_LIMIT:]), pinned=None)
 
     def apply(self, event: ev.Event) -> Session:
-        """The session with one event more. An event of any run but the newest is late and is dropped."""
+        """Return the session with one more event; drop an event of any run but the newest."""
         newest = self.newest
         if newest is None or event.run != newest.run:
             return self
         return replace(self, runs=(*self.runs[:-1], newest.apply(event)))
 
     def with_target(self, target: str) -> Session:
-        """Look at the code for a device: in every run that knows it, and in the newest, which may come to know it."""
+        """Return the session with another target in view, in every run that has its code and in the newest."""
         runs = tuple(s.with_target(target) if s.has_code(target) else s for s in self.runs)
         newest = self.newest
         if newest is None or newest.has_code(target):
@@ -68,15 +69,15 @@ class Session:
 
     @property
     def expected_calls(self) -> int | None:
-        """For how many calls the user wants to know what compiling wins."""
+        """Number of calls for which the user wants the net gain."""
         return self.runs[-1].expected_calls if self.runs else None
 
     def set_expected_calls(self, calls: int | None) -> Session:
-        """The session with every run asked for so many calls."""
+        """Return the session with this number of expected calls in every run."""
         return replace(self, runs=tuple(replace(run, expected_calls=calls) for run in self.runs))
 
     def step(self, by: int) -> Session:
-        """Look `by` saves further (negative: back); past the newest one the view follows again."""
+        """Move the view by so many runs, negative for back; at the newest run, the view follows again."""
         if not self.runs:
             return self
         shown = self.shown
@@ -86,16 +87,16 @@ class Session:
         return replace(self, pinned=pinned)
 
     def last_complete_before(self, snapshot: Snapshot) -> Snapshot | None:
-        """The last complete run before this one, to compare with."""
+        """Return the last complete run before this one."""
         earlier = [s for s in self.runs if s.run < snapshot.run and s.complete]
         return earlier[-1] if earlier else None
 
     def toggle_baseline(self) -> Session:
-        """Compare others with the run in view; if they are already, compare each with the one before again."""
+        """Make the run in view the baseline, or remove it if it is."""
         shown = self.shown
         return replace(self, baseline=None if shown is None or shown.run == self.baseline else shown.run)
 
     def baseline_of(self, snapshot: Snapshot) -> Snapshot | None:
-        """The run to compare with: the base, else the last complete run before this one."""
-        based = (s for s in self.runs if s.run == self.baseline and s.run != snapshot.run)
-        return next(based, None) or self.last_complete_before(snapshot)
+        """Return the run to compare with: the baseline, else the last complete run before this one."""
+        baseline = (s for s in self.runs if s.run == self.baseline and s.run != snapshot.run)
+        return next(baseline, None) or self.last_complete_before(snapshot)

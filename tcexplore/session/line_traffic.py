@@ -1,4 +1,4 @@
-"""How much of a run's memory traffic the kernels of each line of the user's move."""
+"""Memory traffic of the kernels, by line of user code."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ Line = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LineTraffic:
-    """The kernel calls that a line takes part in.
+    """Kernel calls that a line takes part in.
 
-    `bytes` is what those calls read and write together, by the sizes of the scheduler's buffers. A fused kernel counts
-    in full for each of its lines: torch does not say which line a byte is for, so shares of lines add up to more
-    than 1. `share` is `bytes` of all that the run's kernels move, 0 to 1. `extern` is set when all of the calls are
-    of extern kernels; `unknown` counts calls whose size torch did not say.
+    A fused kernel counts in full for each of its lines, since torch does not tell which line a byte is for: the shares
+    of all lines add up to more than 1.
     """
 
     calls: int
     bytes: int
+    """Read and written by these calls, from the sizes of the scheduler's buffers."""
     share: float
+    """Of all bytes that the kernels of the run move."""
     extern: bool
+    """All calls are of extern kernels."""
     unknown: int = 0
+    """Calls of unknown size."""
 
 
 @dataclass(slots=True)
@@ -38,35 +40,36 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """`bytes` is what all kernel calls of a run move; `lines` has the lines that take part in any of them."""
+    """Memory traffic of a run."""
 
     bytes: int
+    """Moved by all kernel calls."""
     lines: dict[Line, LineTraffic] = field(default_factory=dict)
 
 
 def line_traffic(kernels: Iterable[ev.Kernel]) -> Traffic:
-    """The heat of each line, forward and backward together."""
+    """Return the traffic of each line, forward and backward together."""
     total, sums = 0, dict[Line, _Sum]()
     for kernel in kernels:
         for call in kernel.calls or (kernel,):
             moved = bytes_moved(call)
             total += moved or 0
             for line in {(place.file, place.line) for place in call.source_lines}:
-                found = sums.setdefault(line, _Sum())
-                found.calls += 1
-                found.bytes += moved or 0
-                found.extern += kernel.language == "extern"
-                found.unknown += moved is None
-    return Traffic(total, {line: _line(found, total) for line, found in sums.items()})
+                own = sums.setdefault(line, _Sum())
+                own.calls += 1
+                own.bytes += moved or 0
+                own.extern += kernel.language == "extern"
+                own.unknown += moved is None
+    return Traffic(total, {line: _line(own, total) for line, own in sums.items()})
 
 
-def _line(found: _Sum, total: int) -> LineTraffic:
-    share = found.bytes / total if total else 0.0
-    return LineTraffic(found.calls, found.bytes, share, found.extern == found.calls, found.unknown)
+def _line(own: _Sum, total: int) -> LineTraffic:
+    share = own.bytes / total if total else 0.0
+    return LineTraffic(own.calls, own.bytes, share, own.extern == own.calls, own.unknown)
 
 
 def bytes_moved(call: ev.Kernel | ev.KernelCall) -> int | None:
-    """Bytes that a kernel or one call of it reads and writes; None where torch did not say."""
+    """Return the bytes that a kernel, or one call of it, reads and writes; None if unknown."""
     if call.bytes_read is None or call.bytes_written is None:
         return None
     return call.bytes_read + call.bytes_written

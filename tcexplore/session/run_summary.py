@@ -1,4 +1,4 @@
-"""A run in one cell of the history, and what changed from the one before."""
+"""Figures of a run for the history and for studies, and what changed from the previous run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcexplore.session.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The figures that a save is remembered by; a figure not known (yet) is None."""
+    """Figures of a run in the history; None if unknown so far."""
 
     run: int
     status: str
@@ -28,12 +28,12 @@ class RunSummary:
 
 
 def wrong_result(snapshot: Snapshot) -> bool:
-    """Whether the compiled program gave a wrong result."""
+    """Return whether the compiled program gave a wrong result."""
     return snapshot.accuracy is not None and snapshot.accuracy.verdict == "wrong"
 
 
 def summarize(snapshot: Snapshot) -> RunSummary:
-    """The summary of a snapshot, complete or not."""
+    """Return the summary of a snapshot, complete or not."""
     timing = snapshot.timing
     return RunSummary(
         run=snapshot.run,
@@ -44,7 +44,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         kernels=sum(kernel.language != "extern" for kernel in snapshot.code.kernels),
         extern=sum(kernel.language == "extern" for kernel in snapshot.code.kernels),
         guards=sum(len(installed.guards) for installed in snapshot.guards),
-        recompiles=len({found.graph for found in snapshot.recompiles if not found.limit_hit}),
+        recompiles=len({recompile.graph for recompile in snapshot.recompiles if not recompile.limit_hit}),
         speedup=timing.speedup if timing else None,
         verdict=timing.verdict if timing else "",
         error=snapshot.failure.type if snapshot.failure else "",
@@ -53,26 +53,27 @@ def summarize(snapshot: Snapshot) -> RunSummary:
 
 
 def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
-    """What differs, each as `breaks 3→1`, in the order breaks, graphs, kernels, speed-up; empty when nothing does."""
-    said = [
+    """Return the differences as `breaks 3→1`, in the order breaks, graphs, kernels, speedup."""
+    texts = [
         f"{name} {old}→{new}"
         for name in ("breaks", "graphs", "kernels")
         if (old := getattr(before, name)) != (new := getattr(after, name))
     ]
     decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}
     if decided and before.speedup and after.speedup and f"{before.speedup:.2f}" != f"{after.speedup:.2f}":
-        said.append(f"{before.speedup:.2f}×→{after.speedup:.2f}×")
-    return tuple(said)
+        texts.append(f"{before.speedup:.2f}×→{after.speedup:.2f}×")
+    return tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """A finished run; its figures come from the run itself. `why` says why it failed, empty where it did not."""
+    """Figures of a finished run."""
 
     run: Snapshot
 
     @property
     def failure(self) -> str:
+        """Why the run failed; empty if it did not."""
         failed = self.run.failure
         return "" if failed is None else f"{failed.type}: {failed.message.strip().partition(chr(10))[0]}"
 
@@ -82,12 +83,12 @@ class RunFigures:
 
     @property
     def compile_s(self) -> float | None:
-        """Seconds that torch's own log gives for compiling."""
+        """Compile time from torch's log."""
         return economics(self.run).compile_s
 
     @property
     def first_call_s(self) -> float | None:
-        """Seconds of the first compiled call."""
+        """Duration of the first compiled call."""
         return economics(self.run).first_call_s
 
     @property
@@ -97,16 +98,16 @@ class RunFigures:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Bytes that compiled takes at the peak of a call."""
+        """Peak memory of a compiled call."""
         return self.run.memory.compiled_peak if self.run.memory else None
 
 
-def is_faster(cell: RunFigures) -> bool:
-    """Whether compiled is faster than eager, and gives its result."""
-    return cell.run.timing is not None and cell.run.timing.verdict == "faster" and not cell.summary.wrong
+def is_faster(figures: RunFigures) -> bool:
+    """Return whether compiled is faster than eager, with a correct result."""
+    return figures.run.timing is not None and figures.run.timing.verdict == "faster" and not figures.summary.wrong
 
 
-def may_be_faster(cell: RunFigures) -> bool:
-    """Whether it may be that compiled is faster, and is not known."""
-    timing = cell.run.timing
+def may_be_faster(figures: RunFigures) -> bool:
+    """Return whether compiled may be faster, but the verdict is open."""
+    timing = figures.run.timing
     return timing is not None and timing.verdict in ("undecided", "measuring") and timing.high > 1

@@ -1,4 +1,4 @@
-"""All that is known of one run so far: an immutable record that grows as events arrive."""
+"""Everything known about one run so far: an immutable record that grows with each event."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Snapshot:
     kernel_scripts: tuple[ev.KernelScript, ...] = ()
     output: tuple[ev.Output, ...] = ()
     output_dropped: int = 0
-    """Characters of output that were let go because there was too much of it."""
+    """Characters of output that were dropped."""
     modules: tuple[str, ...] = ()
     sources: tuple[ev.SourceRead, ...] = ()
     regions: tuple[ev.RegionCreated, ...] = ()
@@ -85,14 +85,14 @@ class Snapshot:
     backward_captures: tuple[ev.BackwardCaptured, ...] = ()
     region_compiles: tuple[ev.RegionCompiled, ...] = ()
     region_calls: tuple[ev.RegionCalls, ...] = ()
-    """The newest of each region, in the order of the regions' first calls."""
+    """The newest event of each region, in the order of the regions' first calls."""
     script_end: ev.ScriptEnded | None = None
     state_keys: ev.StateKeys | None = None
     artifacts_saved: ev.ArtifactsSaved | None = None
     artifacts_loaded: ev.ArtifactsLoaded | None = None
     failure: ev.Failed | None = None
     expected_calls: int | None = None
-    """For how many calls the user wants to know what compiling wins."""
+    """Number of calls for which the user wants the net gain."""
     missing_facts: tuple[ev.FactMissing, ...] = ()
 
     @property

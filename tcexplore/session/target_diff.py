@@ -1,4 +1,4 @@
-"""The kernels of one run on two devices, paired by what they compute."""
+"""Kernels of one run for two targets, paired by what they compute."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from tcexplore.session.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class TargetPair:
-    """One kernel on both devices; None where a device has none that computes that. `instead` are then the kernels of
-    that device that share nodes of the graph with it."""
+    """One kernel for both targets."""
 
     left: ev.Kernel | None
+    """None if this target has no kernel that computes the same."""
     right: ev.Kernel | None
     alternatives: tuple[ev.Kernel, ...] = ()
+    """Kernels of the side without one that share graph nodes with the kernel."""
 
     @property
     def item(self) -> ev.Kernel:
-        """It on the left, or on the only side that has it."""
-        found = self.left or self.right
-        assert found is not None
-        return found
+        """The kernel on the left, else on the right."""
+        kernel = self.left or self.right
+        assert kernel is not None
+        return kernel
 
 
 def other_targets(snapshot: Snapshot) -> list[str]:
-    """The devices beside the one in view that the run has code for, the one in the machine last."""
+    """Return the other targets with code, `native` last."""
     known = [code.target for code in snapshot.other_codes if code.kernels]
     return sorted(known, key=lambda target: target == NATIVE)
 
 
 def target_diff(left: Code, right: Code) -> list[TargetPair]:
-    """Every kernel of both, graph by graph, in the order of the left; what only the right has comes last."""
-    found: list[TargetPair] = []
+    """Return every kernel of both targets by graph, in the order of the left; kernels of the right only come last."""
+    result: list[TargetPair] = []
     for graph in dict.fromkeys(kernel.graph for kernel in (*left.kernels, *right.kernels)):
         ours, theirs = ([k for k in code.kernels if k.graph == graph] for code in (left, right))
         pairs = [_pair(change.before, change.after, ours, theirs) for change in match_kernels(ours, theirs)]
         order = {id(kernel): index for index, kernel in enumerate(ours)}
-        found += sorted(pairs, key=lambda pair: order.get(id(pair.left), len(order)))
-    return found
+        result += sorted(pairs, key=lambda pair: order.get(id(pair.left), len(order)))
+    return result
 
 
 def _pair(

@@ -73,19 +73,17 @@ class Timeline:
 
 def timeline(snapshot: Snapshot) -> Timeline:
     """Return the timeline of a run; empty if the entry is not a script."""
-    seen = {found.region: found for found in snapshot.region_calls}
+    calls = {known.region: known for known in snapshot.region_calls}
     marks = _marks(snapshot)
-    lanes = [
-        RegionTimeline(made, seen.get(made.region), tuple(marks.get(made.region, ()))) for made in snapshot.regions
-    ]
-    lanes.sort(key=lambda lane: lane.calls is None)
-    return Timeline(tuple(lanes), max([0.0, *(end for lane in lanes for end in _ends(lane))]))
+    regions = [RegionTimeline(r, calls.get(r.region), tuple(marks.get(r.region, ()))) for r in snapshot.regions]
+    regions.sort(key=lambda region: region.calls is None)
+    return Timeline(tuple(regions), max([0.0, *(end for region in regions for end in _ends(region))]))
 
 
-def _ends(lane: RegionTimeline) -> Iterator[float]:
-    yield from (mark.at + mark.seconds for mark in lane.marks)
-    if lane.calls is not None:
-        yield len(lane.calls.activity) * lane.calls.bin_s
+def _ends(region: RegionTimeline) -> Iterator[float]:
+    yield from (mark.at + mark.seconds for mark in region.marks)
+    if region.calls is not None:
+        yield len(region.calls.activity) * region.calls.bin_s
 
 
 def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:

@@ -132,9 +132,7 @@ async def main() -> None:
 
 def _print(label: str, view: float, name: str, their: float) -> None:
     view = max(view, 1e-4)
-    sys.stdout.write(
-        f"{label:26}{view * 1e3:9.1f} ms   {name:9}{their * 1e3:9.1f} ms{their / view:9.1f} × faster\n"
-    )
+    sys.stdout.write(f"{label:26}{view * 1e3:9.1f} ms   {name:9}{their * 1e3:9.1f} ms{their / view:9.1f} × faster\n")
 
 
 if __name__ == "__main__":

@@ -109,9 +109,7 @@ def main() -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"TORCH_TRACE run and tlparse      {baseline * 1e3:8.0f} ms")
-    print(
-        f"save to FX graph and breaks      {graph * 1e3:8.0f} ms   {baseline / graph:5.1f} × faster (at least 20)"
-    )
+    print(f"save to FX graph and breaks      {graph * 1e3:8.0f} ms   {baseline / graph:5.1f} × faster (at least 20)")
     print(f"save to generated C++            {code * 1e3:8.0f} ms   {baseline / code:5.1f} × faster (at least 8)")
 
 

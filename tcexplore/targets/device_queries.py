@@ -17,12 +17,12 @@ _FACT = "device checks"
 _VARIABLES = "torch._dynamo.variables"
 
 
-def install(hooks: Hooks, project: UserFiles) -> None:
+def install(hooks: Hooks, user_files: UserFiles) -> None:
     """Emit one `DeviceQueried` per traced line that reads `device.type`, `is_cuda` or `is_cpu`."""
     seen: set[tuple[str, Location | None]] = set()
 
     def record(tx: Any, attribute: str) -> None:
-        location = _location(tx, project)
+        location = _location(tx, user_files)
         if (attribute, location) not in seen:
             seen.add((attribute, location))
             hooks.emit(DeviceQueried(graph=current_compile_id() or "", attribute=attribute, location=location))
@@ -42,7 +42,7 @@ def install(hooks: Hooks, project: UserFiles) -> None:
     hooks.watch(_FACT, f"{_VARIABLES}.{place}", before=on_constant)
 
 
-def _location(tx: Any, project: UserFiles) -> Location | None:
+def _location(tx: Any, user_files: UserFiles) -> Location | None:
     """Return the innermost traced line in the user's files, else the innermost of all."""
     frames: list[Location] = []
     while tx is not None:
@@ -50,4 +50,4 @@ def _location(tx: Any, project: UserFiles) -> Location | None:
         if code is not None:
             frames.append(Location(code.co_filename, getattr(tx, "lineno", None) or 0, code.co_name))
         tx = getattr(tx, "parent", None)
-    return next((f for f in frames if project.owns(f.file)), frames[0] if frames else None)
+    return next((f for f in frames if user_files.owns(f.file)), frames[0] if frames else None)

@@ -1,4 +1,4 @@
-"""Which items of two sequences are the same one, as a diff pairs lines; fast for tens of thousands of them."""
+"""Alignment of two sequences as in a diff; fast for tens of thousands of items."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Items = Sequence[Hashable]
 Pair = tuple[int, int]
 
 _FEW = 500
-"""Items up to which all are compared with all; beyond that the time would grow with their square."""
+"""Length up to which all items are compared with all; the time grows with its square."""
 
 
 def pairs(a: Items, b: Items) -> Iterator[Pair]:
-    """Indices of equal items on either side, both ascending.
+    """Yield the indices of equal items on both sides, both ascending.
 
-    Long sequences are split at the items that occur once on each side, in the longest order that both have them in:
-    nearly every line of generated code is one, for its temporaries are numbered.
+    Split long sequences at items that occur once on each side. Nearly every line of generated code does, since its
+    temporaries are numbered.
     """
     if min(len(a), len(b)) <= _FEW:
         yield from _compared(a, b, thorough=True)
@@ -43,19 +43,18 @@ def _compared(a: Items, b: Items, *, thorough: bool) -> Iterator[Pair]:
 
 
 def _anchors(a: Items, b: Items) -> list[Pair]:
-    """The longest chain of items that occur once on each side, ascending on both."""
+    """Return the longest chain of items that occur once on each side, ascending on both."""
     once_a, once_b = ({item for item, n in Counter(items).items() if n == 1} for items in (a, b))
     place = {item: index for index, item in enumerate(b) if item in once_b}
-    found = [(index, place[item]) for index, item in enumerate(a) if item in once_a and item in place]
-    return _ascending(found)
+    return _ascending([(index, place[item]) for index, item in enumerate(a) if item in once_a and item in place])
 
 
-def _ascending(found: Sequence[Pair]) -> list[Pair]:
-    """The longest subsequence whose second numbers ascend, too."""
+def _ascending(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the longest subsequence whose second numbers ascend too."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int | None] = []
-    for index, (_, second) in enumerate(found):
+    for index, (_, second) in enumerate(pairs):
         at = bisect_left(ends, second)
         before.append(last[at - 1] if at else None)
         ends[at : at + 1] = [second]
@@ -63,6 +62,6 @@ def _ascending(found: Sequence[Pair]) -> list[Pair]:
     chain: list[Pair] = []
     step = last[-1] if last else None
     while step is not None:
-        chain.append(found[step])
+        chain.append(pairs[step])
         step = before[step]
     return chain[::-1]

@@ -1,4 +1,4 @@
-"""What each op that the user wrote became: Dynamo node → ATen nodes → the statements of kernels."""
+"""Decomposition of each op of user code: Dynamo node → ATen nodes → statements of kernels."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Statement(NamedTuple):
 
 
 class Lowered(NamedTuple):
-    """A node below Dynamo's, of the last stage known: the `kernels` that it ended in and its `statements` there.
+    """A node of the last known stage below Dynamo's, with its kernels and statements.
 
-    A node without kernels is no work of its own: a view, or torch did not say what became of it.
+    A node without kernels does no work, such as a view, or its kernels are unknown.
     """
 
     graph: str
@@ -35,17 +35,20 @@ class Lowered(NamedTuple):
 
 
 class Op(NamedTuple):
-    """An op of a Dynamo graph and what it was lowered to, forward and backward; `node` is None for what torch made
-    without a Dynamo node that it could name."""
+    """An op of a Dynamo graph and what it was lowered to."""
 
     graph: str
     node: ev.FxNode | None
+    """None for nodes without a known Dynamo node."""
     lowered: tuple[Lowered, ...]
+    """Forward and backward."""
 
 
 class Decomposition:
-    """The ops of a run by the user's line. `lines` are in the order of the graphs; None has the ops whose line is
-    not known."""
+    """Ops of a run by line of user code.
+
+    `lines` is in the order of the graphs; the key None has the ops of unknown line.
+    """
 
     def __init__(
         self, graphs: Iterable[ev.GraphCaptured], aten: Iterable[ev.AtenGraph], kernels: Iterable[ev.Kernel]
@@ -56,7 +59,7 @@ class Decomposition:
             self._kernel(kernel)
         self._of: dict[tuple[str, str], list[Lowered]] = {}
         self.lines: dict[Line | None, list[Op]] = {}
-        rootless = [found for graph in lowest(aten) for found in self._lower(graph)]
+        rootless = [lowered for graph in lowest(aten) for lowered in self._lower(graph)]
         for graph in graphs:
             for node in graph.nodes:
                 if node.op in _CALLS:
@@ -74,17 +77,17 @@ class Decomposition:
                 of.append(Statement(kernel, line.n))
 
     def _lower(self, graph: ev.AtenGraph) -> Iterable[Lowered]:
-        """Note what each Dynamo node became; returns the nodes that come from none."""
+        """Record what each Dynamo node became, and yield the nodes without one."""
         for node in graph.nodes:
             if node.op not in _CALLS:
                 continue
             key = graph.graph, graph.phase, node.name
             kernels, statements = self._kernels.get(key, ()), self._statements.get(key, ())
-            found = Lowered(graph.graph, graph.phase, node, tuple(kernels), tuple(statements))
+            lowered = Lowered(graph.graph, graph.phase, node, tuple(kernels), tuple(statements))
             for origin in node.origins:
-                self._of.setdefault((graph.graph, origin), []).append(found)
+                self._of.setdefault((graph.graph, origin), []).append(lowered)
             if not node.origins:
-                yield found
+                yield lowered
 
 
 def _line(node: ev.FxNode) -> Line | None:
@@ -93,16 +96,17 @@ def _line(node: ev.FxNode) -> Line | None:
 
 def _by_line(rootless: Iterable[Lowered]) -> Iterable[tuple[Line | None, str, list[Lowered]]]:
     groups: dict[tuple[Line | None, str], list[Lowered]] = {}
-    for found in rootless:
-        groups.setdefault((_line(found.node), found.graph), []).append(found)
+    for lowered in rootless:
+        groups.setdefault((_line(lowered.node), lowered.graph), []).append(lowered)
     return ((line, graph, several) for (line, graph), several in groups.items())
 
 
 def count_lowered(ops: Iterable[Op]) -> Mapping[str, int]:
-    """How many `ops`, `nodes` they became, `kernels` and `statements`."""
+    """Count ops, and their nodes, kernels and statements."""
     known = list(ops)
     lowered = {(low.graph, low.phase, low.node.name): low for op in known for low in op.lowered}
     kernels = {(k.graph, k.phase, k.name) for low in lowered.values() for k in low.kernels}
-    found = (s for low in lowered.values() for s in low.statements)
-    statements = {(s.kernel.graph, s.kernel.phase, s.kernel.name, s.n) for s in found}
+    statements = {
+        (s.kernel.graph, s.kernel.phase, s.kernel.name, s.n) for low in lowered.values() for s in low.statements
+    }
     return {"ops": len(known), "nodes": len(lowered), "kernels": len(kernels), "statements": len(statements)}

@@ -1,4 +1,4 @@
-"""What was fused into each kernel, and why two kernels stayed two, from the scheduler's own decisions."""
+"""What was fused into each kernel, and why two kernels were not fused, from the scheduler's decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcexplore.session.kernel_dependencies import KernelRelation, Schedules
 from tcexplore.session.snapshot import Snapshot
 
 NO_SHARED_DATA = "no shared data"
-"""How torch's reason begins for pairs that have nothing to do with each other: most pairs, and none worth reading."""
+"""Start of torch's reason for unrelated nodes: most pairs, and never of interest."""
 
 NORMALISATIONS = frozenset({
     "aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
@@ -28,43 +28,39 @@ SOFTMAXES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class FusedKernel:
-    """What was fused into a kernel.
-
-    `groups` are its scheduler nodes, those that the scheduler fused together in one tuple: several groups are loop
-    nests that only share a function. `steps` are the scheduler's fusions in their order. `kinds` say what was fused:
-    `extern`, else any of `outer loop`, `template`, `template epilogue`, `foreach`, `reduction`, `pointwise`, and
-    `normalization` and `softmax` by its ops; empty where every node stands alone. `inlined` is set when there are more
-    ops than scheduler nodes: lowering wrote some into the loop of another, and they never had a buffer.
-    """
+    """What was fused into a kernel."""
 
     groups: tuple[tuple[str, ...], ...]
+    """Scheduler nodes, those that were fused together in one tuple; several groups are loop nests of one function."""
     steps: tuple[ev.FusionDecision, ...]
+    """The scheduler's fusions in their order."""
     kinds: tuple[str, ...]
+    """`extern`, or any of `outer loop`, `template`, `template epilogue`, `foreach`, `reduction`, `pointwise`, and by
+    its ops `normalization`, `softmax`; empty if no node was fused."""
     inlined: bool = False
+    """There are more ops than scheduler nodes: lowering put some into the loop of another, without a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotFused:
-    """Why two kernels are two: torch's `refusals`, and how many more pairs of nodes of theirs have no shared data. That
-    is what torch also says of two that use a buffer in different order or at different places: those are refusals.
-
-    `apart` says what keeps them apart before the scheduler comes to it (`graph`, `phase`, `extern`), empty when
-    nothing does; without that and without refusals the scheduler never compared the two. `relation` is how they lie to
-    each other in its order, and `attempts` with how many further users of a buffer it compares each one; None where
-    torch does not say.
-    """
+    """Why two kernels were not fused. Without refusals and a separation, the scheduler never compared them."""
 
     a: ev.Kernel
     b: ev.Kernel
     refusals: tuple[ev.FusionDecision, ...]
+    """Includes nodes that use a buffer in a different order, for which torch reports no shared data too."""
     unrelated: int
+    """Further pairs of nodes that share no data."""
     separated_by: str = ""
+    """What prevents a comparison: `graph`, `phase` or `extern`; empty for nothing."""
     relation: KernelRelation | None = None
+    """None if unknown."""
     pairwise_attempts: int | None = None
+    """Following users of a buffer with which the scheduler compares each user; None if unknown."""
 
 
 class Fusions:
-    """Answers on one run's kernels, its decisions found by the scheduler nodes that they are about."""
+    """Fusion of the kernels of one run, with an index of the decisions by scheduler node."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._kernels = snapshot.code.kernels
@@ -76,56 +72,56 @@ class Fusions:
                 self._about.setdefault((decision.graph, decision.phase, name), set()).add(index)
 
     def fused(self, kernel: ev.Kernel) -> FusedKernel:
-        """What was fused into this kernel."""
+        """Return what was fused into a kernel."""
         if kernel.language == "extern":
             return FusedKernel(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
         own = set(kernel.scheduler_nodes)
-        found = (self._decisions[index] for index in sorted(self._of(kernel)))
-        steps = tuple(d for d in found if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
+        decisions = (self._decisions[index] for index in sorted(self._of(kernel)))
+        steps = tuple(d for d in decisions if d.fused and own.issuperset((*d.a_nodes, *d.b_nodes)))
         groups = _groups(kernel.scheduler_nodes, steps)
         inlined = any(len(_computed(call)) > len(call.scheduler_nodes) for call in kernel.calls or (kernel,))
         return FusedKernel(groups, steps, tuple(_kinds(kernel, groups)), inlined)
 
     def not_fused(self, a: ev.Kernel, b: ev.Kernel) -> NotFused:
-        """Why these two kernels were not fused, in the scheduler's last words on each pair of their nodes."""
+        """Return why two kernels were not fused, from the decisions about each pair of their nodes."""
         both = set(a.scheduler_nodes), set(b.scheduler_nodes)
         indices = sorted(self._of(a) & self._of(b)) if _together(a, b) else []
-        found = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
-        related = tuple(d for d in found if not unrelated(d) or self._schedules.shared(d))
+        refused = [d for d in map(self._decisions.__getitem__, indices) if not d.fused and _between(d, both)]
+        related = tuple(d for d in refused if not unrelated(d) or self._schedules.shared(d))
         schedules = self._schedules
         return NotFused(
             a,
             b,
             related,
-            len(found) - len(related),
-            _apart(a, b),
+            len(refused) - len(related),
+            _separation(a, b),
             schedules.relation(a, b),
             schedules.pairwise_attempts(a),
         )
 
     def neighbors(self) -> tuple[NotFused, ...]:
-        """Each two generated kernels of one graph and phase with no other generated one called first between them."""
+        """Return each pair of consecutive generated kernels of one graph and phase."""
         pairs = pairwise(kernel for kernel in self._kernels if kernel.language != "extern")
         return tuple(self.not_fused(a, b) for a, b in pairs if _together(a, b))
 
     def _of(self, kernel: ev.Kernel) -> set[int]:
-        """The decisions about any of the kernel's nodes, by their place in the run's."""
+        """Return the indices of the decisions about any node of the kernel."""
         names = ((kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes)
         return set().union(*(self._about.get(name, set()) for name in names))
 
 
 def not_fused(snapshot: Snapshot, a: ev.Kernel, b: ev.Kernel) -> NotFused:
-    """Why two kernels of a run were not fused."""
+    """Return why two kernels of a run were not fused."""
     return Fusions(snapshot).not_fused(a, b)
 
 
 def _computed(call: ev.Kernel | ev.KernelCall) -> set[str]:
-    """The post-grad nodes that there are statements of; views have none. Empty where torch tells no statements."""
+    """Return the post-grad nodes with statements; views have none."""
     return {name for line in call.lines for name in line.nodes}
 
 
 def _groups(names: Sequence[str], steps: Iterable[ev.FusionDecision]) -> tuple[tuple[str, ...], ...]:
-    """The nodes in sets that fusions join, in the order of their first nodes."""
+    """Return the nodes in groups that fusions join, in the order of their first nodes."""
     group: dict[str, list[str]] = {name: [name] for name in names}
     for step in steps:
         first, *others = (*step.a_nodes, *step.b_nodes)
@@ -140,7 +136,7 @@ def _groups(names: Sequence[str], steps: Iterable[ev.FusionDecision]) -> tuple[t
 
 
 def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
-    """One call of a kernel may be a loop nest of its own: only nodes that the scheduler joined were fused."""
+    """Yield what was fused; a loop nest of its own was not."""
     if kernel.fusion.startswith("template"):
         yield kernel.fusion
     elif any(len(group) > 1 for group in groups):
@@ -153,7 +149,7 @@ def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
 
 
 def unrelated(decision: ev.FusionDecision) -> bool:
-    """Whether torch left two nodes apart because they have no data in common."""
+    """Return whether torch refused a fusion because the nodes share no data."""
     return decision.reason == NO_SHARED_DATA
 
 
@@ -167,7 +163,7 @@ def _together(a: ev.Kernel, b: ev.Kernel) -> bool:
     return (a.graph, a.phase) == (b.graph, b.phase)
 
 
-def _apart(a: ev.Kernel, b: ev.Kernel) -> str:
+def _separation(a: ev.Kernel, b: ev.Kernel) -> str:
     if a.graph != b.graph:
         return "graph"
     if a.phase != b.phase:

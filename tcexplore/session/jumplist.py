@@ -1,4 +1,4 @@
-"""The way back through the rows that the user followed a selection to."""
+"""Rows that the user jumped from, to go back and forward."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tcexplore.session.links import Link
 
-DEEPEST = 200
-"""Positions remembered; older ones are forgotten."""
+LIMIT = 200
+"""Positions in memory; older ones are dropped."""
 
 
 class Position(NamedTuple):
-    """A row of a pane, in one of its views; `links` are what was selected there."""
+    """A row of a view of a pane, with the links that it selects."""
 
     pane: str
     row: int
@@ -22,25 +22,25 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JumpList:
-    """Where the user has been: positions behind the one they are at, and those that they came back from."""
+    """Positions before the current one, and those that the user came back from."""
 
     behind: tuple[Position, ...] = field(default=())
     ahead: tuple[Position, ...] = field(default=())
 
     def leave(self, at: Position) -> JumpList:
-        """The user follows something away from here; what lay ahead is forgotten."""
+        """Return the list after a jump away from a position; positions ahead are dropped."""
         if self.behind and self.behind[-1] == at:
             return JumpList(self.behind)
-        return JumpList((*self.behind, at)[-DEEPEST:])
+        return JumpList((*self.behind, at)[-LIMIT:])
 
     def back(self, at: Position) -> tuple[JumpList, Position | None]:
-        """Back to where the user was before; `at` is where they are now. None where there is nothing behind."""
+        """Return the list and position before `at`, the current one; None if there is none."""
         if not self.behind:
             return self, None
         return JumpList(self.behind[:-1], (at, *self.ahead)), self.behind[-1]
 
     def forward(self, at: Position) -> tuple[JumpList, Position | None]:
-        """Forward again after going back."""
+        """Return the list and position after `at`; None if there is none."""
         if not self.ahead:
             return self, None
         return JumpList((*self.behind, at), self.ahead[1:]), self.ahead[0]

@@ -1,4 +1,4 @@
-"""How two kernels of a run lie to each other in the scheduler: the buffers that both use, and what is between them."""
+"""Dependencies between kernels in the scheduler: shared buffers, and the kernels on the way from one to the other."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class KernelRelation:
-    """`buffers` are those that both kernels use. `needs` is set when the second needs what the first computes, and
-    `nodes` are then the scheduler nodes on the shortest way from the one to the other, `between` the kernels
-    that they became; the other way round with `reversed`."""
+    """How two kernels depend on each other."""
 
     buffers: tuple[str, ...]
+    """Used by both."""
     depends: bool = False
+    """The second kernel needs a result of the first."""
     reversed: bool = False
+    """The first kernel needs a result of the second instead."""
     nodes: tuple[str, ...] = ()
+    """Scheduler nodes on the shortest path between them."""
     between: tuple[ev.Kernel, ...] = ()
+    """Kernels of these nodes."""
 
 
 class Schedules:
-    """Answers on the kernels of one run, by the scheduler's own record of its nodes."""
+    """Relations between the kernels of one run, from the scheduler's nodes."""
 
     def __init__(self, schedules: Iterable[ev.ScheduleMade], kernels: Iterable[ev.Kernel]) -> None:
         self._nodes: dict[Key, ev.SchedulerNode] = {}
@@ -39,11 +42,11 @@ class Schedules:
         self._owner = {(k.graph, k.phase, name): k for k in kernels for name in k.scheduler_nodes}
 
     def pairwise_attempts(self, kernel: ev.Kernel) -> int | None:
-        """With how many further users of a buffer the scheduler compares each one."""
+        """Return how many following users of a buffer the scheduler compares with each user."""
         return self._attempts.get((kernel.graph, kernel.phase))
 
     def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:
-        """How `b` lies to `a`; None where they are of two schedules or torch did not tell of their nodes."""
+        """Return how `b` depends on `a`; None for kernels of two schedules or with unknown nodes."""
         first, second = (self._known(kernel) for kernel in (a, b))
         if (a.graph, a.phase) != (b.graph, b.phase) or not first or not second:
             return None
@@ -57,7 +60,7 @@ class Schedules:
         return KernelRelation(shared)
 
     def shared(self, decision: ev.FusionDecision) -> tuple[str, ...]:
-        """The buffers that both of the nodes use that torch compared."""
+        """Return the buffers that both compared nodes use."""
         first, second = (self._used(decision, names) for names in (decision.a_nodes, decision.b_nodes))
         return tuple(sorted(first & second))
 
@@ -66,13 +69,15 @@ class Schedules:
         return {buffer for node in nodes if node for buffer in node.buffers}
 
     def _known(self, kernel: ev.Kernel) -> set[Key]:
-        """The kernel's scheduler nodes; empty where torch did not tell of all of them."""
+        """Return the scheduler nodes of a kernel; empty if one of them is unknown."""
         keys: set[Key] = {(kernel.graph, kernel.phase, name) for name in kernel.scheduler_nodes}
         return keys if keys <= self._nodes.keys() else set()
 
     def _way(self, start: set[Key], goal: set[Key]) -> list[Key] | None:
-        """The shortest chain of nodes from one of `goal` to one of `start`, the ends left out. The scheduler's order is
-        one in which every node comes after those that it needs: what is before all of `goal` leads to none of it."""
+        """Return the shortest chain of nodes from one of `goal` to one of `start`, without the ends.
+
+        In the scheduler's order, each node follows those that it needs, so nodes before all of `goal` are skipped.
+        """
         first = min(self._place[key] for key in goal)
         came: dict[Key, Key | None] = dict.fromkeys(start)
         todo = list(start)

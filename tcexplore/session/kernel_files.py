@@ -1,4 +1,4 @@
-"""A kernel as files: its source, torch's form of it that runs by itself, and every stage down to machine code."""
+"""A kernel as files: its source, a script that runs it, and every stage down to machine code."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.snapshot import Snapshot
 
 ENDINGS = {"assembly": "s", "llir": "ll"}
-"""Of stages whose file is not called by the stage's own name."""
+"""File endings of stages whose name is not the ending."""
 
 SOURCES = {"cpp": "cpp", "triton": "py"}
 
 
 class NoSuchKernelError(LookupError):
-    """The run has no such kernel, or it is a library's; the message is for the user."""
+    """The run has no such kernel, or it is extern; the message is for the user."""
 
 
 def kernel_files(snapshot: Snapshot, name: str) -> dict[str, str]:
-    """Text by file name. A kernel that several graphs or phases have is written once for each that differs.
+    """Return texts by file name; kernels of one name and different source get numbers.
 
-    Raises `NoSuchKernelError`.
+    Raise `NoSuchKernelError` if there is no such kernel.
     """
     generated = [kernel for kernel in snapshot.code.kernels if kernel.language in SOURCES]
-    found = list({kernel.source: kernel for kernel in generated if kernel.name == name}.values())
-    if not found:
+    kernels = list({kernel.source: kernel for kernel in generated if kernel.name == name}.values())
+    if not kernels:
         known = ", ".join(dict.fromkeys(kernel.name for kernel in generated))
         for_ = f" for {snapshot.target}" if snapshot.target != "native" else ""
         raise NoSuchKernelError(
             f"there is no generated kernel called {name!r}{for_}: "
             + (f"use one of {known}" if known else "there is none")
         )
-    stems = [name] if len(found) == 1 else [f"{name}_{number}" for number in range(1, len(found) + 1)]
-    return dict(file for stem, kernel in zip(stems, found, strict=True) for file in _files(snapshot, kernel, stem))
+    stems = [name] if len(kernels) == 1 else [f"{name}_{number}" for number in range(1, len(kernels) + 1)]
+    return dict(file for stem, kernel in zip(stems, kernels, strict=True) for file in _files(snapshot, kernel, stem))
 
 
 def _files(snapshot: Snapshot, kernel: ev.Kernel, stem: str) -> Iterator[tuple[str, str]]:
@@ -51,7 +51,7 @@ def _files(snapshot: Snapshot, kernel: ev.Kernel, stem: str) -> Iterator[tuple[s
 
 
 def _graph(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
-    """torch's module for the graph that calls a kernel of this machine, where it makes up inputs and times itself."""
+    """Return the wrapper of a kernel for this machine, if it can create inputs and time itself."""
     for wrapper in snapshot.code.wrappers:
         if (wrapper.graph, wrapper.phase, wrapper.target) == (kernel.graph, kernel.phase, NATIVE):
             return wrapper.source if "def benchmark_compiled_module" in wrapper.source else None
@@ -59,7 +59,7 @@ def _graph(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
 
 
 def _runnable(snapshot: Snapshot, kernel: ev.Kernel) -> str | None:
-    """The forward and the backward of a graph may each have a kernel of that name: the one with this body is meant."""
+    """Return the script of a kernel; forward and backward may have kernels of one name with different bodies."""
     body = kernel.source[kernel.source.find("@triton.jit") :].strip()
     candidates = (
         r

@@ -1,4 +1,4 @@
-"""What in a run belongs to what: line ↔ Dynamo node ↔ ATen node ↔ kernel, and the breaks and guards of a line."""
+"""Links between the parts of a run: line ↔ Dynamo node ↔ ATen node ↔ kernel, and the breaks and guards of a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcexplore.session.snapshot import Snapshot
 
 
 class Link(NamedTuple):
-    """One thing that rows in several panes stand for; made by the functions below.
+    """A part of a run that rows of several panes show; created by the functions below.
 
     `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
     (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `statement` (the same, the kernel's
@@ -26,50 +26,50 @@ class Link(NamedTuple):
 
 
 def line_link(location: ev.Location) -> Link:
-    """A line of a file."""
+    """Return the link of a line."""
     return Link("line", location.file, str(location.line))
 
 
 def node_link(graph: str, name: str) -> Link:
-    """A node of the Dynamo graph with this compile id."""
+    """Return the link of a Dynamo node."""
     return Link("node", graph, name)
 
 
 def aten_link(graph: str, phase: str, name: str) -> Link:
-    """A node of a graph below Dynamo's; stages of one phase share their names."""
+    """Return the link of a node below Dynamo's; stages of one phase share their names."""
     return Link("aten", f"{graph}/{phase}", name)
 
 
 def kernel_link(kernel: ev.Kernel) -> Link:
-    """A generated or extern kernel."""
+    """Return the link of a kernel."""
     return Link("kernel", f"{kernel.graph}/{kernel.phase}", kernel.name)
 
 
 def statement_link(kernel: ev.Kernel, n: int) -> Link:
-    """Line `n` of a kernel's source, and every line of its stages that was made from it."""
+    """Return the link of line `n` of a kernel's source and of its stages."""
     return Link("statement", f"{kernel.graph}/{kernel.phase}", f"{kernel.name} {n}")
 
 
-def break_link(found: ev.GraphBreak) -> Link:
-    """A graph break; one whose place is unknown goes by its graph."""
-    file, line = (found.location.file, found.location.line) if found.location else (found.graph, 0)
-    return Link("break", file, f"{line} {found.kind}")
+def break_link(broken: ev.GraphBreak) -> Link:
+    """Return the link of a graph break, by its graph if its place is unknown."""
+    file, line = (broken.location.file, broken.location.line) if broken.location else (broken.graph, 0)
+    return Link("break", file, f"{line} {broken.kind}")
 
 
 def guard_link(graph: str, guard: ev.Guard) -> Link:
-    """A guard of the graph with this compile id."""
+    """Return the link of a guard."""
     return Link("guard", graph, f"{guard.kind} {guard.source}")
 
 
 def entry_link(graph: str) -> Link:
-    """The cache entry with this compile id."""
+    """Return the link of a cache entry."""
     return Link("entry", graph, "")
 
 
 class LinkIndex:
-    """Neighbors of each link of one run: `down` towards what runs, `up` towards the user's line.
+    """Neighbors of each link of one run: `down` towards kernels, `up` towards user code.
 
-    `beside` has the breaks and guards of a line, and the line of each.
+    `adjacent` has the breaks and guards of a line, and the line of each.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -87,8 +87,8 @@ class LinkIndex:
         for kernel in snapshot.code.kernels:
             self._kernel(kernel)
         self._statements(snapshot)
-        for found in snapshot.breaks:
-            self._side(break_link(found), found.location)
+        for broken in snapshot.breaks:
+            self._side(break_link(broken), broken.location)
         for installed in snapshot.guards:
             for guard in installed.guards:
                 self._side(guard_link(installed.graph, guard), guard.location)
@@ -98,7 +98,7 @@ class LinkIndex:
         self.up[lower].add(upper)
 
     def _place(self, link: Link, node: ev.FxNode) -> None:
-        """A node goes up to the innermost line that made it; every line on its stack leads down to it."""
+        """Link a node up to its innermost line, and down from every line of its stack."""
         if node.location is not None:
             self._pair(line_link(node.location), link)
         for location in node.stack:
@@ -118,7 +118,7 @@ class LinkIndex:
             self._pair(line_link(location), link)
 
     def _statements(self, snapshot: Snapshot) -> None:
-        """The statements of the kernels that were brought further: only there does something stand for them."""
+        """Link the statements of assembled kernels; rows of others do not show them."""
         further = {(made.graph, made.phase, made.kernel) for made in snapshot.code.assembled}
         for kernel in snapshot.code.kernels:
             if (kernel.graph, kernel.phase, kernel.name) in further:
@@ -133,23 +133,23 @@ class LinkIndex:
 
 
 def is_indexed(snapshot: Snapshot) -> bool:
-    """Whether `closure` is quick for this run: the first call for a run of 10 000 nodes takes a tenth of a second."""
+    """Return whether `closure` is fast: the first call for a run of 10,000 nodes takes 0.1 s."""
     return _known(_parts(snapshot)) is not None
 
 
 def closure(snapshot: Snapshot, selected: Sequence[Link]) -> frozenset[Link]:
-    """Everything on the chain through `selected`: what it came from and what became of it, not its neighbors there.
+    """Return everything on the chain through `selected`: its origins and what became of it.
 
-    The first link's kind says what is selected: the chain runs from the links of that kind, the others only join.
+    The chain starts at the links of the first link's kind; the others only join.
     """
     if not selected:
         return frozenset()
     index = _index(snapshot)
     start = {link for link in selected if link.kind == selected[0].kind}
-    beside = set().union(*(index.adjacent.get(link, ()) for link in start))
-    lines = {link for link in beside if link.kind == "line"}
+    adjacent = set().union(*(index.adjacent.get(link, ()) for link in start))
+    lines = {link for link in adjacent if link.kind == "line"}
     chain = _reach(index.down, start | lines) | _reach(index.up, start)
-    return frozenset(chain | beside | set(selected))
+    return frozenset(chain | adjacent | set(selected))
 
 
 def _reach(neighbors: dict[Link, set[Link]], start: Iterable[Link]) -> set[Link]:
@@ -163,7 +163,7 @@ def _reach(neighbors: dict[Link, set[Link]], start: Iterable[Link]) -> set[Link]
 
 
 _built: deque[tuple[tuple[object, ...], LinkIndex]] = deque(maxlen=2)
-"""The newest indexes, each with the parts of the snapshot that it was built from: timing and output need no new one."""
+"""The newest indexes with the parts of the snapshot that they depend on; timing and output need no new index."""
 
 
 def _index(snapshot: Snapshot) -> LinkIndex:
@@ -188,5 +188,5 @@ def _parts(snapshot: Snapshot) -> tuple[object, ...]:
 
 def _known(parts: tuple[object, ...]) -> LinkIndex | None:
     built = tuple(_built)  # another thread may add one meanwhile
-    found = (index for known, index in built if all(old is new for old, new in zip(known, parts, strict=True)))
-    return next(found, None)
+    indexes = (index for known, index in built if all(old is new for old, new in zip(known, parts, strict=True)))
+    return next(indexes, None)

@@ -1,4 +1,4 @@
-"""What a run's generated code computes, with the names and comments taken out that differ without meaning."""
+"""Generated code without names and comments that differ between runs without effect."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ def _stripped(source: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _bare(source: str, names: tuple[str, ...]) -> str:
-    """The code with each of `names` replaced by its number among them."""
+    """Return the code with each name replaced by its number."""
     numbers = {name: f"kernel{number}" for number, name in enumerate(names)}
     code = _stripped(source)
-    # By how they begin: thousands of lines against hundreds of whole names are a second's work.
+    # Match the starts of names: matching hundreds of whole names in thousands of lines takes a second.
     starts = {"_".join(name.split("_")[:2]) for name in names}
-    found = [re.escape(start) for start in starts if start in code]
-    if not found:
+    patterns = [re.escape(start) for start in starts if start in code]
+    if not patterns:
         return code
-    return re.sub(rf"\b(?:{'|'.join(found)})\w*", lambda match: numbers.get(match.group(), match.group()), code)
+    return re.sub(rf"\b(?:{'|'.join(patterns)})\w*", lambda match: numbers.get(match.group(), match.group()), code)
 
 
 def kernel_program(kernel: ev.Kernel) -> str:
-    """The kernel's code without its own name, comments and machine-dependent paths; of a call of an extern kernel also
-    without the names of the buffers, which number all buffers of the graph."""
+    """Return the code of a kernel without its name, comments and paths, and of an extern call without buffer names."""
     if kernel.language == "extern":
         return _BUFFER.sub("buffer", kernel.source)
     return _bare(kernel.source, (kernel.name,))
 
 
 def same_program(before: Snapshot, after: Snapshot) -> bool:
-    """Whether both runs generated identical code, kernels and wrappers; False while either has none."""
+    """Return whether both runs generated identical kernels and wrappers; False if either has none."""
     programs = [_program(s) for s in (before, after)]
     return bool(programs[0]) and programs[0] == programs[1]
 

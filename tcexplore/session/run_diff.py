@@ -1,11 +1,11 @@
-"""Two runs compared: source, graphs, breaks, guards, and kernels matched by what they compute, not by name."""
+"""Difference of two runs: source, graphs, breaks, guards, and kernels paired by what they compute."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from tcexplore import events as ev
 from tcexplore.session.alignment import pairs
@@ -16,34 +16,33 @@ T = TypeVar("T")
 
 _IDENTITY = re.compile(r"\b\d{9,}\b")
 
-KINDS = ("same", "changed", "added", "removed")
+ChangeKind = Literal["same", "changed", "added", "removed"]
+
+KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 
 @dataclass(frozen=True, slots=True)
 class RunChange(Generic[T]):
-    """One thing before and after. `kind` is `same`, `changed`, `added` (`before` is None) or `removed`."""
+    """An item before and after; one side is None if it was added or removed."""
 
-    kind: str
+    kind: ChangeKind
     before: T | None
     after: T | None
 
     @property
     def item(self) -> T:
-        """It as it is in the later run; what was removed, as it was."""
+        """The item of the later run, or the removed one."""
         return cast(T, self.before if self.after is None else self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class RunDiff:
-    """What differs between two runs; each tuple is in the order of the later run, removals where they stood.
-
-    `same_program` is set when the generated code is identical, names of kernels and comments apart: whatever else
-    differs, the machine runs the same thing.
-    """
+    """Difference of two runs; each tuple is in the order of the later run, with removals in their old place."""
 
     before: Snapshot
     after: Snapshot
     same_program: bool
+    """The generated code is identical, except for names of kernels and comments."""
     source: tuple[RunChange[str], ...]
     nodes: tuple[RunChange[tuple[str, ev.FxNode]], ...]
     """(compile id, node) on either side."""
@@ -53,7 +52,7 @@ class RunDiff:
 
 
 def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
-    """Compare two runs; neither has to be complete."""
+    """Compare two runs, complete or not."""
     return RunDiff(
         before=before,
         after=after,
@@ -67,58 +66,56 @@ def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
 
 
 def count_changes(changes: Sequence[RunChange[Any]]) -> dict[str, int]:
-    """How many are `same`, `changed`, `added` and `removed`."""
+    """Count the changes of each kind."""
     return {kind: sum(change.kind == kind for change in changes) for kind in KINDS}
 
 
 def align(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
-    """Both sequences in one, equal keys paired as a diff pairs lines."""
+    """Merge two sequences, with items of equal keys paired as in a diff."""
     keys = list(map(key, before)), list(map(key, after))
     start = _common(*keys)
     end = _common(keys[0][start:][::-1], keys[1][start:][::-1])
     middle = keys[0][start : len(before) - end], keys[1][start : len(after) - end]
-    found = [RunChange("same", x, y) for x, y in zip(before[:start], after[:start], strict=True)]
+    changes = [RunChange("same", x, y) for x, y in zip(before[:start], after[:start], strict=True)]
     x, y = start, start
     for a, b in (*pairs(*middle), (len(middle[0]), len(middle[1]))):
-        found += [RunChange("removed", item, None) for item in before[x : start + a]]
-        found += [RunChange("added", None, item) for item in after[y : start + b]]
+        changes += [RunChange("removed", item, None) for item in before[x : start + a]]
+        changes += [RunChange("added", None, item) for item in after[y : start + b]]
         x, y = start + a + 1, start + b + 1
         if a < len(middle[0]):
-            found.append(RunChange("same", before[x - 1], after[y - 1]))
+            changes.append(RunChange("same", before[x - 1], after[y - 1]))
     tail = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
-    return (*found, *(RunChange("same", x, y) for x, y in tail))
+    return (*changes, *(RunChange("same", x, y) for x, y in tail))
 
 
 def pair_unordered(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
-    """Both in one where their order means nothing: equal keys are paired wherever they stand, removals come last."""
+    """Merge two unordered sequences, with items of equal keys paired and removals last."""
     left: dict[Hashable, list[T]] = {}
     for item in before:
         left.setdefault(key(item), []).append(item)
-    found = []
+    changes = []
     for item in after:
         same = left.get(key(item))
-        found.append(RunChange("same", same.pop(0), item) if same else RunChange("added", None, item))
-    return (*found, *(RunChange("removed", item, None) for items in left.values() for item in items))
+        changes.append(RunChange("same", same.pop(0), item) if same else RunChange("added", None, item))
+    return (*changes, *(RunChange("removed", item, None) for items in left.values() for item in items))
 
 
 def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """How many first items are equal: two saves differ little, and what is equal need not be compared with all."""
+    """Return the number of equal first items, which need no alignment."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def match_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[RunChange[ev.Kernel], ...]:
-    """Each later kernel with the earlier one that computes the same, else the one that shares most of its ops.
-
-    Kernels with equal code are `same`; kernels with equal ops, or with at least half of their ops in common, are
-    `changed`; the rest were added or removed.
-    """
+    """Pair each later kernel with an earlier one of equal code (`same`), equal ops or half of its ops (`changed`)."""
     left = list(before)
-    partner: dict[int, tuple[str, ev.Kernel]] = {}
-    for kind, alike in (("same", _same_code), ("changed", _same_ops), ("changed", _half_the_ops)):
+    partner: dict[int, tuple[ChangeKind, ev.Kernel]] = {}
+    rules: tuple[tuple[ChangeKind, Callable[[ev.Kernel, ev.Kernel], bool]], ...]
+    rules = ("same", _same_code), ("changed", _same_ops), ("changed", _half_the_ops)
+    for kind, alike in rules:
         for index, kernel in enumerate(after):
-            if index not in partner and (found := next((k for k in left if alike(k, kernel)), None)) is not None:
-                partner[index] = kind, found
-                left.remove(found)
+            if index not in partner and (match := next((k for k in left if alike(k, kernel)), None)) is not None:
+                partner[index] = kind, match
+                left.remove(match)
     changes = [
         RunChange(partner[i][0], partner[i][1], kernel) if i in partner else RunChange("added", None, kernel)
         for i, kernel in enumerate(after)
@@ -129,7 +126,7 @@ def match_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tu
 def _with_removed(
     changes: Sequence[RunChange[ev.Kernel]], before: Sequence[ev.Kernel], removed: Collection[int]
 ) -> Iterator[RunChange[ev.Kernel]]:
-    """The changes with each removed kernel behind the one that it stood behind."""
+    """Yield the changes with each removed kernel after the one that it followed."""
     behind: dict[int, list[RunChange[ev.Kernel]]] = {}
     last = 0
     for kernel in before:
@@ -168,7 +165,7 @@ def _node_key(item: tuple[str, ev.FxNode]) -> Hashable:
 
 
 def _guard_key(item: tuple[str, ev.Guard]) -> Hashable:
-    """Without the numbers of objects, which every run has others of."""
+    """Return the key of a guard without object ids, which differ between runs."""
     guard = item[1]
     return guard.kind, guard.source, guard.summary, tuple(_IDENTITY.sub("id", code) for code in guard.code)
 

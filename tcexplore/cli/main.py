@@ -53,9 +53,9 @@ def _check(request: Request) -> int:
 
 
 def _study(request: Request) -> int:
-    from tcexplore.cli.study_command import study
+    from tcexplore.cli.study_command import run_study_command
 
-    return study(request)
+    return run_study_command(request)
 
 
 def _export(request: Request) -> int:

@@ -23,7 +23,7 @@ BAD_FILE = 2
 """Exit status if the file cannot be run."""
 
 
-def study(request: Request) -> int:
+def run_study_command(request: Request) -> int:
     """Run a study and print its results; return the exit status."""
     kind = load_study(request.command)
     try:

@@ -13,8 +13,8 @@ from tcexplore.fixes.text_edit import Edit
 CALL_EFFECTS = {
     "print": "print nothing",
     "warnings.warn": "do not warn",
-    "warnings.simplefilter": "leave the warning filters as they are",
-    "warnings.filterwarnings": "leave the warning filters as they are",
+    "warnings.simplefilter": "do not change the warning filters",
+    "warnings.filterwarnings": "do not change the warning filters",
     "time.sleep": "do not wait",
     "gc.collect": "do not collect garbage",
     "sys.stdout.flush": "do not flush",
@@ -140,7 +140,7 @@ def clock_fixes(site: Site) -> Iterator[Fix]:
 CONTEXT_EFFECTS = {
     "contextlib.redirect_stdout": "do not redirect what is printed",
     "contextlib.redirect_stderr": "do not redirect what is printed",
-    "warnings.catch_warnings": "leave the warning filters as they are",
+    "warnings.catch_warnings": "do not change the warning filters",
     "torch.cuda.nvtx.range": "mark no ranges",
     "torch.profiler.profile": "are not profiled",
     "torch.autograd.profiler.profile": "are not profiled",

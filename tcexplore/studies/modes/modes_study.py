@@ -1,4 +1,4 @@
-"""The modes study: each mode, backend and kind of shapes in a run of its own."""
+"""The modes study: each mode, backend and kind of shapes in a separate run."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ def _breaks(limits: Limits, breaks: int) -> Iterator[str]:
 
 
 def _speed(limits: Limits, run: Snapshot) -> Iterator[str]:
-    """Compare the measured speed-up with its limit; if it is undecided, all of its interval has to be above it."""
+    """Compare the measured speedup with its limit; if it is undecided, all of its interval has to be above it."""
     if limits.min_speedup is None:
         return
     required, timing = f"{limits.min_speedup:g}× required (--min-speedup)", run.timing
     if timing is None:
-        yield f"no speed-up was measured, {required}"
+        yield f"no speedup was measured, {required}"
     elif timing.verdict in ("undecided", "measuring") and timing.low < limits.min_speedup:
         yield f"too noisy to tell: compiled is {timing.low:.2f}× to {timing.high:.2f}× as fast, {required}"
     elif timing.speedup < limits.min_speedup:

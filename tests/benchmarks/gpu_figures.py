@@ -1,4 +1,4 @@
-"""Figures that require a GPU: speed-up compared with Triton's benchmark, peak memory, and launches saved.
+"""Figures that require a GPU: speedup compared with Triton's benchmark, peak memory, and launches saved.
 
     python -m tests.benchmarks.gpu_figures [--seconds 3] [--only ratios,peaks,launches] [--json FILE]
 

@@ -33,7 +33,7 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
     ("limits", "kept", "broken", "sentence"),
     [
         (Limits(min_speedup=1.2), timed(1.3), timed(1.1), "compiled is 1.10× as fast, 1.2× required (--min-speedup)"),
-        (Limits(min_speedup=1.2), timed(1.2), None, "no speed-up was measured, 1.2× required (--min-speedup)"),
+        (Limits(min_speedup=1.2), timed(1.2), None, "no speedup was measured, 1.2× required (--min-speedup)"),
         (
             Limits(min_speedup=1.2), replace(timed(1.3, verdict="undecided"), low=1.25),
             replace(timed(1.5, verdict="undecided"), low=0.5, high=3.0),

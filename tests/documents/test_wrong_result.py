@@ -1,4 +1,4 @@
-"""A wrong result is shown wherever a speed-up would be."""
+"""A wrong result is shown wherever a speedup would be."""
 
 from __future__ import annotations
 

@@ -61,9 +61,9 @@ class UnexplainedRefusals:
             self._refused(a, b, attempt.reason or classes, attempt.by or "Scheduler.can_fuse")
 
     def _benchmarked(self, result: Any, _scheduler: Any, a: Any, b: Any) -> None:
-        """Report a pair without speed-up; a result with `callable_fn` is not decided yet."""
+        """Report a pair without speedup; a result with `callable_fn` is not decided yet."""
         if getattr(result, "callable_fn", None) is None and not getattr(result, "should_fuse", result):
-            self._refused(a, b, "no speed-up expected", "Scheduler.speedup_by_fusion")
+            self._refused(a, b, "no speedup expected", "Scheduler.speedup_by_fusion")
 
     def _vertical(self, fuse: bool, _backend: Any, a: Any, b: Any) -> None:
         if not fuse:

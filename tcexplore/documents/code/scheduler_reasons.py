@@ -140,7 +140,7 @@ UNEXPLAINED = {
     "the C++ template does not support this epilogue": (
         "the first one is a C++ template, which does not support the second one as an epilogue"
     ),
-    "no speed-up expected": "torch expects the fused kernel to be no faster",
+    "no speedup expected": "torch expects the fused kernel to be no faster",
 }  # fmt: skip
 """Explanations of the refusals for which torch gives no reason and tcexplore records one."""
 

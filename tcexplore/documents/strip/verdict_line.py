@@ -1,4 +1,4 @@
-"""The second line of the screen: breaks, graphs, kernels, speed-up, and what changed since the last save."""
+"""The second line of the screen: breaks, graphs, kernels, speedup, and what changed since the last save."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong", "un
 
 
 def verdict_row(session: Session, width: int = 160) -> Row:
-    """Return the line, at most `width` columns wide; breaks and speed-up are cut last."""
+    """Return the line, at most `width` columns wide; breaks and speedup are cut last."""
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
@@ -89,7 +89,7 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
     elif timing is not None:
         style = STYLES.get(timing.verdict, "")
         known = timing.verdict != "undecided"
-        yield piece(f"{timing.speedup:.2f}× {timing.verdict}" if known else "speed-up undecided", style)
+        yield piece(f"{timing.speedup:.2f}× {timing.verdict}" if known else "speedup undecided", style)
         yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)

@@ -39,7 +39,7 @@ VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
     "slower": ("SLOWER", "slower", "compiled is slower than eager"),
     "no difference": ("NO DIFFERENCE", "strong", "no difference above the noise"),
-    "undecided": ("UNDECIDED", "strong", "too noisy for a verdict; the speed-up may be anywhere in the interval"),
+    "undecided": ("UNDECIDED", "strong", "too noisy for a verdict; the speedup may be anywhere in the interval"),
     "measuring": ("MEASURING", "running", "too few pairs for a verdict"),
 }
 """The badge of each verdict, its style and its meaning."""
@@ -78,7 +78,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _cut_short(snapshot, width)
     elif estimate is not None:
         if wrong_result(snapshot):
-            yield row((" ✖ WRONG RESULT", "error"), ("  the speed-up is meaningless", "muted"))
+            yield row((" ✖ WRONG RESULT", "error"), ("  the speedup is meaningless", "muted"))
             yield from wrapped("L finds the layer.", width, "muted", keys_only=True)
         yield from _verdict(estimate, width)
     elif snapshot.regions:

@@ -67,13 +67,13 @@ def tensors(case: Case, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.
 def _laid_out(shape: tuple[int, ...], case: Case, device: str) -> torch.Tensor:
     options: dict[str, Any] = {"dtype": getattr(torch, case.dtype), "device": device}
     batch, heads, length, head = shape
-    made = {
+    tensor = {
         "plain": lambda: torch.empty(shape, **options),
         "heads": lambda: torch.empty((batch, length, heads, head), **options).transpose(1, 2),
         "transposed": lambda: torch.empty((batch, heads, head, length), **options).transpose(2, 3),
         "sliced": lambda: torch.empty((batch, heads, length, head + 8), **options)[..., :head],
     }[case.layout]()
-    return made.detach().requires_grad_(case.grad)
+    return tensor.detach().requires_grad_(case.grad)
 
 
 def _mask(case: Case, device: str) -> torch.Tensor | None:

@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 @pytest.fixture(scope="module")
 def assembler() -> Iterator[Assembler]:
-    made = Assembler()
-    yield made
-    made.close()
+    assembler = Assembler()
+    yield assembler
+    assembler.close()
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +41,20 @@ def recorded() -> tuple[Kernel, list[dict[str, Any]]]:
 
 def test_every_stage_to_sass_has_source_lines(assembler: Assembler, recorded: tuple[Kernel, Any]):
     kernel, real = recorded
-    made = list(assembler.assemble(kernel, find_target("h200")))
-    assert all(type(event) is KernelAssembled for event in made), made
-    assert [stage.name for stage in made[0].stages] == ["ttir", "ttgir", "llir", "ptx", "sass"]
+    events = list(assembler.assemble(kernel, find_target("h200")))
+    assert all(type(event) is KernelAssembled for event in events), events
+    assert [stage.name for stage in events[0].stages] == ["ttir", "ttgir", "llir", "ptx", "sass"]
     source = kernel.source.split("\n")
-    for stage in made[0].stages:
+    for stage in events[0].stages:
         assert stage.lines, stage.name
         text = stage.text.splitlines()
         assert all(1 <= n <= len(text) and 1 <= line <= len(source) for n, line in stage.lines)
-    sass = made[0].stages[-1]
+    sass = events[0].stages[-1]
     loads = [source[line - 1] for n, line in sass.lines if "LDG" in sass.text.splitlines()[n - 1]]
     assert loads
     assert all("tl.load" in line for line in loads)
-    assert len(made) == len(real)
-    resources = made[0].resources
+    assert len(events) == len(real)
+    resources = events[0].resources
     assert resources.threads == 32 * resources.num_warps
     assert 0 < resources.occupancy <= 1
     assert sum(count for _, count in resources.mix) > 50
@@ -70,13 +70,13 @@ def test_a_source_without_imports_gives_the_same_code_and_lines(assembler: Assem
 
 
 def test_amd_machine_code(assembler: Assembler, recorded: tuple[Kernel, Any]):
-    made = next(iter(assembler.assemble(recorded[0], find_target("mi300x"))))
-    assert type(made) is KernelAssembled, made
-    assert made.stages[-1].name == "amdgcn"
-    assert "gfx942" in made.stages[-1].text
-    assert made.stages[-1].lines
-    assert made.resources.registers > 0
-    assert made.resources.threads % 64 == 0
+    event = next(iter(assembler.assemble(recorded[0], find_target("mi300x"))))
+    assert type(event) is KernelAssembled, event
+    assert event.stages[-1].name == "amdgcn"
+    assert "gfx942" in event.stages[-1].text
+    assert event.stages[-1].lines
+    assert event.resources.registers > 0
+    assert event.resources.threads % 64 == 0
 
 
 def test_after_a_crash_the_next_kernel_is_assembled(assembler: Assembler, recorded: tuple[Kernel, Any]):
@@ -94,9 +94,9 @@ def test_a_killed_process_is_replaced_and_the_kernel_assembled(recorded: tuple[K
         command = [sys.executable, "-c", "input()"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
 
-    made = Assembler(start_silent)
-    assert {type(event) for event in made.assemble(recorded[0], find_target("h200"), first=1)} == {KernelAssembled}
-    made.close()
+    assembler = Assembler(start_silent)
+    assert {type(event) for event in assembler.assemble(recorded[0], find_target("h200"), first=1)} == {KernelAssembled}
+    assembler.close()
 
 
 CPP = """typedef float four __attribute__((vector_size(16)));
@@ -112,8 +112,13 @@ extern "C" void kernel_scalar(const float* a, float* b) {
 
 
 def test_cpp_assembly_has_lines_and_vectorization():
-    made = compile_to_assembly(CPP)
-    text, source = made.stage.text.splitlines(), CPP.splitlines()
-    assert (made.vectors.width, made.vectors.packed, made.vectors.scalar, made.vectors.vectorized) == (128, 1, 1, False)
-    divisions = [source[line - 1].strip() for n, line in made.stage.lines if "div" in text[n - 1]]
+    assembly = compile_to_assembly(CPP)
+    text, source = assembly.stage.text.splitlines(), CPP.splitlines()
+    assert (assembly.vectors.width, assembly.vectors.packed, assembly.vectors.scalar, assembly.vectors.vectorized) == (
+        128,
+        1,
+        1,
+        False,
+    )
+    divisions = [source[line - 1].strip() for n, line in assembly.stage.lines if "div" in text[n - 1]]
     assert divisions == ["b[i] = a[i] / b[i];", "b[0] = a[0] / b[0];"]

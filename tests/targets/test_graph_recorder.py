@@ -55,8 +55,8 @@ def test_events_of_each_target_are_tagged():
         for name in ("l4", "h100"):
             recorder.lower(find_target(name))
         count = len(events)
-        made = [kernel for graph in recorder.graphs for kernel in runnable_kernels(graph, find_target("h100"))]
-        files = {kernel.kernel: kernel.source for kernel in made}
+        runnables = [kernel for graph in recorder.graphs for kernel in runnable_kernels(graph, find_target("h100"))]
+        files = {kernel.kernel: kernel.source for kernel in runnables}
     finally:
         trace.remove()
         hooks.remove()

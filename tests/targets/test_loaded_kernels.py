@@ -55,15 +55,15 @@ def test_the_launched_configuration_is_read_with_its_lines(tmp_path: Path, monke
     wrapper.k.compile_results[0].config.num_warps = 4  # type: ignore[attr-defined]
     monkeypatch.setattr(PyCodeCache, "modules", [wrapper])
     device = replace(find_target("mi300x"), key=NATIVE)
-    (made,) = loaded_kernel(KERNEL, "/cache/wrapper.py", device)
-    assert isinstance(made, KernelAssembled), made
-    assert (made.target, made.config) == (NATIVE, "XBLOCK=8, num_warps=2, num_stages=1")
-    assert [stage.name for stage in made.stages] == ["ttir", "amdgcn"]
-    assert made.stages[0].lines == ((2, 4),), "line 7 of the file is line 4 of the displayed kernel"
-    assert made.resources is not None
-    assert (made.resources.registers, made.resources.threads) == (12, 128)
-    (lost,) = loaded_kernel(replace(KERNEL, name="other"), "/cache/wrapper.py", device)
-    assert isinstance(lost, KernelNotAssembled)
+    (event,) = loaded_kernel(KERNEL, "/cache/wrapper.py", device)
+    assert isinstance(event, KernelAssembled), event
+    assert (event.target, event.config) == (NATIVE, "XBLOCK=8, num_warps=2, num_stages=1")
+    assert [stage.name for stage in event.stages] == ["ttir", "amdgcn"]
+    assert event.stages[0].lines == ((2, 4),), "line 7 of the file is line 4 of the displayed kernel"
+    assert event.resources is not None
+    assert (event.resources.registers, event.resources.threads) == (12, 128)
+    (failure,) = loaded_kernel(replace(KERNEL, name="other"), "/cache/wrapper.py", device)
+    assert isinstance(failure, KernelNotAssembled)
 
 
 def test_the_local_gpu_has_its_real_properties(monkeypatch: pytest.MonkeyPatch):

@@ -39,9 +39,9 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
         if torch is None:
             continue
         if all(_pure(source, pick) for pick in choice.picks):
-            made = [_where(source, pick) for pick in choice.picks]
-            if all(made):
-                text = ", ".join(filter(None, made))
+            values = [_where(source, pick) for pick in choice.picks]
+            if all(values):
+                text = ", ".join(filter(None, values))
                 yield Fix(
                     "torch.where",
                     "All branches are computed, and the tensor selects one.",
@@ -57,33 +57,33 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
             )
 
 
-def _pure(source: SyntaxSource, way: ast.expr | str | Pick) -> bool:
-    if isinstance(way, Pick):
-        return _pure(source, way.then) and _pure(source, way.other)
-    return isinstance(way, str) or pure(source, way)
+def _pure(source: SyntaxSource, value: ast.expr | str | Pick) -> bool:
+    if isinstance(value, Pick):
+        return _pure(source, value.then) and _pure(source, value.other)
+    return isinstance(value, str) or pure(source, value)
 
 
-def _where(source: SyntaxSource, way: ast.expr | str | Pick) -> str | None:
+def _where(source: SyntaxSource, value: ast.expr | str | Pick) -> str | None:
     """Return the picks as calls of `torch.where`; None if a condition can't be a tensor."""
-    if not isinstance(way, Pick):
-        return way if isinstance(way, str) else source.of(way)
-    test, other = tensor_condition(source, way.test), _where(source, way.other)
-    return f"{source.torch}.where({test}, {_where(source, way.then)}, {other})" if test and other else None
+    if not isinstance(value, Pick):
+        return value if isinstance(value, str) else source.of(value)
+    test, other = tensor_condition(source, value.test), _where(source, value.other)
+    return f"{source.torch}.where({test}, {_where(source, value.then)}, {other})" if test and other else None
 
 
-def _cond(source: SyntaxSource, way: ast.expr | str | Pick) -> str | None:
+def _cond(source: SyntaxSource, value: ast.expr | str | Pick) -> str | None:
     """Return the picks as calls of `torch.cond`; None if a condition can't be a tensor."""
-    if not isinstance(way, Pick):
-        return way if isinstance(way, str) else source.of(way)
-    test, other = tensor_condition(source, way.test), _cond(source, way.other)
-    both = f"lambda: {_cond(source, way.then)}, lambda: {other}"
+    if not isinstance(value, Pick):
+        return value if isinstance(value, str) else source.of(value)
+    test, other = tensor_condition(source, value.test), _cond(source, value.other)
+    both = f"lambda: {_cond(source, value.then)}, lambda: {other}"
     return f"{source.torch}.cond({test}, {both})" if test and other else None
 
 
-def _edit(source: SyntaxSource, choice: BranchChoice, made: str) -> Edit:
+def _edit(source: SyntaxSource, choice: BranchChoice, new_text: str) -> Edit:
     if isinstance(choice.replaced, tuple):
-        return source.replacement(*choice.replaced, choice.prefix + made)
-    return Edit(source.start(choice.replaced), source.end(choice.replaced), made)
+        return source.replacement(*choice.replaced, choice.prefix + new_text)
+    return Edit(source.start(choice.replaced), source.end(choice.replaced), new_text)
 
 
 def _choices(site: Site) -> Iterator[BranchChoice]:
@@ -206,13 +206,13 @@ def loop_fixes(site: Site) -> Iterator[Fix]:
         body += "_"
     given, line = ", ".join(names), source.newline
     passed = given if len(names) > 1 else f"({given},)"
-    made = f"{passed} = {torch}.while_loop(lambda {given}: {holds}, {body}, ({given}{',' * (len(names) == 1)}))"
+    new_text = f"{passed} = {torch}.while_loop(lambda {given}: {holds}, {body}, ({given}{',' * (len(names) == 1)}))"
     after = source.line_start((loop.end_lineno or loop.lineno) + 1)
     ends = "" if source.text[:after].endswith(("\n", "\r")) else line
     returned = f"{ends}{source.indent(loop.body[0])}return {passed}{line * 2}"
     edits = (
         Edit(source.start(loop), source.end(loop.test), f"def {body}({given})"),
-        Edit(after, after, f"{returned}{source.indent(loop)}{made}{'' if ends else line}"),
+        Edit(after, after, f"{returned}{source.indent(loop)}{new_text}{'' if ends else line}"),
     )
     yield Fix(
         "torch.while_loop",
@@ -255,11 +255,11 @@ def assertion_fixes(site: Site) -> Iterator[Fix]:
         case _:
             return
     if holds is not None and text is not None:
-        made = f"{torch}._assert_async({holds}, {text!r})" if text else f"{torch}._assert_async({holds})"
+        new_text = f"{torch}._assert_async({holds}, {text!r})" if text else f"{torch}._assert_async({holds})"
         yield Fix(
             "torch._assert_async",
             "The check becomes an op of the graph.",
-            (source.replacement(statement, statement, made),),
+            (source.replacement(statement, statement, new_text),),
             (_RAISES, *_message_effect(statement)),
         )
 

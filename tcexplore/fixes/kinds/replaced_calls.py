@@ -39,13 +39,13 @@ def numpy_fixes(site: Site) -> Iterator[Fix]:
         arguments = [_tensor(source, argument) for argument in call.args]
         if not any(inner for _, inner in arguments):
             continue
-        made = f"{torch}.{TORCH_NAMES[name]}({', '.join(text for text, _ in arguments)})"
+        new_text = f"{torch}.{TORCH_NAMES[name]}({', '.join(text for text, _ in arguments)})"
         outer = _conversion(site, call)
         whole = outer or call
         yield Fix(
             f"torch.{TORCH_NAMES[name]}",
             "torch's function takes the tensor directly.",
-            (Edit(source.start(whole), source.end(whole), made),),
+            (Edit(source.start(whole), source.end(whole), new_text),),
             () if outer else ("The result is a tensor instead of a NumPy array.",),
         )
         return

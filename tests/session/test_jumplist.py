@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcexplore.session.jumplist import DEEPEST, JumpList, Position
+from tcexplore.session.jumplist import LIMIT, JumpList, Position
 
 PANES = ("source", "graph", "code")
 
@@ -32,7 +32,7 @@ def test_leaving_forgets_what_lay_ahead_and_what_is_long_gone():
     trail, _ = JumpList().leave(one).back(two)
     assert trail.leave(three).ahead == ()
     many = JumpList()
-    for n in range(DEEPEST + 5):
+    for n in range(LIMIT + 5):
         many = many.leave(Position("graph", n))
-    assert len(many.behind) == DEEPEST
+    assert len(many.behind) == LIMIT
     assert many.leave(many.behind[-1]).behind == many.behind

@@ -9,7 +9,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.documents.timing.recommendation import format_recommendation, format_reservation, recommend
 from tcexplore.session import Snapshot
-from tests.session.test_payback import EQUAL, FASTER, SLOWER
+from tests.session.test_economics import EQUAL, FASTER, SLOWER
 
 AFTER = "break-even at ~50,000 calls."
 

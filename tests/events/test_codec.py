@@ -44,13 +44,13 @@ def filled(record: type) -> Any:
 
 
 @pytest.mark.parametrize("record", ev.event_types().values(), ids=ev.event_types())
-def test_every_event_comes_back_as_it_was(record: type) -> None:
+def test_every_event_survives_the_wire(record: type) -> None:
     event = filled(record)
     assert decode(body(event)) == event
 
 
 @pytest.mark.parametrize("record", ev.event_types().values(), ids=ev.event_types())
-def test_a_field_that_is_missing_is_its_default_or_an_error(record: type) -> None:
+def test_a_missing_field_has_its_default_or_is_an_error(record: type) -> None:
     data = json.loads(body(filled(record)))
     for f in fields(record):
         less = {k: v for k, v in data.items() if k != f.name}
@@ -67,12 +67,12 @@ def test_a_field_that_is_missing_is_its_default_or_an_error(record: type) -> Non
      b'{"$": "Output", "stream": "a", "text": null}', b'{"$": "ModulesImported", "files": "abc"}',
      b'{"$": "Finished", "run": true}', b'{"$": "EagerOps", "regions": 1, "ops": [["a", 1]]}'],
 )  # fmt: skip
-def test_what_is_no_event_is_refused(data: bytes) -> None:
+def test_an_invalid_event_is_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode(data)
 
 
-def test_text_is_cleaned_on_the_way_in_but_the_job_is_the_persons_own() -> None:
+def test_decoding_cleans_text_except_in_a_job() -> None:
     wild = "\x1b]52;c;x\x07 a[i] [/b] \x9b1m \u202e \ud800 \r\n\t."
     event = decode(body(ev.Output(stream="stdout", text=wild)))
     assert isinstance(event, ev.Output)

@@ -9,7 +9,7 @@ from tests.report.check_text import check_text
 from tests.snapshots import storm
 
 
-def test_as_json():
+def test_guards_in_json():
     fields = json.loads(json.dumps(report(storm.run(), None)))
     first, rest = fields["frames"]
     assert [entry["graph"] for entry in first["entries"]] == ["0/0", "0/1", "0/2", "0/3"]
@@ -26,7 +26,7 @@ def test_as_json():
     assert (fits["frames"][0]["graph"], strange["problem"]) == ("0/1", "'q7[3]': there is no dtype 'q7'.")
 
 
-def test_as_text():
+def test_guards_in_the_printed_report():
     text = check_text(storm.run(), 200)
     assert "since call 5, this frame runs eagerly" in text
     assert "0/2  call 3  1.50 s\n    of 0/1: x.size(0)  7 → 1  line 4\n" in text

@@ -63,7 +63,7 @@ def everything() -> Snapshot:
     return timed
 
 
-def test_every_promised_field_is_there():
+def test_every_documented_key_is_present():
     whole = report(everything(), MACHINE)
     assert (whole["schema"], whole["torch"], whole["python"]) == (2, "2.13.0+cpu", "3.11.7")
     for name, fields in PROMISED.items():
@@ -73,13 +73,13 @@ def test_every_promised_field_is_there():
     assert {"name", "op", "target", "args", "shape", "dtype", "file", "line"} <= set(node)
 
 
-def test_it_is_json_with_the_same_keys_for_every_run():
+def test_every_run_has_the_same_keys():
     keys = [list(report(run, MACHINE)) for run in (everything(), fakes.failed(), fakes.nothing_compiled())]
     assert keys[0] == keys[1] == keys[2]
     assert json.loads(json.dumps(report(everything(), MACHINE))) == report(everything(), MACHINE)
 
 
-def test_two_kernels_that_follow_each_other_say_why_they_are_two():
+def test_consecutive_kernels_have_the_reason_why_they_are_not_fused():
     run = gate.run()
     neighbors = report(run, MACHINE)["unfused_neighbors"]
     assert [(pair["phase"], pair["a"], pair["b"]) for pair in neighbors] == [
@@ -98,7 +98,7 @@ def test_sizes_are_numbers_and_symbols_text():
     assert (answer["shape"], answer["stride"]) == (["s0", 64], [64, 1])
 
 
-def test_paths_are_relative_to_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_paths_are_relative_to_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     snapshot = Snapshot(run=1, file=str(tmp_path / "models" / "net.py"), source="", config=ev.Config())
     monkeypatch.chdir(tmp_path)
     assert report(snapshot, None)["file"] == "models/net.py"
@@ -111,7 +111,7 @@ def test_paths_are_relative_to_where_one_stands(monkeypatch: pytest.MonkeyPatch,
     assert report(snapshot, None)["file"] == str(tmp_path / "models" / "net.py")
 
 
-def test_what_is_null_is_explained():
+def test_nulls_have_a_reason_in_missing():
     whole = report(fakes.facts_missing(), None)
     explained = {entry["fact"] for entry in whole["missing"]}
     nulls = {name for name in ("accuracy", "memory") if whole[name] is None}
@@ -122,7 +122,7 @@ def test_what_is_null_is_explained():
     assert "timing" in {entry["fact"] for entry in skipped["missing"]}
 
 
-def test_a_training_run_carries_its_stages():
+def test_a_training_run_has_its_stages():
     whole = report(gate.run(), MACHINE)
     assert [graph["stage"] for graph in whole["aten_graphs"]] == [
         "joint", "forward", "backward", "post_grad", "post_grad",
@@ -140,14 +140,14 @@ def test_a_training_run_carries_its_stages():
     assert {entry["line"]: entry["calls"] for entry in whole["line_traffic"]} == {7: 2, 8: 2}
 
 
-def test_an_error_says_where_and_whose():
+def test_an_error_has_its_location_and_blame():
     error = report(fakes.failed(), MACHINE)["error"]
     assert error["blame"] == "user"
     assert error["line"] == fakes.failed().failure.location.line
     assert "shapes" in error["message"]
 
 
-def test_timing_keeps_its_samples_and_the_control_apart():
+def test_timing_has_separate_samples_of_the_control():
     timed = everything()
     samples = report(timed, MACHINE)["timing"]["samples"]
     assert len(samples["eager_us"]) == sum(len(p.eager_us) for p in timed.pairs if not p.control)

@@ -24,20 +24,20 @@ def test_pairs_are_equal_and_ascend(share: float, kinds: int):
     dice = random.Random(7)
     before = [f"line {dice.randrange(kinds)}" for _ in range(3000)]
     after = edited(before, dice, share)
-    found = list(pairs(before, after))
-    assert all(before[i] == after[j] for i, j in found)
-    assert found == sorted(set(found))
-    assert len({i for i, _ in found}) == len({j for _, j in found}) == len(found)
+    indices = list(pairs(before, after))
+    assert all(before[i] == after[j] for i, j in indices)
+    assert indices == sorted(set(indices))
+    assert len({i for i, _ in indices}) == len({j for _, j in indices}) == len(indices)
 
 
-def test_what_is_kept_is_found_among_many_lines():
+def test_equal_lines_are_paired_among_many_lines():
     before = [f"auto tmp{n} = tmp{n - 1} * {n}.5;" for n in range(50_000)]
     after = [line.replace("5.5;", "6.5;") for line in before]
-    found = list(pairs(before, after))
-    assert found == [(n, n) for n in range(50_000) if n % 10 != 5]
+    indices = list(pairs(before, after))
+    assert indices == [(n, n) for n in range(50_000) if n % 10 != 5]
 
 
-def test_nothing_in_common_and_nothing_at_all():
+def test_sequences_without_equal_items_have_no_pairs():
     assert list(pairs(["a"] * 2000, ["b"] * 2000)) == []
     assert list(pairs([], ["b"])) == []
     assert list(pairs(["a"] * 600, ["a"] * 600)) == [(n, n) for n in range(600)]

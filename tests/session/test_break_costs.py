@@ -25,24 +25,24 @@ def run(*events: ev.Event) -> Snapshot:
     return snapshot
 
 
-def test_the_dearest_stands_first_and_the_one_that_gave_a_function_up_has_the_rest():
+def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaining_cost():
     small = ev.BreakCost(location=at(3), us=10.0, gaps=1)
     large = ev.BreakCost(location=at(5), us=50.0, gaps=2, ops=(("aten.relu", 2, 30.0),))
     snapshot = run(ev.BreakCosts(costs=(small, large), total_us=200.0, units=5, elsewhere_us=15.0, around_us=5.0))
-    found = rank_breaks(snapshot)
-    assert [(c.graph_break.location.line, c.cost_us, c.whole_function) for c in found if c.graph_break.location] == [
+    ranked = rank_breaks(snapshot)
+    assert [(c.graph_break.location.line, c.cost_us, c.whole_function) for c in ranked if c.graph_break.location] == [
         (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
     ]  # fmt: skip
-    assert format_cost_briefly(found[0]) == "50.0 µs 25 %"
-    assert format_cost(found[0], snapshot) == "50.0 µs per call (25 %)"
-    assert "(2 times); 2 ops run eagerly in between: aten.relu" in explain_cost(found[0])
-    assert "plain Python" in explain_cost(found[1])
+    assert format_cost_briefly(ranked[0]) == "50.0 µs 25 %"
+    assert format_cost(ranked[0], snapshot) == "50.0 µs per call (25 %)"
+    assert "(2 times); 2 ops run eagerly in between: aten.relu" in explain_cost(ranked[0])
+    assert "plain Python" in explain_cost(ranked[1])
     assert "15.0 µs" in format_shared_cost(snapshot)
 
 
-def test_what_is_not_known_is_not_shown():
-    found = rank_breaks(run())
-    assert [c.graph_break.location.line for c in found if c.graph_break.location] == [3, 5, 7]
-    assert {(format_cost_briefly(c), format_cost(c, run()), explain_cost(c)) for c in found} == {("", "", "")}
+def test_unknown_costs_are_not_shown():
+    ranked = rank_breaks(run())
+    assert [c.graph_break.location.line for c in ranked if c.graph_break.location] == [3, 5, 7]
+    assert {(format_cost_briefly(c), format_cost(c, run()), explain_cost(c)) for c in ranked} == {("", "", "")}
     two_unknown = rank_breaks(run(ev.BreakCosts(costs=(), total_us=9.0, units=3, around_us=9.0)))
     assert {c.cost_us for c in two_unknown} == {None}

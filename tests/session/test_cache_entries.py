@@ -24,7 +24,7 @@ def test_entries_with_their_calls_causes_and_seconds():
     assert (rest.resumed, rest.free_entries, rest.error_at_limit) == (True, 2, True)
 
 
-def test_what_happens_at_the_limit_is_said_before_and_after():
+def test_the_limit_is_described_before_and_after_it_is_reached():
     first, rest = cache_entries(storm.run())
     assert "since call 5, this frame runs eagerly" in describe_limit(first)
     assert "2 entries left (recompile_limit = 4); after that" in describe_limit(rest)
@@ -33,52 +33,52 @@ def test_what_happens_at_the_limit_is_said_before_and_after():
     assert "runs this frame eagerly" in describe_limit(replace(rest, error_at_limit=False))
 
 
-def test_a_refused_compile_is_no_recompile():
+def test_a_frame_over_the_limit_is_not_a_recompile():
     assert summarize(storm.run()).recompiles == 4
 
 
-def test_what_two_entries_guard_differently():
+def test_guard_diff_lists_values_that_two_entries_guard_differently():
     snapshot = storm.run()
     one, other = (guards_of(snapshot, graph) for graph in ("0/1", "0/2"))
-    said = [(d.before and d.before.summary, d.after and d.after.summary) for d in guard_diff(one, other)]
-    assert said == [("== 1", "== 2"), ("== 0.1", "type is float")]
+    texts = [(d.before and d.before.summary, d.after and d.after.summary) for d in guard_diff(one, other)]
+    assert texts == [("== 1", "== 2"), ("== 0.1", "type is float")]
     assert guard_diff(one, one) == ()
 
 
-def test_cures_are_offered_where_they_apply_only():
+def test_fixes_are_offered_only_if_they_apply():
     snapshot = storm.run()
-    found = {(cure.kind, cure.name) for cure in recompile_fixes(replace(snapshot, symbols=()))}
-    assert found == {(MARK_DYNAMIC, "x"), (DYNAMIC, "x"), (MARK_UNBACKED, "x"), (BUCKETS, "x"), (TENSOR, "lr")}
+    fixes = {(fix.kind, fix.name) for fix in recompile_fixes(replace(snapshot, symbols=()))}
+    assert fixes == {(MARK_DYNAMIC, "x"), (DYNAMIC, "x"), (MARK_UNBACKED, "x"), (BUCKETS, "x"), (TENSOR, "lr")}
 
     without_one = tuple(r for r in snapshot.recompiles if r.new != "1")
-    found = {cure.kind for cure in recompile_fixes(replace(snapshot, symbols=(), recompiles=without_one))}
-    assert found == {MARK_DYNAMIC, DYNAMIC, TENSOR}
+    fixes = {fix.kind for fix in recompile_fixes(replace(snapshot, symbols=(), recompiles=without_one))}
+    assert fixes == {MARK_DYNAMIC, DYNAMIC, TENSOR}
 
     fixed = replace(snapshot, symbols=(), recompiles=without_one, config=ev.Config(dynamic=False))
-    assert {cure.kind for cure in recompile_fixes(fixed)} == {BUCKETS, TENSOR}
+    assert {fix.kind for fix in recompile_fixes(fixed)} == {BUCKETS, TENSOR}
 
 
-def test_frames_of_compiled_autograd_are_told_apart_and_its_inputs_are_not_the_persons_to_pad():
+def test_frames_of_compiled_autograd_are_separate_and_get_no_fix():
     entered = [ev.FrameEntered(graph=graph) for graph in ("0/0", "!0/10/0", "!1/10/1", "10/2")]
     source = ev.SymbolSource(name="sizes[0]", kind="size", dim=0)
     fixed = ev.Symbol(name="s0", sources=(source,), specialized=(ev.Specialization(value="3", reason=""),))
     snapshot = storm.run()
     snapshot = replace(snapshot, recompiles=(), frames=tuple(entered), guards=tuple(
-        ev.GuardsInstalled(graph=found.graph, guards=()) for found in entered),
+        ev.GuardsInstalled(graph=frame.graph, guards=()) for frame in entered),
         symbols=(ev.GraphSymbols(graph="!0/10/0", symbols=(fixed,)),))  # fmt: skip
-    found = cache_entries(snapshot)
-    assert [(frame.number, [entry.graph for entry in frame.entries]) for frame in found] == [
+    frames = cache_entries(snapshot)
+    assert [(frame.number, [entry.graph for entry in frame.entries]) for frame in frames] == [
         ("0", ["0/0"]), ("10", ["!0/10/0", "!1/10/1", "10/2"]),
     ]  # fmt: skip
     assert recompile_fixes(snapshot) == ()
 
 
 def test_a_size_that_the_code_specializes_is_not_offered_as_dynamic():
-    cures = [cure for cure in recompile_fixes(storm.run()) if cure.name == "y"]
+    cures = [cure for fix in recompile_fixes(storm.run()) if cure.name == "y"]
     assert [(cure.kind, cure.blocked_by.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]
 
 
-def test_sizes_that_change_together_are_to_be_marked_together():
+def test_sizes_that_change_together_are_marked_together():
     snapshot = storm.run()
     again = next(one for one in snapshot.recompiles if one.kind == "size")
     sources = [ev.SymbolSource(name=name, kind="size", dim=0) for name in ("x", "z", "self.cache")]

@@ -25,7 +25,7 @@ def run(target: str) -> Snapshot:
     return snapshot
 
 
-def test_the_runs_own_target_is_in_view_and_the_others_are_kept():
+def test_the_target_of_the_run_is_in_view_and_other_code_is_kept():
     snapshot = run("/home/me/l4.toml")
     assert [k.name for k in snapshot.code.kernels] == ["k"]
     assert {code.target for code in snapshot.other_codes} == {NATIVE, "h100"}
@@ -34,18 +34,18 @@ def test_the_runs_own_target_is_in_view_and_the_others_are_kept():
     assert (failed, point) == (None, None)
 
 
-def test_another_device_comes_into_view_and_the_first_one_back():
+def test_the_target_in_view_changes_and_changes_back():
     snapshot = run("l4")
-    there = snapshot.with_target("h100")
-    assert [k.target for k in there.code.kernels] == ["h100"]
-    assert kernel_facts(there.code, there.code.kernels[0]).not_assembled is not None
-    assert there.with_target("l4").code.kernels is snapshot.code.kernels
-    assert there.code_for(NATIVE).kernels == snapshot.with_target(NATIVE).code.kernels == (kernel("here", NATIVE),)
+    retargeted = snapshot.with_target("h100")
+    assert [k.target for k in retargeted.code.kernels] == ["h100"]
+    assert kernel_facts(retargeted.code, retargeted.code.kernels[0]).not_assembled is not None
+    assert retargeted.with_target("l4").code.kernels is snapshot.code.kernels
+    assert retargeted.code_for(NATIVE).kernels == snapshot.with_target(NATIVE).code.kernels == (kernel("here", NATIVE),)
     assert not snapshot.with_target("mi300x").code.kernels
-    assert there.device_queries == snapshot.device_queries != ()
+    assert retargeted.device_queries == snapshot.device_queries != ()
 
 
-def test_what_arrives_later_goes_where_it_belongs():
-    there = run("l4").with_target("h100").apply(kernel("late", "l4"))
-    assert [k.name for k in there.code.kernels] == ["k"]
-    assert [k.name for k in there.with_target("l4").code.kernels] == ["k", "late"]
+def test_a_late_event_belongs_to_the_code_of_its_target():
+    retargeted = run("l4").with_target("h100").apply(kernel("late", "l4"))
+    assert [k.name for k in retargeted.code.kernels] == ["k"]
+    assert [k.name for k in retargeted.with_target("l4").code.kernels] == ["k", "late"]

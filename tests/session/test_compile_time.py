@@ -23,7 +23,7 @@ PHASES = spans(
 )  # fmt: skip
 
 
-def test_the_tree_has_each_span_inside_the_one_that_ended_after_it():
+def test_each_span_is_a_child_of_the_one_that_ends_after_it():
     dynamo, backward = tree(PHASES)
     assert [(span.name, span.count) for span in dynamo.children] == [("backend", 1), ("guards", 2), ("gc", 1)]
     assert [span.name for span in dynamo.children[0].children] == ["inductor", "trace"]
@@ -31,11 +31,11 @@ def test_the_tree_has_each_span_inside_the_one_that_ended_after_it():
     assert [span.name for span in backward.children] == ["gc"]
 
 
-def test_files_are_told_apart():
+def test_spans_of_files_are_not_joined():
     assert files_compiled(tree(PHASES)) == (0.4, 0.2)
 
 
-def test_what_is_too_short_goes_and_chains_are_one():
+def test_short_spans_are_dropped_and_chains_are_joined():
     whole = CompileSpan(
         "a",
         1.0,
@@ -54,26 +54,26 @@ def test_what_is_too_short_goes_and_chains_are_one():
     assert shorten(chain, 1.0).name == "a › … › d"
 
 
-def test_coverage_is_of_the_calls_that_compiled():
-    found = compile_time(fakes.complete())
-    assert found.wall_seconds == pytest.approx(1.93)
-    assert found.coverage == pytest.approx((1.62 + 0.29) / 1.93)
-    assert summarize_compile_time(found) == "compiling took 1.91 s, 99 % of the calls that compiled"
-    assert [(depth, name) for depth, name, _, _ in span_lines(found)] == [
+def test_coverage_refers_to_the_calls_that_compiled():
+    time = compile_time(fakes.complete())
+    assert time.wall_seconds == pytest.approx(1.93)
+    assert time.coverage == pytest.approx((1.62 + 0.29) / 1.93)
+    assert summarize_compile_time(time) == "compiling took 1.91 s, 99 % of the calls that compiled"
+    assert [(depth, name) for depth, name, _, _ in span_lines(time)] == [
         (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
     ]  # fmt: skip
     assert compile_time(fakes.running()).roots == ()
 
 
-def test_what_the_calls_did_beside_compiling_counts_as_covered_and_not_as_compiling():
+def test_time_in_graphs_counts_as_covered_and_not_as_compiling():
     made = CallMade(index=0, variant="compiled", seconds=2.0, compiles=1, graph_seconds=0.3, frame_seconds=0.1)
     warm = CallMade(index=1, variant="compiled", seconds=9.0)
-    found = compile_time(replace(fakes.complete(), phase_times=tuple(PHASES[-1:]), calls=(made, warm)))
-    assert (found.wall_seconds, found.seconds) == (2.0, 0.5)
-    assert found.share == pytest.approx(0.25)
-    assert found.coverage == pytest.approx(0.45)
-    assert found.unaccounted_seconds == pytest.approx(1.1)
-    assert [(seconds, share) for _, seconds, share in other_time_lines(found)] == [
+    time = compile_time(replace(fakes.complete(), phase_times=tuple(PHASES[-1:]), calls=(made, warm)))
+    assert (time.wall_seconds, time.seconds) == (2.0, 0.5)
+    assert time.share == pytest.approx(0.25)
+    assert time.coverage == pytest.approx(0.45)
+    assert time.unaccounted_seconds == pytest.approx(1.1)
+    assert [(seconds, share) for _, seconds, share in other_time_lines(time)] == [
         ("300 ms", "15.0 %"), ("100 ms", "5.0 %"), ("1.10 s", "55.0 %"),
     ]  # fmt: skip
     calls = (CallMade(index=0, variant="compiled", seconds=2.0, compiles=1),)

@@ -25,7 +25,7 @@ def run(*events: ev.Event) -> Snapshot:
     return snapshot
 
 
-def test_which_call_compiled_and_why():
+def test_compiled_calls_have_their_kind_and_causes():
     newer = ev.Recompiled(graph="0/2", failed_entry="0/1", failed_guard="newer", reason="")
     eager = ev.CallMade(index=0, variant="eager", seconds=0.1)
     snapshot = run(eager, made(0, "0/0"), AGAIN, made(1, "0/1"), newer, OLDER, made(2, "0/2"), made(3))
@@ -37,11 +37,11 @@ def test_which_call_compiled_and_why():
     ]  # fmt: skip
 
 
-def test_in_words():
+def test_calls_are_listed_as_text():
     snapshot = run(made(0, "0/0"), AGAIN, made(1, "0/1"), made(2))
-    said = ["call 1: compile, 1.00 s", "call 2: recompile (64 → 32: x.size(0) == 64), 1.00 s"]
-    assert list(call_lines(snapshot)) == [*said, "from call 3 on: 1.00 ms"]
-    assert list(call_lines(snapshot.apply(timed(2.0)))) == [*said, "from call 3 on: 50.0 µs each"]
+    texts = ["call 1: compile, 1.00 s", "call 2: recompile (64 → 32: x.size(0) == 64), 1.00 s"]
+    assert list(call_lines(snapshot)) == [*texts, "from call 3 on: 1.00 ms"]
+    assert list(call_lines(snapshot.apply(timed(2.0)))) == [*texts, "from call 3 on: 50.0 µs each"]
     assert list(call_lines(run(made(0, "0/0")))) == ["call 1: compile, 1.00 s"]
     assert list(call_lines(run())) == []
     many = list(call_lines(run(*(made(i, f"0/{i}") for i in range(12)))))

@@ -15,29 +15,29 @@ EQUAL = replace(ESTIMATE, eager_us=400.0, compiled_us=399.0, speedup=1.0025, low
 
 
 def test_break_even_is_the_compile_over_the_saving_with_its_interval():
-    found = payback(FASTER, 10.0)
-    assert found.saved_us == pytest.approx((200, 150, 240))
-    assert found.break_even == 50_000
-    assert found.break_even_soonest == 41_667
-    assert found.break_even_latest == 66_667
+    gain = payback(FASTER, 10.0)
+    assert gain.saved_us == pytest.approx((200, 150, 240))
+    assert gain.break_even == 50_000
+    assert gain.break_even_soonest == 41_667
+    assert gain.break_even_latest == 66_667
 
 
-def test_an_interval_that_holds_1_has_no_latest_break_even():
-    found = payback(EQUAL, 1.0)
-    assert found.break_even == pytest.approx(1_002_500, abs=1)
-    assert found.break_even_latest is None
+def test_an_interval_around_1_has_no_latest_break_even():
+    gain = payback(EQUAL, 1.0)
+    assert gain.break_even == pytest.approx(1_002_500, abs=1)
+    assert gain.break_even_latest is None
 
 
 def test_slower_never_breaks_even():
-    found = payback(SLOWER, 1.0)
-    assert found.saved_us.value == pytest.approx(-100)
-    assert (found.break_even_soonest, found.break_even, found.break_even_latest) == (None, None, None)
+    gain = payback(SLOWER, 1.0)
+    assert gain.saved_us.value == pytest.approx(-100)
+    assert (gain.break_even_soonest, gain.break_even, gain.break_even_latest) == (None, None, None)
 
 
-def test_a_compile_that_costs_nothing_pays_at_once():
+def test_a_free_compile_pays_off_at_once():
     assert payback(FASTER, 0.0).break_even == 0
 
 
-def test_the_net_after_n_calls_counts_the_compile():
+def test_net_gain_includes_the_compile():
     net = payback(FASTER, 10.0).net_seconds(100_000)
     assert net == pytest.approx((10, 5, 14))

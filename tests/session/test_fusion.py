@@ -47,30 +47,30 @@ RUN = Snapshot(
 
 
 def test_nodes_that_only_share_a_function_are_not_fused():
-    found = Fusions(RUN).fused(FIRST)
-    assert found.groups == (("op0", "op1", "op2"), ("op7",))
-    assert [step.b for step in found.steps] == ["op2", "op1_op2"]
-    assert found.kinds == ("outer loop", "normalization")
+    answer = Fusions(RUN).fused(FIRST)
+    assert answer.groups == (("op0", "op1", "op2"), ("op7",))
+    assert [step.b for step in answer.steps] == ["op2", "op1_op2"]
+    assert answer.kinds == ("outer loop", "normalization")
     assert Fusions(RUN).fused(SECOND).kinds == (), "two nodes in one function that no decision joined"
     assert Fusions(RUN).fused(SECOND).groups == (("op4",), ("op5",))
 
 
-def test_an_extern_kernel_is_said_to_be_one():
+def test_an_extern_kernel_has_the_kind_extern():
     assert Fusions(RUN).fused(GEMM).kinds == ("extern",)
 
 
-def test_a_template_is_one_without_any_step():
+def test_a_template_needs_no_fusion_step():
     assert Fusions(RUN).fused(kernel("t", "op9", fusion="template")).kinds == ("template",)
 
 
-def test_any_two_kernels_can_be_asked_for_in_either_order():
-    for found in (not_fused(RUN, FIRST, SECOND), not_fused(RUN, SECOND, FIRST)):
-        assert [d.reason for d in found.refusals] == ["intermediate nodes between node1 & node2"]
-        assert found.unrelated == 1
-        assert found.separated_by == ""
+def test_two_kernels_can_be_compared_in_either_order():
+    for answer in (not_fused(RUN, FIRST, SECOND), not_fused(RUN, SECOND, FIRST)):
+        assert [d.reason for d in answer.refusals] == ["intermediate nodes between node1 & node2"]
+        assert answer.unrelated == 1
+        assert answer.separated_by == ""
 
 
-def test_what_the_scheduler_never_sees_is_told_apart():
+def test_kernels_that_the_scheduler_never_compares_are_separated():
     assert not_fused(RUN, FIRST, GEMM).separated_by == "extern"
     elsewhere = replace(SECOND, graph="1/0")
     assert not_fused(RUN, FIRST, elsewhere).separated_by == "graph"
@@ -78,8 +78,8 @@ def test_what_the_scheduler_never_sees_is_told_apart():
     assert not_fused(RUN, FIRST, replace(SECOND, phase="backward")).separated_by == "phase"
 
 
-def test_neighbours_are_generated_kernels_of_one_graph():
-    assert [(found.a.name, found.b.name) for found in Fusions(RUN).neighbors()] == [("k0", "k1")]
+def test_neighbors_are_generated_kernels_of_one_graph():
+    assert [(answer.a.name, answer.b.name) for answer in Fusions(RUN).neighbors()] == [("k0", "k1")]
     apart = with_code(RUN, kernels=(FIRST, replace(SECOND, graph="1/0")))
     assert Fusions(apart).neighbors() == ()
 
@@ -108,7 +108,7 @@ WITH_SCHEDULE = with_code(RUN, kernels=(FIRST, GEMM, SECOND, THIRD), schedules=(
     ))  # fmt: skip
 
 
-def test_what_stands_between_two_kernels_is_named():
+def test_kernels_between_two_kernels_are_named():
     relation = not_fused(WITH_SCHEDULE, FIRST, SECOND).relation
     assert relation is not None
     assert (relation.buffers, relation.depends, relation.reversed) == ((), True, False)
@@ -118,17 +118,17 @@ def test_what_stands_between_two_kernels_is_named():
     assert (turned.reversed, turned.between) == (True, (GEMM,))
 
 
-def test_what_two_kernels_share_is_named_with_how_far_torch_compares():
-    found = not_fused(WITH_SCHEDULE, FIRST, THIRD)
-    assert found.relation is not None
-    assert (found.relation.buffers, found.relation.depends, found.relation.nodes) == (("b7",), True, ())
-    assert found.pairwise_attempts == 64
+def test_shared_buffers_are_named_with_the_pairwise_attempts():
+    answer = not_fused(WITH_SCHEDULE, FIRST, THIRD)
+    assert answer.relation is not None
+    assert (answer.relation.buffers, answer.relation.depends, answer.relation.nodes) == (("b7",), True, ())
+    assert answer.pairwise_attempts == 64
     alone = not_fused(WITH_SCHEDULE, SECOND, THIRD).relation
     assert alone is not None
     assert (alone.buffers, alone.depends) == ((), False)
 
 
-def test_nothing_is_said_of_nodes_that_torch_did_not_tell_of():
+def test_unknown_nodes_have_no_relation():
     assert not_fused(RUN, FIRST, SECOND).relation is None
     assert (
         not_fused(with_code(WITH_SCHEDULE, kernels=(FIRST, kernel("k9", "op99"))), FIRST, kernel("k9", "op99")).relation
@@ -136,7 +136,7 @@ def test_nothing_is_said_of_nodes_that_torch_did_not_tell_of():
     )
 
 
-def test_no_shared_data_is_no_noise_where_the_same_buffer_is_used():
+def test_no_shared_data_is_a_refusal_if_both_use_a_buffer():
     other = with_code(
         WITH_SCHEDULE, fusion=(decision("op7", "op6", "no shared data"), decision("op5", "op6", "no shared data"))
     )

@@ -11,7 +11,7 @@ PANES = ("source", "graph", "code")
 
 
 @given(st.lists(st.builds(Position, st.sampled_from(PANES), st.integers(0, 20)), min_size=1, max_size=20, unique=True))
-def test_back_and_forward_retrace_the_way(way: list[Position]):
+def test_back_and_forward_retrace_the_jumps(way: list[Position]):
     trail = JumpList()
     for position in way[:-1]:
         trail = trail.leave(position)
@@ -27,7 +27,7 @@ def test_back_and_forward_retrace_the_way(way: list[Position]):
         at = to
 
 
-def test_leaving_forgets_what_lay_ahead_and_what_is_long_gone():
+def test_a_jump_drops_positions_ahead_and_beyond_the_limit():
     one, two, three = (Position("graph", n) for n in range(3))
     trail, _ = JumpList().leave(one).back(two)
     assert trail.leave(three).ahead == ()

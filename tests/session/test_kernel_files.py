@@ -13,13 +13,13 @@ from tests.snapshots import gpu
 NAME = "triton_poi_fused_relu_0"
 
 
-def test_source_and_every_stage():
+def test_a_kernel_is_written_as_source_and_stages():
     files = kernel_files(gpu.run(), NAME)
     assert files == {f"{NAME}.py": gpu.TRITON, f"{NAME}.ptx": gpu.PTX, f"{NAME}.sass": gpu.SASS}
     assert list(kernel_files(gpu.run().with_target("native"), "cpp_fused_relu_0")) == ["cpp_fused_relu_0.cpp"]
 
 
-def test_a_kernel_of_this_machine_comes_with_its_graph_where_that_runs_by_itself():
+def test_a_native_kernel_comes_with_a_wrapper_that_times_itself():
     run = gpu.run().with_target("native")
     runs = ev.Wrapper(run=1, graph="0/0", phase="forward", path="", source="def benchmark_compiled_module(args): ...")
     files = kernel_files(run.apply(runs), "cpp_fused_relu_0")
@@ -28,7 +28,7 @@ def test_a_kernel_of_this_machine_comes_with_its_graph_where_that_runs_by_itself
     assert list(bare) == ["cpp_fused_relu_0.cpp"]
 
 
-def test_of_several_kernels_of_one_name_each_has_its_own_form_that_runs():
+def test_kernels_of_one_name_get_their_own_scripts():
     run = gpu.run()
     forward = next(kernel for kernel in run.code.kernels if kernel.name == NAME)
     backward = replace(forward, phase="backward", source=gpu.TRITON.replace("maximum", "minimum"))
@@ -46,6 +46,6 @@ def test_of_several_kernels_of_one_name_each_has_its_own_form_that_runs():
     assert all("def call" in text for name, text in files.items() if name.endswith(".py"))
 
 
-def test_a_kernel_that_is_not_there_names_those_that_are():
+def test_an_unknown_kernel_name_lists_the_known_ones():
     with pytest.raises(NoSuchKernelError, match=f"called 'mm' for l4: use one of {NAME}"):
         kernel_files(gpu.run(), "mm")

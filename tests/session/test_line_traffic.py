@@ -22,30 +22,30 @@ def call(order: int, moved: int | None, *lines: Location) -> KernelCall:
 
 
 def test_a_fused_kernel_counts_in_full_for_each_of_its_lines():
-    found = line_traffic([kernel(call(0, 60, ONE, TWO)), kernel(call(1, 40, TWO), language="extern")])
-    assert found.bytes == 100
-    assert found.lines["/m.py", 1].share == pytest.approx(0.6)
-    assert found.lines["/m.py", 2].share == pytest.approx(1.0)
-    assert not found.lines["/m.py", 2].extern
+    traffic = line_traffic([kernel(call(0, 60, ONE, TWO)), kernel(call(1, 40, TWO), language="extern")])
+    assert traffic.bytes == 100
+    assert traffic.lines["/m.py", 1].share == pytest.approx(0.6)
+    assert traffic.lines["/m.py", 2].share == pytest.approx(1.0)
+    assert not traffic.lines["/m.py", 2].extern
 
 
-def test_calls_of_one_kernel_are_of_their_own_lines():
-    found = line_traffic([kernel(call(0, 60, ONE), call(1, 40, TWO))])
-    assert (found.lines["/m.py", 1].bytes, found.lines["/m.py", 2].bytes) == (60, 40)
+def test_each_call_of_a_kernel_counts_for_its_own_lines():
+    traffic = line_traffic([kernel(call(0, 60, ONE), call(1, 40, TWO))])
+    assert (traffic.lines["/m.py", 1].bytes, traffic.lines["/m.py", 2].bytes) == (60, 40)
 
 
-def test_a_line_that_stands_twice_in_one_call_counts_once():
+def test_a_line_counts_once_per_call():
     assert line_traffic([kernel(call(0, 60, ONE, Location("/m.py", 1, "f")))]).lines["/m.py", 1].bytes == 60
 
 
-def test_a_size_that_torch_does_not_say_is_unknown():
-    found = line_traffic([kernel(call(0, None, ONE)), kernel(call(1, 40, ONE))]).lines["/m.py", 1]
-    assert (found.calls, found.bytes, found.unknown) == (2, 40, 1)
+def test_a_missing_size_is_unknown():
+    traffic = line_traffic([kernel(call(0, None, ONE)), kernel(call(1, 40, ONE))]).lines["/m.py", 1]
+    assert (traffic.calls, traffic.bytes, traffic.unknown) == (2, 40, 1)
 
 
-def test_extern_lines_are_told_apart():
+def test_lines_of_extern_kernels_only_are_marked():
     run = fakes.complete()
-    found = line_traffic(run.code.kernels)
-    assert found.lines[FILE, line("self.fc1(x)")].extern
-    assert not found.lines[FILE, line("self.fc2(h)")].extern, "it has a kernel of its own, too"
-    assert found.bytes == sum(k.bytes_read + k.bytes_written for k in run.code.kernels)
+    traffic = line_traffic(run.code.kernels)
+    assert traffic.lines[FILE, line("self.fc1(x)")].extern
+    assert not traffic.lines[FILE, line("self.fc2(h)")].extern, "it has a kernel of its own, too"
+    assert traffic.bytes == sum(k.bytes_read + k.bytes_written for k in run.code.kernels)

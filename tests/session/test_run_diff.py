@@ -36,20 +36,20 @@ def run(source: str, *kernels: ev.Kernel) -> Snapshot:
 
 
 def test_renamed_kernels_and_moved_comments_are_the_same_program() -> None:
-    found = run_diff(run("a", kernel("cpp_mul_0")), run("b", kernel("cpp_mul_7", comment="y")))
-    assert found.same_program
-    assert [c.kind for c in found.kernels] == ["same"]
-    assert [(c.kind, c.before, c.after) for c in found.source] == [("removed", "a", None), ("added", None, "b")]
+    diff = run_diff(run("a", kernel("cpp_mul_0")), run("b", kernel("cpp_mul_7", comment="y")))
+    assert diff.same_program
+    assert [c.kind for c in diff.kernels] == ["same"]
+    assert [(c.kind, c.before, c.after) for c in diff.source] == [("removed", "a", None), ("added", None, "b")]
 
 
-def test_another_constant_is_another_program_but_the_same_kernel_changed() -> None:
-    found = run_diff(run("a", kernel("k0")), run("a", kernel("k0", body=BODY.replace("2.0", "3.0"))))
-    assert not found.same_program
-    assert [c.kind for c in found.kernels] == ["changed"]
-    assert [c.kind for c in found.source] == ["same"]
+def test_another_constant_changes_the_kernel_and_the_program() -> None:
+    diff = run_diff(run("a", kernel("k0")), run("a", kernel("k0", body=BODY.replace("2.0", "3.0"))))
+    assert not diff.same_program
+    assert [c.kind for c in diff.kernels] == ["changed"]
+    assert [c.kind for c in diff.source] == ["same"]
 
 
-def test_a_run_without_code_is_no_program() -> None:
+def test_a_run_without_code_has_no_program() -> None:
     nothing = with_code(run("a"), kernels=(), wrappers=())
     assert not run_diff(nothing, nothing).same_program
 
@@ -82,9 +82,9 @@ def test_a_gemm_on_buffers_of_other_numbers_is_the_same_kernel() -> None:
     assert [c.kind for c in run_diff(run("a", gemm("buf0", 8)), run("b", gemm("buf0", 9))).kernels] == ["changed"]
 
 
-def test_what_is_equal_at_both_ends_is_paired() -> None:
-    found = align("abcdef", "abXdef", lambda item: item)
-    assert [(c.kind, c.before, c.after) for c in found] == [
+def test_equal_items_at_both_ends_are_paired() -> None:
+    diff = align("abcdef", "abXdef", lambda item: item)
+    assert [(c.kind, c.before, c.after) for c in diff] == [
         ("same", "a", "a"), ("same", "b", "b"), ("removed", "c", None), ("added", None, "X"),
         ("same", "d", "d"), ("same", "e", "e"), ("same", "f", "f"),
     ]  # fmt: skip
@@ -103,21 +103,21 @@ def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
     assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]
 
 
-def test_guards_that_only_stand_in_another_order_are_the_same() -> None:
+def test_the_order_of_guards_is_no_difference() -> None:
     guards = [ev.Guard(kind="EQUALS_MATCH", source=name) for name in ("a", "b", "a")]
 
-    def guarded(*found: ev.Guard) -> Snapshot:
-        return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=found),))
+    def guarded(*diff: ev.Guard) -> Snapshot:
+        return replace(run("a"), guards=(ev.GuardsInstalled(graph="0/0", guards=diff),))
 
     assert {c.kind for c in run_diff(guarded(*guards), guarded(*reversed(guards))).guards} == {"same"}
     fewer = run_diff(guarded(*guards), guarded(guards[1], guards[0])).guards
     assert [(c.kind, c.item[1].source) for c in fewer] == [("same", "b"), ("same", "a"), ("removed", "a")]
 
 
-def test_a_kernel_that_went_stands_where_it_stood() -> None:
+def test_a_removed_kernel_keeps_its_place() -> None:
     gone, kept, last = (kernel(f"of_{op}", (f"aten.{op}",), f"{op}();") for op in ("gelu", "mul", "sum"))
     new = kernel("of_silu", ("aten.silu",), "silu();")
-    found = run_diff(run("a", gone, kept, last), run("b", new, kept, last)).kernels
-    assert [(c.kind, c.item.name) for c in found][:2] == [("removed", "of_gelu"), ("added", "of_silu")]
-    found = run_diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
-    assert [c.kind for c in found] == ["same", "removed", "added", "same"]
+    diff = run_diff(run("a", gone, kept, last), run("b", new, kept, last)).kernels
+    assert [(c.kind, c.item.name) for c in diff][:2] == [("removed", "of_gelu"), ("added", "of_silu")]
+    diff = run_diff(run("a", kept, gone, last), run("b", kept, new, last)).kernels
+    assert [c.kind for c in diff] == ["same", "removed", "added", "same"]

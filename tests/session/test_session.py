@@ -32,7 +32,7 @@ def test_the_event_of_an_older_run_is_dropped() -> None:
     assert [s.graphs for s in session.runs] == [(), ()]
 
 
-def test_a_pane_keeps_the_last_run_that_knew_its_fact_until_the_new_one_does() -> None:
+def test_a_pane_shows_the_last_run_with_its_facts_until_the_new_one_has_them() -> None:
     session = began(1).apply(graph(1)).apply(ev.Finished(run=1)).begin(ev.Job(run=2, file="/m.py", source=""))
     kept = session.view(lambda s: bool(s.graphs))
     assert kept is not None
@@ -66,7 +66,7 @@ def test_a_run_that_is_only_refining_its_timing_is_complete() -> None:
     assert session.newest.complete
 
 
-def test_stepping_back_stays_until_one_steps_past_the_newest_or_saves() -> None:
+def test_the_view_stays_until_the_user_returns_to_the_newest_run_or_saves() -> None:
     session = began(1, 2, 3)
     back = session.step(-1)
     assert (back.pinned, back.step(-1).pinned, back.step(-5).pinned) == (2, 1, 1)
@@ -74,7 +74,7 @@ def test_stepping_back_stays_until_one_steps_past_the_newest_or_saves() -> None:
     assert back.begin(ev.Job(run=4, file="/m.py", source="")).pinned is None
 
 
-def test_the_same_break_from_nested_frames_stands_once_with_its_count() -> None:
+def test_a_break_of_nested_frames_is_listed_once_with_its_count() -> None:
     one = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="", location=Location("/m.py", 3))
     session = began(1)
     for event in (one, replace(one, graph="1/0"), replace(one, location=Location("/m.py", 4))):
@@ -83,7 +83,7 @@ def test_the_same_break_from_nested_frames_stands_once_with_its_count() -> None:
     assert [(b.location and b.location.line, b.count) for b in session.newest.breaks] == [(3, 2), (4, 1)]
 
 
-def test_output_is_bounded_and_says_what_was_let_go() -> None:
+def test_output_is_limited_and_counts_dropped_characters() -> None:
     session = began(1)
     for _ in range(50):
         session = session.apply(ev.Output(run=1, stream="stdout", text="x" * 65_536))
@@ -94,7 +94,7 @@ def test_output_is_bounded_and_says_what_was_let_go() -> None:
     assert kept + snapshot.output_dropped == 50 * 65_536
 
 
-def test_changes_name_what_differs_and_nothing_else() -> None:
+def test_changes_list_only_differences() -> None:
     session = began(1, 2)
     first, second = session.runs
     first = first.apply(graph(1)).apply(graph(1, "1/0")).apply(timed(1, 1.08))
@@ -103,7 +103,7 @@ def test_changes_name_what_differs_and_nothing_else() -> None:
     assert changes(summarize(first), replace(summarize(first), run=9)) == ()
 
 
-def test_a_run_that_the_next_one_ended_is_superseded_unless_all_but_timing_was_known() -> None:
+def test_a_run_ended_by_the_next_one_is_superseded_unless_only_timing_was_missing() -> None:
     session = began(1).apply(ev.PhaseStarted(run=1, phase="dynamo", at=0.1)).begin(ev.Job(run=2, file="/m", source=""))
     session = session.apply(ev.PhaseStarted(run=2, phase="timing", at=0.1)).begin(ev.Job(run=3, file="/m", source=""))
     session = session.apply(ev.Failed(run=3, stage="file", blame="user", type="E", message="m"))

@@ -46,18 +46,18 @@ CALLS = seen(
 )  # fmt: skip
 
 
-def test_each_mark_says_what_was_compiled_when_and_why_again():
-    found = timeline(followed(CALLS))
-    marks = [(mark.kind, mark.at, mark.call) for mark in found.regions[0].marks]
+def test_marks_have_kind_time_and_causes():
+    result = timeline(followed(CALLS))
+    marks = [(mark.kind, mark.at, mark.call) for mark in result.regions[0].marks]
     assert marks == [(COMPILE, 0.0, 1), (BACKWARD, 1.0, None), (RECOMPILE, 3.0, 3)]
-    assert found.regions[0].marks[2].causes[0].new == "24"
-    assert (found.calls, found.seconds) == (10, 4.0)
-    assert [lane.calls is None for lane in found.regions] == [False, True]
+    assert result.regions[0].marks[2].causes[0].new == "24"
+    assert (result.calls, result.seconds) == (10, 4.0)
+    assert [lane.calls is None for lane in result.regions] == [False, True]
 
 
-def test_what_is_newly_known_of_the_calls_takes_the_place_of_what_was():
+def test_new_region_calls_replace_old_ones():
     snapshot = followed(*(seen(0, calls) for calls in range(1, 2000)), seen(1, 5))
-    assert [(found.region, found.calls) for found in snapshot.region_calls] == [(0, 1999), (1, 5)]
+    assert [(calls.region, calls.calls) for calls in snapshot.region_calls] == [(0, 1999), (1, 5)]
 
 
 def test_the_strip_shows_busy_cells_and_where_it_compiled():
@@ -67,12 +67,12 @@ def test_the_strip_shows_busy_cells_and_where_it_compiled():
     assert "".join(span.text for span in draw_lane(busy, 4.0, 8)) == "▂··▂··▂█"
 
 
-def test_the_time_line_on_the_screen_as_text_and_as_json():
+def test_the_timeline_in_the_pane_the_report_and_json():
     run = followed(CALLS, ev.ScriptEnded(seconds=4.0, time_limit=4.0), ev.Finished())
     document = timeline_document(run, width=76)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     page = check_text(run, 100)
-    for said in (
+    for text in (
         "2 regions · 10 calls · 1 compile, 1.00 s · 1 recompile, 1.00 s",
         "stopped after 4 s: --follow S",
         "10 calls · 1 compile 1.00 s · 1 recompile 1.00 s · 1 backward compiled 500 ms",
@@ -82,8 +82,8 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
         "64 → 24: size of x",
         "not called",
     ):
-        assert " ".join(said.split()) in " ".join(shown.split()), shown
-        assert " ".join(said.split()) in " ".join(page.split()), page
+        assert " ".join(text.split()) in " ".join(shown.split()), shown
+        assert " ".join(text.split()) in " ".join(page.split()), page
     fields = script_fields(run)
     assert fields["script_end"] == {"seconds": 4.0, "time_limit_s": 4.0, "timed_out": True}
     assert [mark["kind"] for mark in fields["regions"][0]["compiles"]] == [COMPILE, BACKWARD, RECOMPILE]
@@ -91,12 +91,12 @@ def test_the_time_line_on_the_screen_as_text_and_as_json():
     assert fields["regions"][1]["calls"] is None
 
 
-def test_calls_that_ran_no_graph_are_said():
+def test_calls_without_a_graph_are_shown():
     document = timeline_document(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
     assert any("2 calls ran eagerly, without a graph" in document.row(i).text for i in range(len(document)))
 
 
-def test_a_learning_rate_that_recompiles_the_optimizers_step_has_a_cure():
+def test_a_learning_rate_that_recompiles_the_optimizer_has_a_fix():
     rate = ev.Recompiled(
         graph="3/1", failed_entry="3/0", failed_guard="self.param_groups[0]['lr'] == 0.1", reason="", old="0.1",
         new="0.05",
@@ -117,7 +117,7 @@ def test_many_recompiles_are_folded():
     assert len(timeline_document(run, frozenset({"region 0"}))) > 100 + FEW
 
 
-def test_a_file_that_is_no_script_has_none():
+def test_another_entry_has_no_timeline():
     plain = start_snapshot(ev.Job(run=1, file=FILE, source="")).apply(
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
@@ -125,7 +125,7 @@ def test_a_file_that_is_no_script_has_none():
     assert script_fields(plain) == {"regions": [], "script_end": None}
 
 
-def test_a_backward_that_was_captured_anew_says_why_or_that_torch_does_not():
+def test_a_recaptured_backward_shows_the_reason_if_torch_gives_one():
     def backward(number: int) -> tuple[ev.Event, ...]:
         made = ev.RegionCreated(region=2 + number, name=f"backward {number}", kind="compiled autograd")
         at, graph = 5.0 + number, f"!{number}/{2 + number}/0"

@@ -74,8 +74,8 @@ def test_frames_of_compiled_autograd_are_separate_and_get_no_fix():
 
 
 def test_a_size_that_the_code_specializes_is_not_offered_as_dynamic():
-    cures = [cure for fix in recompile_fixes(storm.run()) if cure.name == "y"]
-    assert [(cure.kind, cure.blocked_by.value, cure.location) for cure in cures] == [(BUCKETS, "6", storm.at(5))]
+    fixes = [fix for fix in recompile_fixes(storm.run()) if fix.name == "y"]
+    assert [(fix.kind, fix.blocked_by.value, fix.location) for fix in fixes] == [(BUCKETS, "6", storm.at(5))]
 
 
 def test_sizes_that_change_together_are_marked_together():
@@ -84,8 +84,8 @@ def test_sizes_that_change_together_are_marked_together():
     sources = [ev.SymbolSource(name=name, kind="size", dim=0) for name in ("x", "z", "self.cache")]
     symbols = tuple(ev.Symbol(name=f"s{index}", sources=(one,)) for index, one in enumerate(sources))
     snapshot = replace(snapshot, symbols=(ev.GraphSymbols(run=1, graph=again.graph, symbols=symbols),))
-    cure = next(one for one in recompile_fixes(snapshot) if one.kind == MARK_DYNAMIC)
-    assert cure.other_sizes == (("z", 0),)
-    assert describe_fix(cure, "f.py").startswith(
+    fix = next(one for one in recompile_fixes(snapshot) if one.kind == MARK_DYNAMIC)
+    assert fix.other_sizes == (("z", 0),)
+    assert describe_fix(fix, "f.py").startswith(
         "torch._dynamo.mark_dynamic(x, 0); torch._dynamo.mark_dynamic(z, 0) before"
     )

@@ -51,7 +51,7 @@ class Line:
         so_far = ", ".join(counts) if snapshot.compiled or summary.breaks else ""
         self._update(" · ".join(filter(None, (prefix, phase + graph, so_far))), prefix or phase)
 
-    def tell(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line that stays: a result."""
         self._stream.write(f"{ERASE}{self._stamped(text)}\n")
         self._stream.flush()
@@ -81,7 +81,7 @@ class Log(Line):
     def __exit__(self, *_: object) -> None:
         self._cancel()
 
-    def tell(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         print(self._stamped(text), file=self._log, flush=True)
         self._newest = time.monotonic()
 
@@ -100,7 +100,7 @@ class Log(Line):
             self._timer = None
 
     def _write(self) -> None:
-        self.tell(self._text)
+        self.print_line(self._text)
         self._wait(AGAIN_S)
 
     def _cancel(self) -> None:

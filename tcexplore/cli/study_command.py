@@ -79,7 +79,7 @@ async def _follow(kind: Study[Any, Any], state: StudyState[Any, Any], line: Line
 
     def log(result: Any) -> None:
         if text := kind.result_line(result):
-            line.tell(text)
+            line.print_line(text)
 
     line.write(state.step)
     async with Runs(Supervisor, show) as runs:

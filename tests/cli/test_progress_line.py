@@ -22,8 +22,8 @@ class Terminal(io.StringIO):
         return True
 
 
-class Noticed(io.StringIO):
-    """A log; `written` is set once something stands in it."""
+class WatchedLog(io.StringIO):
+    """A log that sets `written` once it has text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_a_result_stays_above_the_line():
     stream = Terminal()
     with Line(stream) as line:
         line.write("1 of 2")
-        line.tell("1.50×")
+        line.print_line("1.50×")
         line.write("2 of 2")
     first, rest = stream.getvalue().split("\n")
     assert first.endswith("1.50×")
@@ -89,7 +89,7 @@ def test_a_result_stays_above_the_line():
 
 
 async def test_a_log_has_lines_only_for_slow_steps():
-    stream = Noticed()
+    stream = WatchedLog()
     with progress(stream) as quick:
         quick.write("waiting for a worker")
         quick.show(fakes.running())
@@ -107,7 +107,7 @@ async def test_a_log_has_lines_only_for_slow_steps():
 
 async def test_a_log_has_a_line_after_many_quick_steps(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tcexplore.cli.progress_line.AGAIN_S", 0.0)
-    stream = Noticed()
+    stream = WatchedLog()
     with Log(stream, patience=1e9) as line:
         line.write("one of many")
         await stream.written.wait()

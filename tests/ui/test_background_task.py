@@ -39,13 +39,13 @@ class Gate:
         self._open.set()
 
 
-def held(monkeypatch: pytest.MonkeyPatch, place: str, function: Callable[..., Any], *large: str) -> Gate:
+def gated(monkeypatch: pytest.MonkeyPatch, place: str, function: Callable[..., Any], *large: str) -> Gate:
     """Delay a function with a gate, and treat every run as a large one."""
-    made = Gate(function)
-    monkeypatch.setattr(place, made)
+    delayed = Gate(function)
+    monkeypatch.setattr(place, delayed)
     for module in large:
         monkeypatch.setattr(f"{module}.is_large", lambda *_: True)
-    return made
+    return delayed
 
 
 def test_many_nodes_or_statements_make_a_run_large():
@@ -59,7 +59,7 @@ async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("2", "v")
-        made = held(
+        delayed = gated(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
@@ -69,11 +69,11 @@ async def test_keys_work_while_a_view_is_built(monkeypatch: pytest.MonkeyPatch):
         await ui.pilot.press("v", "1", "end")
         assert (ui.current, ui.view("graph").document) == ("source", before)
         assert ui.view("source").cursor == len(ui.view("source").document) - 1
-        made.open()
+        delayed.open()
         await ui.settle()
         assert "[decomp]" in str(ui.pane("graph").border_title)
         assert ui.view("graph").document is not before
-        assert (made.calls, made.gave_up) == (1, False)
+        assert (delayed.calls, delayed.gave_up) == (1, False)
 
 
 async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.MonkeyPatch):
@@ -82,44 +82,46 @@ async def test_a_view_that_the_user_left_is_not_shown(monkeypatch: pytest.Monkey
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("2", "v")
         before = ui.view("graph").document
-        made = held(
+        delayed = gated(
             monkeypatch,
             "tcexplore.documents.graph.decomposition_view.decomposition_document",
             decomposition_document,
             "tcexplore.ui.panes.pane",
         )
         await ui.pilot.press("v", "V")
-        made.open()
+        delayed.open()
         await ui.settle()
         assert ui.view("graph").document is before
         await ui.press("v")
         assert ui.view("graph").document is not before
-        assert made.calls == 1, "what was made is kept"
+        assert delayed.calls == 1, "the document is cached"
 
 
 async def test_keys_work_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.ui.selection import index_links
 
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        made = held(monkeypatch, "tcexplore.ui.screens.main_screen.index_links", index_links, "tcexplore.ui.selection")
+        delayed = gated(
+            monkeypatch, "tcexplore.ui.screens.main_screen.index_links", index_links, "tcexplore.ui.selection"
+        )
         monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: False)
         await ui.pilot.press("slash", *"1.2", "enter", "escape", "2")
         assert ui.current == "graph"
         selection = ui.app.main.selection
         assert selection.chain == frozenset(selection.links)
         monkeypatch.setattr("tcexplore.ui.selection.is_indexed", lambda _: True)
-        made.open()
+        delayed.open()
         await ui.settle()
         assert selection.chain > frozenset(selection.links)
         assert ui.view("graph").highlighted == selection.chain
-        assert not made.gave_up
+        assert not delayed.gave_up
 
 
 async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.diff.diff_view import diff_document
 
     async with run_app(fakes.session(gate.run(3), edited())) as ui:
-        made = held(
+        delayed = gated(
             monkeypatch,
             "tcexplore.documents.diff.diff_view.diff_document",
             diff_document,
@@ -130,11 +132,11 @@ async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyP
         assert "Comparing the two runs" in ui.screen
         await ui.pilot.press("escape")
         assert ui.app.screen is ui.app.main
-        made.open()
+        delayed.open()
         await ui.settle()
         await ui.press("d")
         assert "run 3 → run 4" in ui.screen
-        assert not made.gave_up
+        assert not delayed.gave_up
 
 
 async def test_only_the_last_request_is_built():

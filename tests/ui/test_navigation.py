@@ -193,8 +193,8 @@ async def test_views_of_the_code_open_at_the_same_statement():
     run = gpu.run()
     kernel = run.code.kernels[-1]
     again = [replace(kernel, name="triton_poi_fused_relu_1")]
-    made = replace(run.code.assembled[0], kernel="triton_poi_fused_relu_1")
-    run = with_code(run, kernels=(*run.code.kernels, *again), assembled=(*run.code.assembled, made))
+    assembled = replace(run.code.assembled[0], kernel="triton_poi_fused_relu_1")
+    run = with_code(run, kernels=(*run.code.kernels, *again), assembled=(*run.code.assembled, assembled))
     async with run_app(fakes.session(run), (80, 24)) as ui:
         await ui.press("1", "home")
         await select(ui, "torch.relu")

@@ -82,7 +82,7 @@ def _text(ui, index: int) -> str:  # noqa: ANN001
 
 
 def script(*, phase: str = "answering"):
-    made = [
+    created = [
         ev.RegionCreated(region=0, name="Net", kind="module", location=ev.Location(FILE, 30)),
         ev.RegionCreated(region=1, name="scaled", kind="function", location=ev.Location(FILE, 12)),
         ev.RegionCreated(region=2, name="SGD.step", kind="optimizer"),
@@ -100,7 +100,7 @@ def script(*, phase: str = "answering"):
         storm.run(), status="running", recompiles=(), frames=(), graphs=(), recompile_answers=(), guards=(), phase=phase
     )
     run = replace(run, file=FILE, entry=ev.EntryFound(name="__main__", kind="script", rule="", calls=()))
-    for event in (*made, *compiled):
+    for event in (*created, *compiled):
         run = run.apply(replace(event, run=run.run))
     return run
 

@@ -24,11 +24,11 @@ def on_two() -> Snapshot:
         snapshot = snapshot.apply(replace(kernel, target="mi300x", source=kernel.source.replace("256", "512")))
     alone = replace(snapshot.code.kernels[-1], name="triton_poi_fused_cos_1", ops=("aten.cos",), target="mi300x")
     assert isinstance(alone, Kernel)
-    made = snapshot.code.assembled[0]
-    assert isinstance(made, KernelAssembled)
-    stages = tuple(replace(stage, name="amdgcn") for stage in made.stages if stage.name == "sass")
+    assembled = snapshot.code.assembled[0]
+    assert isinstance(assembled, KernelAssembled)
+    stages = tuple(replace(stage, name="amdgcn") for stage in assembled.stages if stage.name == "sass")
     snapshot = snapshot.apply(alone)
-    return snapshot.apply(replace(made, target="mi300x", stages=stages))
+    return snapshot.apply(replace(assembled, target="mi300x", stages=stages))
 
 
 @SIZES

@@ -1,8 +1,8 @@
-"""The colors of the built-in themes, one table each: style name → a style as rich writes it.
+"""The colors of the built-in themes: one table each, from style names to styles in Rich's notation.
 
-Red stands for a break, an error or "slower"; green for "0 breaks" and "faster"; no kernel has either. Kernel colors
-are hues of even lightness (OKLCH), neighbors far apart, at least 5:1 against their background. Wherever color says
-something, a glyph, bold, underline or a number says it too.
+Red is for breaks, errors and "slower", green for "0 breaks" and "faster"; kernels use neither. Kernel colors are hues
+of equal lightness (OKLCH), with distant hues for neighbors and a contrast of at least 5:1. What a color means is also
+shown by a glyph, bold, underline or a number.
 """
 
 from __future__ import annotations

@@ -76,10 +76,10 @@ def target(text: str) -> str:
 
 def vary(text: str) -> str:
     """`x.0=1..64`, as it is."""
-    from tcexplore.events.vary_spec import VaryError, parse_all
+    from tcexplore.events.input_specs import VaryError, parse_varies
 
     try:
-        parse_all((text,))
+        parse_varies((text,))
     except VaryError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text

@@ -37,7 +37,7 @@ class Config:
     follow: float = FOLLOW_S
     """Time limit of a script in seconds; 0 for none."""
     vary: tuple[str, ...] = ()
-    """`--vary` specifications (`events/vary_spec.py`): each call is made for every combination."""
+    """`--vary` specifications (`events/input_specs.py`): each call is made for every combination."""
     mark_dynamic: tuple[str, ...] = ()
     """Dimensions of arguments, such as `x.0`, that are marked with `torch._dynamo.mark_dynamic`."""
     as_tensors: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tcexplore.events.input_line import parted
+from tcexplore.events.input_specs import split_arguments
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.session.region_query import QueryRegion, query_regions, select_region
@@ -41,7 +41,7 @@ class RecompilePrompt:
     def query(self, answers: tuple[str, ...]) -> tuple[tuple[str, ...], int | None]:
         """Return the inputs and the number of the region to check them for."""
         region = self.region if len(answers) == 1 else self.regions[answers[0].strip()]
-        return tuple(parted(answers[-1])), region.region.region if region else None
+        return tuple(split_arguments(answers[-1])), region.region.region if region else None
 
 
 def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompilePrompt | str:
@@ -81,7 +81,7 @@ def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:
 
 
 def _check_inputs(text: str) -> object:
-    if not parted(text):
+    if not split_arguments(text):
         raise ValueError("Type the inputs of one call, separated by commas.")
     return text
 

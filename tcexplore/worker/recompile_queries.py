@@ -13,7 +13,7 @@ from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Job, RecompileAnswer
 from tcexplore.events.commands import RecompileQuery
-from tcexplore.events.input_line import parted
+from tcexplore.events.input_specs import split_arguments
 from tcexplore.worker.program import Program
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class RecompileQueries:
     def answer_job(self) -> None:
         """Answer the queries in the job itself."""
         for number, text in enumerate(self._job.recompile_queries, 1):
-            self.answer(RecompileQuery(number=number, inputs=tuple(parted(text))))
+            self.answer(RecompileQuery(number=number, inputs=tuple(split_arguments(text))))
 
     def answer(self, query: RecompileQuery) -> None:
         """Emit the `RecompileAnswer`; if torch lacks something, only the answer fails."""

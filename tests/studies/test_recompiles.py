@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.events.vary_spec import MOST, VaryError, parse, parse_all
+from tcexplore.events.input_specs import MAX_CALLS, VaryError, parse_varies, parse_vary
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE
@@ -133,9 +133,9 @@ def applied(events: list[ev.Event]) -> Snapshot:
 
 
 def test_specs_are_parsed():
-    assert parse("x.0=1..3,8").values == (1, 2, 3, 8)
-    assert (parse("lr=0.1,-1,True,None,'a'").dim, parse("lr=0.1,True").values) == (None, (0.1, True))
-    assert (parse(" 1 . 2 = 4").argument, parse("1.2=4").dim) == ("1", 2)
+    assert parse_vary("x.0=1..3,8").values == (1, 2, 3, 8)
+    assert (parse_vary("lr=0.1,-1,True,None,'a'").dim, parse_vary("lr=0.1,True").values) == (None, (0.1, True))
+    assert (parse_vary(" 1 . 2 = 4").argument, parse_vary("1.2=4").dim) == ("1", 2)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_specs_are_parsed():
 )
 def test_an_invalid_spec_has_a_message_of_one_line(text: str):
     with pytest.raises(VaryError) as raised:
-        parse_all((text,))
+        parse_varies((text,))
     assert "\n" not in str(raised.value)
 
 
 def test_combinations_have_a_limit():
     with pytest.raises(VaryError, match="10,000 calls"):
-        parse_all((f"x.0=1..{MOST // 10}", f"y=1..{MOST // 10}"))
+        parse_varies((f"x.0=1..{MAX_CALLS // 10}", f"y=1..{MAX_CALLS // 10}"))
 
 
 def test_the_first_tensor_is_suggested():

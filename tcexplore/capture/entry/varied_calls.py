@@ -13,7 +13,7 @@ import torch
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import collect_tensors, map_tensors
 from tcexplore.events import Config
-from tcexplore.events.vary_spec import Value, Vary, VaryError, parse, parse_all
+from tcexplore.events.input_specs import Value, Vary, VaryError, parse_varies, parse_vary
 
 _HINT = "Give an argument by name or by position, counted from 0: --vary 'x.0=1..64', --vary '0.0=1..64'."
 
@@ -45,9 +45,9 @@ def vary_calls(entry: Entry, config: Config) -> Entry:
     Raises `EntryError`.
     """
     try:
-        vary = parse_all(config.vary)
-        buckets = [parse(text if "=" in text else f"{text}=") for text in config.buckets]
-        marks = [parse(f"{text}=") for text in config.mark_dynamic]
+        vary = parse_varies(config.vary)
+        buckets = [parse_vary(text if "=" in text else f"{text}=") for text in config.buckets]
+        marks = [parse_vary(f"{text}=") for text in config.mark_dynamic]
     except VaryError as error:
         raise EntryError(f"--vary {error}.", _HINT, "arguments") from None
     arguments = _Arguments(entry)

@@ -11,7 +11,7 @@ import torch
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call, describe_value
 from tcexplore.capture.entry.input_specs import parse_value, split_name
-from tcexplore.events.input_line import parted
+from tcexplore.events.input_specs import split_arguments
 
 _TENSOR = re.compile(
     r"(?P<tensor>[a-z]\w*\s*\[[\d\s,]*\])(?:\s+strides?\s*\[(?P<strides>[\d\s,]*)\])?(?P<grad>\s+grad)?"
@@ -62,7 +62,7 @@ class _TypedValues:
         if tensor:
             return _new_tensor(tensor, text, original if isinstance(original, torch.Tensor) else None)
         if text[:1] in _CLOSING and text[-1:] == _CLOSING[text[:1]]:
-            return _CONTAINERS[text[0]](self, parted(text[1:-1]), original)
+            return _CONTAINERS[text[0]](self, split_arguments(text[1:-1]), original)
         return parse_value(text, text, None)
 
     def items(self, texts: list[str], original: Any) -> list[Any]:

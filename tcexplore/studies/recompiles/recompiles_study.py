@@ -12,7 +12,7 @@ from typing import Any
 from tcexplore.argument_types import vary
 from tcexplore.documents.document import Document
 from tcexplore.events import EntryFound, Job
-from tcexplore.events.vary_spec import VaryError, parse_all
+from tcexplore.events.input_specs import VaryError, parse_varies
 from tcexplore.session import Snapshot
 from tcexplore.studies.recompiles.recompiles_document import recompiles_document
 from tcexplore.studies.recompiles.recompiles_json import recompiles_fields
@@ -62,7 +62,7 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
 
     def options(self, given: argparse.Namespace) -> RecompilesOptions:
         try:
-            parse_all(given.varied)
+            parse_varies(given.varied)
         except VaryError as error:
             raise ValueError(f"--vary {error}") from None
         return RecompilesOptions(tuple(given.varied), tuple(given.pad_to))
@@ -124,7 +124,7 @@ async def _run(job: Job, variant: Variant, runs: Runs, limit_s: float, kernels: 
 def parse_specs(text: str) -> tuple[str, ...]:
     """Split `x.0=1..64 lr=0.1,0.01` into one text for each argument. Raises `ValueError` with a message."""
     specs = tuple(text.split())
-    parse_all(specs)
+    parse_varies(specs)
     return specs
 
 

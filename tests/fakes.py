@@ -1,4 +1,4 @@
-"""The made-up runs and sittings that tests of panes and screens use."""
+"""Made-up runs and sessions for tests of panes and screens."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 
 
 def session(*runs: Snapshot, pinned: int | None = None) -> Session:
-    """A sitting of these runs, oldest first."""
+    """Return a session of these runs, oldest first."""
     return Session(runs=runs, pinned=pinned)
 
 
 def sitting() -> Session:
-    """Five saves: an error, nothing compiled, one break, one graph, and one just saved."""
+    """Return five runs: an error, nothing compiled, one break, one graph, and one in progress."""
     return session(failed(4), nothing_compiled(5), complete(7), one_graph(8), running(9))

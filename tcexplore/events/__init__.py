@@ -50,9 +50,9 @@ else:
 @cache
 def event_types() -> dict[str, type[Event]]:
     """Import every event module into this package and return the event classes by name."""
-    for found in iter_modules(__path__):
-        if found.name.endswith("_events"):
-            module = import_module(f"{__name__}.{found.name}")
+    for info in iter_modules(__path__):
+        if info.name.endswith("_events"):
+            module = import_module(f"{__name__}.{info.name}")
             globals().update({name: value for name, value in vars(module).items() if not name.startswith("_")})
     return Event.types
 

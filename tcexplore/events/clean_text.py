@@ -1,4 +1,4 @@
-"""Untrusted text made safe, once, where the protocol is decoded."""
+"""Cleaning of untrusted text, applied once when the protocol is decoded."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """Make control characters visible: C0 (but tab and newline), DEL, C1, bidi overrides, lone surrogates.
+    """Make control characters visible: C0 (except tab and newline), DEL, C1, bidi overrides, lone surrogates.
 
-    A carriage return that ends a line is dropped, others become `␍`. Nothing that is left can move the cursor,
-    change colors, or end a line: one character in, one character out, apart from that return.
+    Drop a carriage return that ends a line; others become `␍`. The result cannot move the cursor or change colors. Every
+    other character maps to one character.
     """
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")

@@ -20,8 +20,8 @@ def _visible(match: re.Match[str]) -> str:
 def clean(text: str) -> str:
     """Make control characters visible: C0 (except tab and newline), DEL, C1, bidi overrides, lone surrogates.
 
-    Drop a carriage return that ends a line; others become `␍`. The result cannot move the cursor or change colors. Every
-    other character maps to one character.
+    Drop a carriage return that ends a line; others become `␍`. The result cannot move the cursor or change colors.
+    Every other character maps to one character.
     """
     if "\r\n" in text:
         text = text.replace("\r\n", "\n")

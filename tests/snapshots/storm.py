@@ -29,10 +29,10 @@ def at(line: int) -> ev.Location:
 def _again(
     graph: str, of: str, guard: str, reason: str, old: str, new: str, line: int, **more: object
 ) -> ev.Recompiled:
-    found = ev.Recompiled(graph=graph, failed_entry=of, failed_guard=guard, reason=reason, old=old, new=new,
+    recompile = ev.Recompiled(graph=graph, failed_entry=of, failed_guard=guard, reason=reason, old=old, new=new,
                           location=at(line),
                           limit=LIMIT, origin="argument")  # fmt: skip
-    return replace(found, **more)
+    return replace(recompile, **more)
 
 
 def size(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
@@ -66,11 +66,11 @@ def guards(graph: str, rows: str, lr: str, steps: int) -> ev.GuardsInstalled:
         [("EQUALS_MATCH", "L['lr']", f"== {lr}", "lr")] if lr else [("TYPE_MATCH", "L['lr']", "type is float", "lr")]
     )
     plain += [("EQUALS_MATCH", "L['self'].steps", f"== {steps}", "self.steps")]
-    found = [
+    events = [
         ev.Guard(kind=kind, source=source, summary=said, name=name, location=at(4))
         for kind, source, said, name in plain
     ]
-    return ev.GuardsInstalled(graph=graph, guards=(tensor, *found), latency_us=12.0)
+    return ev.GuardsInstalled(graph=graph, guards=(tensor, *events), latency_us=12.0)
 
 
 def symbols(graph: str) -> ev.GraphSymbols:
@@ -84,8 +84,8 @@ def symbols(graph: str) -> ev.GraphSymbols:
     once = ev.Symbol(name="s17", hint="6", lower="6", upper="6", sources=(y,), specialized=(special,))
     data = ev.Symbol(name="u0", unbacked=True, lower="0", upper="9", location=at(6), user_code="h = h + y")
     zero_one = (ev.ZeroOneSpecialization(source=x, value="1"),) if graph == "0/3" else ()
-    found = {"0/1": (shared,), "0/2": (shared, number), "0/3": (once, data)}[graph]
-    return ev.GraphSymbols(graph=graph, symbols=found, zero_one=zero_one)
+    symbols = {"0/1": (shared,), "0/2": (shared, number), "0/3": (once, data)}[graph]
+    return ev.GraphSymbols(graph=graph, symbols=symbols, zero_one=zero_one)
 
 
 def would() -> Iterator[ev.Event]:

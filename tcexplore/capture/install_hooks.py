@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
+from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
-MODULES = (
+DYNAMO_MODULES = (
     "dynamo.dynamo_graphs",
     "dynamo.graph_breaks",
     "dynamo.skipped_frames",
@@ -16,6 +18,12 @@ MODULES = (
     "guards.symbolic_sizes",
     "dynamo.recompiles",
     "dynamo.frame_entries",
+    "dynamo.eager_ops",
+    "dynamo.break_costs",
+)
+"""Modules of `tcexplore.capture` with a function `install(hooks, trace, user_files)`, installed before the run."""
+
+BACKEND_MODULES = (
     "inductor.aot_graphs",
     "inductor.lowering_graph",
     "inductor.pass_diffs",
@@ -25,30 +33,42 @@ MODULES = (
     "inductor.vectorization",
     "inductor.autotuning",
     "inductor.cuda_graphs",
-    "dynamo.eager_ops",
-    "dynamo.break_costs",
 )
-"""Modules of `tcexplore.capture` with a function `install(hooks, trace, user_files)`.
+"""Modules installed when the first graph reaches its backend: importing Inductor would delay that graph by a second."""
 
-They are imported one by one: if this torch lacks something that a module imports, only that module's facts are missing.
-"""
+_BACKEND_CALL = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 
 
 def module_names() -> list[str]:
-    """Return the full names of `MODULES`."""
-    return [f"tcexplore.capture.{module}" for module in MODULES]
+    """Return the full names of all modules."""
+    return [f"tcexplore.capture.{module}" for module in (*DYNAMO_MODULES, *BACKEND_MODULES)]
 
 
 def install_all(hooks: Hooks, user_files: UserFiles) -> StructuredTrace:
     """Install every capture module and return the live trace, which takes further subscribers.
 
-    A module that fails to install is reported as a missing fact; the others work.
+    Modules are imported one by one: one that fails to install is reported as a missing fact, and the others work.
     """
     trace = StructuredTrace(hooks)
-    for name in module_names():
+    pending = list(BACKEND_MODULES)
+
+    def install_backend(*_: Any, **__: Any) -> None:
+        if pending:
+            _install(pending, hooks, trace, user_files)
+            pending.clear()
+            trace.filter_unused()
+
+    # Installed before the hook of `dynamo_graphs`, and so called after it.
+    hooks.watch("backend hooks", _BACKEND_CALL, before=install_backend)
+    _install(DYNAMO_MODULES, hooks, trace, user_files)
+    trace.install()
+    return trace
+
+
+def _install(modules: Iterable[str], hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:
+    for module in modules:
+        name = f"tcexplore.capture.{module}"
         try:
             import_module(name).install(hooks, trace, user_files)
         except Exception as error:  # another torch may fail in any way, and that costs this module's facts only
             hooks.report_missing(name.rpartition(".")[2], name, f"{type(error).__name__}: {error}")
-    trace.install()
-    return trace

@@ -41,6 +41,7 @@ class StructuredTrace(logging.Handler):
         self.strings: dict[int, str] = {}
         """torch's table of interned strings: stacks refer to file names by these ids."""
         self._subscribers: dict[str, list[tuple[str, Subscriber]]] = defaultdict(list)
+        self._filter = TraceFilter(self, self._subscribers)
 
     def subscribe(self, fact: str, name: str, subscriber: Subscriber) -> None:
         """Call `subscriber` for each event named `name`; `fact` is reported as missing if it fails."""
@@ -55,7 +56,11 @@ class StructuredTrace(logging.Handler):
         logger.handlers.insert(0, self)
         logger.setLevel(logging.DEBUG)
         logger.propagate = False
-        TraceFilter(self, self._subscribers).install(self.hooks)
+        self.filter_unused()
+
+    def filter_unused(self) -> None:
+        """Spare torch the events that nobody subscribes to, also in modules that were loaded since the last call."""
+        self._filter.install(self.hooks)
 
     def remove(self) -> None:
         """Remove this handler from the logger."""
@@ -98,12 +103,14 @@ class TraceFilter:
         self._only_handler = [handler]
         self._names = names
         self._logger = logging.getLogger(_LOGGER)
+        self._original: Callable[..., None] | None = None
 
     def install(self, hooks: Hooks) -> None:
         """Replace `trace_structured` in every torch module that imported it by name."""
-        original = getattr(sys.modules.get("torch._logging"), _WRITER, None)
+        if self._original is None:
+            self._original = getattr(sys.modules.get("torch._logging"), _WRITER, None)
         for name, module in list(sys.modules.items()):
-            if original is not None and name.startswith("torch.") and vars(module).get(_WRITER) is original:
+            if self._original is not None and name.startswith("torch.") and vars(module).get(_WRITER) is self._original:
                 hooks.wrap(FACT, f"{name}:{_WRITER}", self._filtered)
 
     def _filtered(self, original: Callable[..., None]) -> Callable[..., None]:

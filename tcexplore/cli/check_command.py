@@ -28,7 +28,7 @@ def check(request: Request) -> int:
         return _refuse(request, error)
     try:
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
+            outcome = asyncio.run(run_once(job, request.timeout, partial(Supervisor, once=True), line))
     except EndedBySignalError as ended:
         return ended.status
     _print(request, outcome)

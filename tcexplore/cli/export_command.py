@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tcexplore.cli.check_command import make_job
@@ -28,7 +29,7 @@ def export(request: Request) -> int:
     try:
         job = replace(make_job(request), examine=False, runnable=True)
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, Supervisor, line))
+            outcome = asyncio.run(run_once(job, request.timeout, partial(Supervisor, once=True), line))
     except BadFileError as error:
         return _refuse(error.sentence)
     except EndedBySignalError as ended:

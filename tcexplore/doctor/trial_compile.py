@@ -6,6 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 
 from tcexplore import events as ev
 from tcexplore.cli.run_once import run_once
@@ -54,7 +55,7 @@ def _compile(device: str) -> Outcome:
             file.write(SOURCE)
         config = ev.Config(device=device, train=True)
         job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)
-        return asyncio.run(run_once(job, TIMEOUT_S, Supervisor))
+        return asyncio.run(run_once(job, TIMEOUT_S, partial(Supervisor, once=True)))
 
 
 def _result(device: str, outcome: Outcome) -> Finding:

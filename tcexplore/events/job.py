@@ -97,6 +97,8 @@ class Standby(Event):
     """The default device, such as `cpu` or `cuda: NVIDIA H200`."""
     seconds: float
     """Duration of importing and priming."""
+    primed: bool = False
+    """Whether the worker has compiled a tiny model, so that its runs start at once."""
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     """Modes and backends of this torch; empty if it does not list them."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import signal
+import warnings
 from pathlib import Path
+from traceback import format_exception_only
 
 from tcexplore.events import Blame, Event, Failed, Finished, Job, Location, RunStage, clean
 
+SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(Current thread|Thread) ", re.MULTILINE)
 _TCEXPLORE = str(Path(__file__).resolve().parents[1])
@@ -33,6 +37,22 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
     event, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
     by_user = number == signal.SIGKILL or not _in_torch(_stack(crash), job)
     return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
+
+
+def explain_syntax_error(job: Job) -> Failed | None:
+    """Return the failure of a model file that doesn't parse, which no worker is needed for; None if it parses."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            ast.parse(job.source, job.file)
+    except SyntaxError as error:
+        return Failed(
+            run=job.run, stage="importing", blame="user", type=type(error).__name__, message=error.msg,
+            hint=SYNTAX_HINT, location=Location(job.file, error.lineno or 1),
+            traceback="".join(format_exception_only(error)),
+        )  # fmt: skip
+    except (ValueError, RecursionError, MemoryError):
+        return None  # the worker reports it
+    return None
 
 
 def explain_stop(phase: RunStage, job: Job, crash: str) -> Event:

@@ -16,6 +16,7 @@ from tcexplore.events import (
     Event,
     Failed,
     Finished,
+    GraphCaptured,
     Job,
     Output,
     PhaseStarted,
@@ -48,6 +49,8 @@ class RunProcess:
         self.number = number
         self.ready = False
         """Whether a process waits for the job."""
+        self.answered = False
+        """Whether the first graph has arrived, or there will be none."""
         self.over = asyncio.Event()
         """Set when the process is gone and its output is read."""
         ours, theirs = socket.socketpair()
@@ -58,6 +61,7 @@ class RunProcess:
         """The worker's ends, until `close_worker_ends`."""
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._emit: Emit = _drop
+        self._on_answer: Callable[[], None] = lambda: None
         self._phase: RunStage = "worker"
         self._since = monotonic()
         self._stopped = False
@@ -73,9 +77,12 @@ class RunProcess:
             os.close(descriptor)
         self.descriptors = ()
 
-    def start(self, job: Job, emit: Emit) -> None:
-        """Send the job; its events go to `emit`, and the last of them is a `Failed` or a `Finished`."""
-        self._emit = emit
+    def start(self, job: Job, emit: Emit, on_answer: Callable[[], None]) -> None:
+        """Send the job; its events go to `emit`, and the last of them is a `Failed` or a `Finished`.
+
+        `on_answer` is called once the run is `answered`.
+        """
+        self._emit, self._on_answer = emit, on_answer
         self._task = asyncio.create_task(self._run(job), name=f"run {job.run}")
 
     def mute(self) -> None:
@@ -118,6 +125,7 @@ class RunProcess:
             last = await self._read_until_last(reader, job)
             await self._drain(last)
             self._emit(last or self._explain_end(job))
+            self._answer()
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
@@ -129,6 +137,11 @@ class RunProcess:
             return await self._read_events(reader)
         except (ProtocolError, TypeError) as error:
             return explain_invalid_message(error, job)
+
+    def _answer(self) -> None:
+        if not self.answered:
+            self.answered = True
+            self._on_answer()
 
     def _explain_end(self, job: Job) -> Event:
         crash = self._read_crash()
@@ -157,6 +170,8 @@ class RunProcess:
                 if isinstance(event, PhaseStarted):
                     self._phase, self._since = event.phase, monotonic()
                 self._emit(event)
+                if isinstance(event, GraphCaptured) or self._phase in ("timing", "answering"):
+                    self._answer()
         return None
 
     async def _drain(self, last: Event | None) -> None:

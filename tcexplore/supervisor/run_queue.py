@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from tcexplore.events import Event, Failed, Job
 from tcexplore.events.commands import PauseTiming, RunCommand
+from tcexplore.supervisor.exits import explain_syntax_error
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.worker_process import WorkerProcess
 
@@ -60,6 +61,9 @@ class RunQueue:
     def submit(self, job: Job) -> None:
         """Run this job now and end the previous run."""
         self.end()
+        if failure := explain_syntax_error(job):
+            self.emit(failure)
+            return
         self.waiting = job
         self._workers.serve()
 
@@ -81,12 +85,17 @@ class RunQueue:
         """Whether other work on this machine would disturb a timing."""
         return self._current is not None and self._current.process.timing and not self._paused
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether the current run has neither a graph nor an end yet."""
+        return self._current is not None and not self._current.process.answered
+
     def assign(self, worker: WorkerProcess, process: RunProcess) -> None:
         """Start the waiting job in a run process."""
         assert self.waiting is not None
         job, self.waiting = self.waiting, None
         self._current = _CurrentRun(worker, process)
-        process.start(job, self.emit)
+        process.start(job, self.emit, self._workers.serve)
         if self._paused:
             process.send(PauseTiming(paused=True))
 

@@ -17,8 +17,9 @@ STANDBYS = 2
 class WorkerPool:
     """Starts workers and gives their run processes to the queues that have a job waiting."""
 
-    def __init__(self, *, single: bool = False) -> None:
+    def __init__(self, *, single: bool = False, once: bool = False) -> None:
         self._single = single
+        self._once = once
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._restock = True
@@ -29,10 +30,13 @@ class WorkerPool:
         self._closing = False
         self._retry: asyncio.TimerHandle | None = None
 
-    def start_worker(self) -> None:
-        """Start one more worker."""
+    def start_first_worker(self) -> None:
+        """Start a worker for the first job only: its run waits for nothing but its own imports."""
+        self._start_worker(single=True, prime=False)
+
+    def _start_worker(self, *, single: bool, prime: bool) -> None:
         self._started += 1
-        self._workers.append(WorkerProcess(self._started, self._update, single=self._single))
+        self._workers.append(WorkerProcess(self._started, self._update, single=single, prime=prime))
 
     async def close(self) -> None:
         """End every process; return when none is left."""
@@ -86,7 +90,7 @@ class WorkerPool:
         self._replenish()
 
     def _replenish(self) -> None:
-        if not self._restock:
+        if self._once or not self._restock:
             return
         fork_servers = [worker for worker in self._workers if worker.fork_server and not worker.gone]
         for worker in fork_servers:
@@ -98,17 +102,17 @@ class WorkerPool:
             if self._would_disturb():
                 self._replenish_later()
                 return
-            self.start_worker()
+            self._start_worker(single=self._single, prime=True)
 
     def _would_disturb(self) -> bool:
         """Return whether to delay one more worker, which occupies a core for seconds.
 
-        No job waits for it, and a run is being timed or another worker is still starting.
+        No job waits for it, and a run has no graph yet or is being timed, or another worker is still starting.
         """
         if any(queue.waiting is not None for queue in self._queues) or not self._workers:
             return False
         starting = any(worker.standby is None for worker in self._workers)
-        return starting or any(queue.timing for queue in self._queues)
+        return starting or any(queue.timing or queue.unanswered for queue in self._queues)
 
     def _replenish_later(self) -> None:
         if self._retry is None:
@@ -127,16 +131,19 @@ class WorkerPool:
 
 
 class Supervisor(RunQueue):
-    """The run queue that owns the worker pool. `single` asks for workers that don't fork."""
+    """The run queue that owns the worker pool.
 
-    def __init__(self, emit: Callable[[Event], None], *, single: bool = False) -> None:
-        self._pool = WorkerPool(single=single)
+    `single` asks for workers that don't fork. `once` says that there is only one job: no other worker is prepared.
+    """
+
+    def __init__(self, emit: Callable[[Event], None], *, single: bool = False, once: bool = False) -> None:
+        self._pool = WorkerPool(single=single, once=once)
         super().__init__(self._pool, emit)
 
     async def start(self) -> None:
         """Start a worker and return at once; `Standby` tells when it is ready."""
         await super().start()
-        self._pool.start_worker()
+        self._pool.start_first_worker()
 
     def study_queue(self, emit: Callable[[Event], None]) -> RunQueue:
         """Return another queue on the same workers, to be started and closed by the caller."""

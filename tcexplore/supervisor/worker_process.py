@@ -38,7 +38,9 @@ _START = f"import sys; sys.path.append({_ROOT!r}); from tcexplore.worker.__main_
 class WorkerProcess:
     """A worker process, started at once. `changed` is called whenever one of the public attributes has changed."""
 
-    def __init__(self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False) -> None:
+    def __init__(
+        self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False, prime: bool = True
+    ) -> None:
         self.number = number
         self.spare: RunProcess | None = None
         """The run process that the next job gets."""
@@ -50,7 +52,7 @@ class WorkerProcess:
         self.gone = False
         """Whether the process has ended."""
         self._changed = changed
-        self._single = single
+        self._options = [*(["--single"] if single else []), *([] if prime else ["--no-prime"])]
         self._runs: dict[int, RunProcess] = {}
         self._opened = 0
         self._log: list[str] = []
@@ -81,7 +83,7 @@ class WorkerProcess:
         self._output = OutputReader(read, self._keep_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *command, *(["--single"] if self._single else []), stdin=asyncio.subprocess.DEVNULL,
+                *command, *self._options, stdin=asyncio.subprocess.DEVNULL,
                 stdout=write, stderr=write, pass_fds=[control], start_new_session=True,
             )  # fmt: skip
         finally:

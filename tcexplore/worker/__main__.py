@@ -23,6 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--parent", type=int, default=os.getppid())
     parser.add_argument("--single", action="store_true", help="serve one run in this process instead of forking")
+    parser.add_argument("--no-prime", action="store_true", help="be ready once torch is imported")
     options = parser.parse_args(argv)
     die_with_parent(options.parent)
     control = socket.socket(fileno=options.control_fd)
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     channel = Channel(control)
     channel.send(Hello(protocol=PROTOCOL))
     try:
-        prepared = prepare(allow_fork_server=not options.single)
+        prepared = prepare(allow_fork_server=not options.single, prime=not options.no_prime)
     except BaseException as error:  # importing torch runs code that may raise anything
         channel.send(_unusable(error))
         return UNUSABLE

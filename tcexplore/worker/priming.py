@@ -45,8 +45,10 @@ class Prepared:
     """Torch's default number of threads on this machine."""
 
 
-def prepare(allow_fork_server: bool = True) -> Prepared:
-    """Import and prime. Raise `ImportError` if torch cannot be imported.
+def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
+    """Import and, unless `prime` is false, prime. Raise `ImportError` if torch cannot be imported.
+
+    A worker that isn't primed imports only torch: its single run imports what it needs, when it needs it.
 
     A fork server must not run a parallel region, or its children hang in their first one, and must not initialize an
     accelerator. So it primes on one thread, and only on a machine without an accelerator.
@@ -54,6 +56,8 @@ def prepare(allow_fork_server: bool = True) -> Prepared:
     started = time.perf_counter()
     import torch
 
+    if not prime:
+        return _unprimed(started)
     accelerated = torch.cuda.is_available()
     fork_server = allow_fork_server and sys.platform == "linux" and not accelerated
     threads = torch.get_num_threads()
@@ -70,17 +74,27 @@ def prepare(allow_fork_server: bool = True) -> Prepared:
         _prime(primed, one_thread=fork_server, backward=True)
     gc.collect()
     gc.freeze()
-    device = f"cuda: {torch.cuda.get_device_name()}" if accelerated else "cpu"
-    modes, backends = _list_or_empty(list_modes), _list_or_empty(list_backends)
-    standby = Standby(
+    return Prepared(_standby(started, primed=True), fork_server, threads)
+
+
+def _unprimed(started: float) -> Prepared:
+    import torch
+
+    return Prepared(_standby(started, primed=False), fork_server=False, threads=torch.get_num_threads())
+
+
+def _standby(started: float, *, primed: bool) -> Standby:
+    import torch
+
+    return Standby(
         torch=str(torch.__version__),
         python=platform.python_version(),
-        device=device,
+        device=f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "cpu",
         seconds=time.perf_counter() - started,
-        modes=modes,
-        backends=backends,
+        primed=primed,
+        modes=_list_or_empty(list_modes),
+        backends=_list_or_empty(list_backends),
     )
-    return Prepared(standby, fork_server, threads)
 
 
 def _list_or_empty(list_choices: Callable[[], list[str]]) -> tuple[str, ...]:

@@ -32,7 +32,8 @@ class Playback:
     jobs: ClassVar[list[ev.Job]] = []
     closed: ClassVar[int] = 0
 
-    def __init__(self, emit: Callable[[ev.Event], None]) -> None:
+    def __init__(self, emit: Callable[[ev.Event], None], *, once: bool) -> None:
+        assert once, "a check makes one run, so it prepares no further worker"
         self.emit = emit
 
     async def start(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tcexplore.events import Standby
 from tests.supervisor.runs import Runs
 
 
@@ -17,5 +18,8 @@ async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
         pytest.skip("the fork server needs Linux")
     runs = Runs(tmp_path_factory.mktemp("project"))
     await runs.supervisor.start()
+    # The first run has a worker of its own; the fork server is started beside it.
+    await runs.run("def model(x): return x\ninputs = (1.0,)\n")
+    await runs.until(lambda event: isinstance(event, Standby) and event.primed)
     yield runs
     await runs.supervisor.close()

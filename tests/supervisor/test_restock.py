@@ -19,7 +19,7 @@ JOB = Job(run=1, file="/m.py", source="")
 class FakeRunProcess:
     """A run process in which nothing runs."""
 
-    ready, timing = True, False
+    ready, timing, answered = True, False, True
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -28,7 +28,7 @@ class FakeRunProcess:
     def mute(self) -> None:
         """Do nothing."""
 
-    def start(self, job: Job, emit: Any) -> None:
+    def start(self, job: Job, emit: Any, on_answer: Any) -> None:
         """Do nothing."""
 
 

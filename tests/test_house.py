@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -102,3 +103,28 @@ def test_every_imported_module_is_declared():
         if name not in own and DISTRIBUTIONS.get(name, name) not in declared
     }
     assert undeclared == set()
+
+
+MISUSED_NAMES = {"found", "said", "asked", "told", "heard"}
+"""Names that tell how a value was come by instead of what it is."""
+
+
+def test_values_are_named_for_what_they_are():
+    misused = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.id}"
+        for folder in ("tcexplore", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in MISUSED_NAMES
+    }
+    assert misused == set()
+
+
+def test_module_and_class_names_are_unique():
+    """A traceback or a search for a name leads to one place."""
+    modules = Counter(path.stem for path in SOURCES if path.stem not in ("__init__", "__main__"))
+    classes = Counter(
+        node.name for path in SOURCES for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )  # fmt: skip
+    assert [name for name, count in (modules + classes).items() if count > 1] == []

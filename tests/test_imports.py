@@ -1,4 +1,4 @@
-"""Which room may import what, held in fresh interpreters."""
+"""Import rules, tested in fresh interpreters."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import tcexplore
 
 FRONT = ("cli", "doctor", "documents", "events", "fixes", "quantities", "report", "session", "studies", "supervisor",
          "ui", "watch")  # fmt: skip
-"""The packages of the front end's process: torch would cost it more than a second before the first frame."""
+"""Packages of the front end, for which torch would cost more than a second before the first frame."""
 
 PURE = ("documents", "events", "fixes", "quantities", "session", "studies")
-"""What holds, folds and describes events needs no terminal app."""
+"""Packages that need no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
 """Packages of the worker's process, which load torch."""
@@ -51,57 +51,57 @@ MAY_IMPORT = {
 """tcexplore's own packages that a package may import: data flows one way."""
 
 
-def modules(room: str) -> list[str]:
-    """Every module of a room, but for those that are programs."""
-    found = [f"tcexplore.{room}"]
-    package = __import__(found[0], fromlist=["_"])
-    found += [info.name for info in pkgutil.walk_packages(getattr(package, "__path__", ()), f"tcexplore.{room}.")]
-    return [name for name in found if not name.endswith("__main__")]
+def modules(package: str) -> list[str]:
+    """Return every module of a package that is not a program."""
+    names = [f"tcexplore.{package}"]
+    module = __import__(names[0], fromlist=["_"])
+    names += [info.name for info in pkgutil.walk_packages(getattr(module, "__path__", ()), f"tcexplore.{package}.")]
+    return [name for name in names if not name.endswith("__main__")]
 
 
 def loaded_by(names: list[str]) -> set[str]:
-    """What is in `sys.modules` after importing these in a fresh interpreter."""
+    """Return the modules that a fresh interpreter has loaded after importing these."""
     code = "import sys, importlib\nfor name in sys.argv[1:]: importlib.import_module(name)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("room", FRONT)
-def test_the_front_end_never_imports_torch(room: str):
-    assert not loaded_by(modules(room)) & {"torch", "triton"}
+@pytest.mark.parametrize("package", FRONT)
+def test_the_front_end_never_imports_torch(package: str):
+    assert not loaded_by(modules(package)) & {"torch", "triton"}
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_what_is_pure_never_imports_textual(room: str):
-    assert "textual" not in loaded_by(modules(room))
+@pytest.mark.parametrize("package", PURE)
+def test_pure_packages_never_import_textual(package: str):
+    assert "textual" not in loaded_by(modules(package))
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("room", ["worker", *TORCH])
-def test_the_workers_side_never_imports_textual(room: str):
-    loaded = loaded_by(modules(room))
+@pytest.mark.parametrize("package", ["worker", *TORCH])
+def test_the_worker_never_imports_textual(package: str):
+    loaded = loaded_by(modules(package))
     assert "textual" not in loaded
     assert not {name for name in loaded if name.startswith(("tcexplore.ui", "tcexplore.cli", "tcexplore.report"))}
 
 
-@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if room not in TORCH])
-def test_rooms_import_only_what_stands_on_their_left(room: str):
-    assert rooms_loaded(room) <= MAY_IMPORT[room] | {""}
+@pytest.mark.parametrize("package", [package for package in MAY_IMPORT if package not in TORCH])
+def test_packages_import_only_upstream_packages(package: str):
+    assert packages_loaded(package) <= MAY_IMPORT[package] | {""}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("room", TORCH)
-def test_capture_and_measuring_import_only_what_stands_on_their_left(room: str):
-    assert rooms_loaded(room) <= MAY_IMPORT[room] | {""}
+@pytest.mark.parametrize("package", TORCH)
+def test_worker_packages_import_only_upstream_packages(package: str):
+    assert packages_loaded(package) <= MAY_IMPORT[package] | {""}
 
 
-def rooms_loaded(room: str) -> set[str]:
-    """tcexplore's own rooms among what a room loads; empty for the package itself."""
-    own = {name for name in loaded_by(modules(room)) if name.partition(".")[0] == tcexplore.__name__}
+def packages_loaded(package: str) -> set[str]:
+    """Return the packages of tcexplore that a package loads; the empty name is tcexplore itself."""
+    own = {name for name in loaded_by(modules(package)) if name.partition(".")[0] == tcexplore.__name__}
     return {([*name.split("."), ""])[1] for name in own}
 
 
-def test_asking_for_the_version_loads_next_to_nothing():
+def test_the_version_option_loads_next_to_nothing():
     code = (
         "import sys\nfrom tcexplore.cli import main\ntry: main(['--version'])\nexcept SystemExit: print(*sys.modules)"
     )
@@ -109,7 +109,7 @@ def test_asking_for_the_version_loads_next_to_nothing():
     assert not set(done.stdout.split()) & {"torch", "textual", "rich", "asyncio", "watchfiles"}
 
 
-def test_the_command_line_reads_no_device_at_the_start():
+def test_the_command_line_reads_no_device_at_start():
     assert not loaded_by(["tcexplore.cli.arguments", "tcexplore.cli.explore_command"]) & {
         "tcexplore.targets.device_table",
         "tomllib",

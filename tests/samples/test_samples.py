@@ -30,7 +30,7 @@ def whole(snapshot: Snapshot) -> bool:
 
 def test_mlp_ends_with_one_break_that_one_edit_removes(explorer: Explorer):
     before = explorer.explore("mlp.py")
-    assert [found.location.line for found in before.breaks] == lines(before, ".max().item()")
+    assert [break_.location.line for break_ in before.breaks] == lines(before, ".max().item()")
     assert len(before.graphs) == 2
     after = explorer.explore("mlp.py", (".max().item()", ".max()"))
     assert whole(after)
@@ -40,7 +40,7 @@ def test_mlp_ends_with_one_break_that_one_edit_removes(explorer: Explorer):
 
 def test_each_marked_line_of_graph_breaks_breaks_and_the_fixed_form_does_not(explorer: Explorer):
     broken = explorer.explore("graph_breaks.py")
-    assert sorted(found.location.line for found in broken.breaks) == lines(broken, "# BREAK")
+    assert sorted(break_.location.line for break_ in broken.breaks) == lines(broken, "# BREAK")
     assert len(broken.graphs) > 4
     assert whole(explorer.explore("graph_breaks.py", ("model = Broken()", "model = Fixed()")))
     assert whole(explorer.explore("graph_breaks.py", entry="Fixed", backend="eager"))

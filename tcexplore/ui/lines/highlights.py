@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tcexplore.documents.document import Chapter, Document, Link, Row, chapters
-from tcexplore.ui.lines.row_scan import LinkIndex, own_links
+from tcexplore.ui.lines.row_scan import RowsByLink, own_links
 
 NEAR = 3
 """Rows between two highlighted ones of the same hit: braces, and a statement or two of another op."""
@@ -69,7 +69,7 @@ class Highlights:
     def __init__(self, document: Document, links: frozenset[Link] = frozenset()) -> None:
         self.links = links
         """The selection. Assign another one at any time."""
-        self.index = LinkIndex(document)
+        self.index = RowsByLink(document)
         self._document = document
         self._hits: tuple[frozenset[Link], Hits] | None = None
 

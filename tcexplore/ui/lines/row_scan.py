@@ -26,7 +26,7 @@ async def scan(document: Document, order: Iterable[int], visit: Callable[[int, R
             until = perf_counter() + SLICE
 
 
-class LinkIndex:
+class RowsByLink:
     """The rows of each link of a document, as far as it has been read."""
 
     def __init__(self, document: Document) -> None:

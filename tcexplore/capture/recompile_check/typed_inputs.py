@@ -10,7 +10,7 @@ import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call, describe_value
-from tcexplore.capture.entry.input_specs import parse_value, split_name
+from tcexplore.capture.entry.input_values import parse_value, split_name
 from tcexplore.events.input_specs import split_arguments
 
 _TENSOR = re.compile(

@@ -22,8 +22,15 @@ def lines(*rows: Row) -> str:
 
 
 def check(name: str, text: str, folder: Path = FOLDER) -> None:
-    """Compare with `NAME.txt` in `folder`; with TCEXPLORE_GOLDENS=write in the environment, write it instead."""
+    """Compare with `NAME.txt` in `folder`; with TCEXPLORE_GOLDENS=write in the environment, write it instead.
+
+    If TCEXPLORE_GOLDENS_ACTUAL names a folder, a text that differs is also written there.
+    """
     path = folder / f"{name}.txt"
     if os.environ.get("TCEXPLORE_GOLDENS") == "write":
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{path.name} differs"
+    equal = path.is_file() and text == path.read_text(encoding="utf-8")
+    if not equal and (actual := os.environ.get("TCEXPLORE_GOLDENS_ACTUAL")):
+        Path(actual).mkdir(parents=True, exist_ok=True)
+        (Path(actual) / path.name).write_text(text, encoding="utf-8")
+    assert equal, f"{path.name} differs"

@@ -123,7 +123,7 @@ def _try_call(subject: Subject, call: Call, *, varied: bool) -> Observation | Ex
     try:
         with time_limit(TIME_LIMIT_S) if varied else nullcontext():
             return observe(subject, subject.eager, call, subject.module)
-    except (Exception, CallTimeoutError) as error:  # user code may raise anything; the caller compares exceptions
+    except (Exception, CallTimeoutError) as error:  # noqa: BLE001  user code may raise anything; the caller compares exceptions
         subject.restore()
         return error
 

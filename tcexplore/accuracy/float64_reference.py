@@ -56,7 +56,7 @@ class Float64Reference:
         try:
             with default_float64(), trace:
                 exact = observe(self._subject, self._copy.function, Float64Copy.call(call), self._copy.module)
-        except Exception as error:  # user code may fail in float64 in any way
+        except Exception as error:  # noqa: BLE001  user code may fail in float64 in any way
             message = str(error).partition("\n")[0]
             self.reason, self._copy = f"it does not run in float64: {type(error).__name__}: {message}", None
             return None

@@ -103,7 +103,7 @@ class Hooks:
             return
         try:
             function(*args, **kwargs)
-        except Exception as error:  # a defect in tcexplore costs this fact, never the compile
+        except Exception as error:  # noqa: BLE001  a defect in tcexplore costs this fact, never the compile
             self._failed.add((fact, symbol))
             self.report_missing(fact, symbol, f"{type(error).__name__}: {error}")
 

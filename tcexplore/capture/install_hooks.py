@@ -70,5 +70,5 @@ def _install(modules: Iterable[str], hooks: Hooks, trace: StructuredTrace, user_
         name = f"tcexplore.capture.{module}"
         try:
             import_module(name).install(hooks, trace, user_files)
-        except Exception as error:  # another torch may fail in any way, and that costs this module's facts only
+        except Exception as error:  # noqa: BLE001  another torch may fail in any way, and that costs this module's facts only
             hooks.report_missing(name.rpartition(".")[2], name, f"{type(error).__name__}: {error}")

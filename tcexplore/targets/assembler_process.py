@@ -41,7 +41,7 @@ def serve(requests: Iterable[str], answers: IO[str]) -> None:
     for line in requests:
         try:
             answer = _assemble(**json.loads(line))
-        except Exception as error:  # any failure of Triton or of the kernel's source becomes the answer
+        except Exception as error:  # noqa: BLE001  any failure of Triton or of the kernel's source becomes the answer
             answer = {"error": f"{type(error).__name__}: {str(error).strip()[:2000]}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

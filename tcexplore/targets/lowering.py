@@ -40,7 +40,7 @@ def lower_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], target:
     try:
         with lowering_for(target.key) as count, _without_device(target, notes.append):
             _compile(gm, example_inputs, target, notes.append)
-    except Exception as error:  # any failure of Dynamo, AOTAutograd or Inductor skips this graph only
+    except Exception as error:  # noqa: BLE001  any failure of Dynamo, AOTAutograd or Inductor skips this graph only
         emit(TargetSkipped(graph=graph, target=target.key, op=_op(error), reason=_reason(error)))
         return
     emit(TargetLowered(graph=graph, target=target.key, kernels=count(), seconds=time.perf_counter() - began,

@@ -87,7 +87,7 @@ def _driver(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
     for name, query in queries:
         try:
             yield name, query()
-        except Exception:  # NVML raises for facts that this GPU or driver does not have
+        except Exception:  # noqa: BLE001  NVML raises for facts that this GPU or driver does not have
             continue
 
 

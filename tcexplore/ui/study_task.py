@@ -53,7 +53,7 @@ class StudyTask:
         try:
             async with Runs(self._engine.study_queue, self._progress) as runs:
                 await run_study(study, self.state, runs, self._announce, lambda _: self._changed())
-        except Exception as error:  # an error in a study must not end the app
+        except Exception as error:  # noqa: BLE001  an error in a study must not end the app
             self.state.error = f"{type(error).__name__}: {error}"
         finally:
             self._engine.send(PauseTiming(paused=False))

@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     channel.send(Hello(protocol=PROTOCOL))
     try:
         prepared = prepare(allow_fork_server=not options.single, prime=not options.no_prime)
-    except BaseException as error:  # importing torch runs code that may raise anything
+    except BaseException as error:  # noqa: BLE001  importing torch runs code that may raise anything
         channel.send(_unusable(error))
         return UNUSABLE
     channel.send(Ready(fork_server=prepared.fork_server, standby=prepared.standby))

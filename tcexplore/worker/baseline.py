@@ -39,7 +39,7 @@ class Baseline:
         """Compare the results of the changed program with the original's."""
         try:
             return compare_change(self.program.subject(), changed.subject())
-        except Exception as error:  # the calls run user code; a failure costs the comparison only
+        except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only
             reason = str(error).partition("\n")[0]
             return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
 

@@ -157,7 +157,7 @@ def _message(error: BaseException, stage: RunStage) -> str:
         return str(error.msg)  # type: ignore[attr-defined]  # without the advice that torch appends for its developers
     try:
         return str(error).strip() or type(error).__name__
-    except Exception:  # the user's __str__ may raise anything
+    except Exception:  # noqa: BLE001  the user's __str__ may raise anything
         return f"{type(error).__name__}, whose text could not be made"
 
 

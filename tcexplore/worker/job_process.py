@@ -44,7 +44,7 @@ def _serve(descriptors: tuple[int, ...], threads: int) -> None:
         from tcexplore.worker.run import run_job
 
         run_job(job, channel, threads, commands)
-    except BaseException as error:  # a bug in tcexplore, reported as the run's failure
+    except BaseException as error:  # noqa: BLE001  a bug in tcexplore, reported as the run's failure
         channel.send(_internal_error(error))
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

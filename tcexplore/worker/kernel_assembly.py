@@ -65,7 +65,7 @@ class KernelAssembly:
         try:
             for event in self._assembler.assemble(kernel, self._target, first=FIRST):
                 self._send(event)
-        except Exception as error:  # Triton may raise anything; the kernel then has no machine code
+        except Exception as error:  # noqa: BLE001  Triton may raise anything; the kernel then has no machine code
             self._send(not_assembled(kernel, self._target.key, error))
 
 
@@ -86,7 +86,7 @@ def assemble_local(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], send:
             if kernel.language == "triton":
                 for event in loaded_kernel(kernel, paths.get((kernel.graph, kernel.phase), ""), device):
                     send(event)
-        except Exception as error:  # a disassembler may raise anything; the kernel then has no machine code
+        except Exception as error:  # noqa: BLE001  a disassembler may raise anything; the kernel then has no machine code
             send(not_assembled(kernel, kernel.target, error))
 
 
@@ -94,7 +94,7 @@ def assemble_cpp(kernel: Kernel, send: Emit) -> None:
     """Send the assembly of a C++ kernel of this machine, or the reason why it has none."""
     try:
         assembled = compile_to_assembly(kernel.source)
-    except Exception as error:  # the compiler may fail in any way; the kernel then has no machine code
+    except Exception as error:  # noqa: BLE001  the compiler may fail in any way; the kernel then has no machine code
         send(not_assembled(kernel, kernel.target, error))
         return
     send(
@@ -184,7 +184,7 @@ def _assemble_in_child(parent: int, read: int, write: int, log: int) -> None:
         with os.fdopen(read) as requests, os.fdopen(write, "w") as answers:
             serve(requests, answers)
         status = 0
-    except BaseException:  # the log gets whatever ends the child
+    except BaseException:  # noqa: BLE001  the log gets whatever ends the child
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)

@@ -100,7 +100,7 @@ def _standby(started: float, *, primed: bool) -> Standby:
 def _list_or_empty(list_choices: Callable[[], list[str]]) -> tuple[str, ...]:
     try:
         return tuple(list_choices())
-    except Exception:  # a torch that cannot list its choices can still compile
+    except Exception:  # noqa: BLE001  a torch that cannot list its choices can still compile
         return ()
 
 
@@ -163,7 +163,7 @@ def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
                     result = compiled(example)
                 if backward:
                     result.sum().backward()
-        except Exception:  # any failure of the compiler appears again in the first run, which reports it
+        except Exception:  # noqa: BLE001  any failure of the compiler appears again in the first run, which reports it
             torch._dynamo.reset()
         else:
             break

@@ -62,7 +62,7 @@ def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) ->
     run = Run(job, channel, threads, commands)
     try:
         run.execute()
-    except BaseException as error:  # the user's program and the compiler may raise anything
+    except BaseException as error:  # noqa: BLE001  the user's program and the compiler may raise anything
         channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.eager_done))
     else:
         channel.send(Finished())

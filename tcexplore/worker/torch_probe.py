@@ -152,7 +152,7 @@ def run_probes() -> Fields:
     for name, probe in PROBES.items():
         try:
             results[name] = probe()
-        except Exception as error:  # a broken installation may raise anything
+        except Exception as error:  # noqa: BLE001  a broken installation may raise anything
             results[name] = {"error": type(error).__name__, "message": str(error).partition("\n")[0]}
     return results
 

@@ -68,7 +68,7 @@ def coverage(chosen: Iterable[Model], *, gpu: bool, show: bool) -> None:
             module, inputs = model.make()
             try:
                 events = captured(module, inputs, model.file, train=train, gpu=on_gpu)
-            except Exception as error:  # a model that fails to compile is reported and skipped
+            except Exception as error:  # noqa: BLE001  a model that fails to compile is reported and skipped
                 print(f"{model.name:24} {'train' if train else 'forward':9} could not be compiled: {error!s:.90}")
                 continue
             for key, counts in _counted(events, train=train, show=show).items():

@@ -156,7 +156,7 @@ def record(file: Path, names: list[str]) -> int:
             began = time.perf_counter()
             try:
                 codes = run(name, kind, "cuda")
-            except Exception as error:  # one failing model must not lose the recording
+            except Exception as error:  # noqa: BLE001  one failing model must not lose the recording
                 print(f"{name} {kind}: FAILED {type(error).__name__}: {str(error)[:300]}", flush=True)
                 continue
             generated_kernels = kernels(codes)

@@ -87,7 +87,7 @@ def target_text(node: Node) -> str:
             return f"{public}.{name}"
     try:
         return str(_get_qualified_name(target)).replace("torch.ops.", "")
-    except Exception:  # torch raises various errors for objects without a module, such as a callable instance
+    except Exception:  # noqa: BLE001  torch raises various errors for objects without a module, such as a callable instance
         return str(name or f"<{type(target).__name__}>")
 
 

@@ -91,5 +91,5 @@ def _evaluate(expression: str, scope: Mapping[str, Any]) -> tuple[bool, Any]:
     """Evaluate an expression as torch does to find the failed guard; return whether that worked, and the value."""
     try:
         return True, eval(expression, dict(scope))
-    except Exception:  # the call may lack an attribute or an index, and the user's own code may raise anything
+    except Exception:  # noqa: BLE001  the call may lack an attribute or an index, and the user's own code may raise anything
         return False, None

@@ -49,7 +49,7 @@ def _evaluate(source: str, scope: dict[str, Any]) -> Any:
     """Evaluate a source expression, as torch does to find the guard that failed."""
     try:
         return eval(source, {"L": scope})
-    except Exception:  # the source may be missing or of another type in this call, with any error
+    except Exception:  # noqa: BLE001  the source may be missing or of another type in this call, with any error
         return None
 
 

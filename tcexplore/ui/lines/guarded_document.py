@@ -24,7 +24,7 @@ class GuardedDocument:
     def row(self, index: int) -> Row:
         try:
             return self._document.row(index)
-        except Exception as error:  # a bug in one row must not take down the app
+        except Exception as error:  # noqa: BLE001  a bug in one row must not take down the app
             return Row((Span(f" this row cannot be shown: {_describe(error)}", "error"),))
 
 
@@ -32,7 +32,7 @@ def guarded(build: Callable[[], Document]) -> Document:
     """Return the document that `build` returns, or one with the exception that it raises."""
     try:
         return GuardedDocument(build())
-    except Exception as error:  # a bug in one document must not take down the app
+    except Exception as error:  # noqa: BLE001  a bug in one document must not take down the app
         return message(
             "This pane cannot be shown.",
             _describe(error),

@@ -12,7 +12,7 @@ from tcexplore.documents.style_names import NAMES
 from tests import fakes
 from tests.documents import golden
 from tests.documents.test_views import opened, rows
-from tests.snapshots import storm
+from tests.snapshots import recompiling
 
 EVERY: dict[str, Builder] = {
     "cache_entries": cache_entries_document,
@@ -23,13 +23,13 @@ EVERY: dict[str, Builder] = {
 
 @pytest.mark.parametrize("view", EVERY)
 def test_views(view: str):
-    run, build = storm.run(), EVERY[view]
+    run, build = recompiling.run(), EVERY[view]
     closed, whole = build(run, frozenset(), 78), build(run, opened(build, run), 78)
     golden.check(f"view-{view}", golden.text(closed) + "\n== all open\n" + golden.text(whole))
 
 
 @pytest.mark.parametrize("view", EVERY)
-@pytest.mark.parametrize("run", [storm.run, fakes.running, fakes.failed, fakes.nothing_compiled, fakes.complete])
+@pytest.mark.parametrize("run", [recompiling.run, fakes.running, fakes.failed, fakes.nothing_compiled, fakes.complete])
 def test_rows_are_single_lines_in_known_styles(view: str, run):  # noqa: ANN001
     opened_rows = rows(EVERY[view], run(), opened(EVERY[view], run(), 60), 60)
     assert opened_rows
@@ -39,7 +39,7 @@ def test_rows_are_single_lines_in_known_styles(view: str, run):  # noqa: ANN001
 
 
 def test_guard_differences_of_two_entries():
-    assert [row.text for row in rows(lambda s, _, w: guard_diff_document(s, "0/1", "0/2", w), storm.run())] == [
+    assert [row.text for row in rows(lambda s, _, w: guard_diff_document(s, "0/1", "0/2", w), recompiling.run())] == [
         " 2 guards differ between 0/1 and 0/2",
         " − 0/1 self.steps == 1",
         " + 0/2 self.steps == 2",

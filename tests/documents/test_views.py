@@ -16,7 +16,7 @@ from tcexplore.session.links import closure, line_link
 from tests import fakes
 from tests.documents import golden
 from tests.documents.views import VIEWS, compared, same
-from tests.snapshots import gate
+from tests.snapshots import training
 from tests.snapshots.codes import with_code
 
 EVERY = {**VIEWS, "diff": compared()}
@@ -38,23 +38,23 @@ def opened(build: Builder, run: Snapshot, width: int = 78) -> frozenset[str]:
 
 @pytest.mark.parametrize("view", EVERY)
 def test_views(view: str):
-    run, build = gate.run(), EVERY[view]
+    run, build = training.run(), EVERY[view]
     closed, whole = build(run, frozenset(), 78), build(run, opened(build, run), 78)
     golden.check(f"view-{view}", golden.text(closed) + "\n== all open\n" + golden.text(whole))
 
 
 def test_side_by_side():
-    golden.check("view-diff-150", golden.text(compared()(gate.run(), frozenset(), 150)))
+    golden.check("view-diff-150", golden.text(compared()(training.run(), frozenset(), 150)))
 
 
 def test_diff_reports_the_same_program():
-    document = diff_document(gate.run(), same(), frozenset(), 78)
+    document = diff_document(training.run(), same(), frozenset(), 78)
     assert "SAME PROGRAM" in document.row(0).text
     golden.check("view-diff-same", golden.text(document))
 
 
 @pytest.mark.parametrize("view", EVERY)
-@pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, gate.run])
+@pytest.mark.parametrize("run", [fakes.complete, fakes.running, fakes.failed, fakes.nothing_compiled, training.run])
 def test_rows_are_single_stable_lines_in_known_styles(view: str, run):  # noqa: ANN001
     snapshot, build = run(), EVERY[view]
     document = build(snapshot, opened(build, snapshot, 60), 60)
@@ -76,7 +76,7 @@ def test_prose_fits():
 
 
 def test_fusion_reasons_of_any_two_kernels():
-    run = gate.run()
+    run = training.run()
     first, second, third = run.code.kernels
     texts = [
         golden.text(fusion_reasons_document(run, *pair)) for pair in ((second, third), (third, second), (first, third))
@@ -85,10 +85,10 @@ def test_fusion_reasons_of_any_two_kernels():
 
 
 def test_fusion_reasons_of_kernels_that_torch_did_not_compare():
-    run = with_code(gate.run(), fusion=())
+    run = with_code(training.run(), fusion=())
     _, second, third = run.code.kernels
     apart = replace(
-        gate.SCHEDULE, nodes=tuple(replace(n, buffers=(n.name,), dependencies=()) for n in gate.SCHEDULE.nodes)
+        training.SCHEDULE, nodes=tuple(replace(n, buffers=(n.name,), dependencies=()) for n in training.SCHEDULE.nodes)
     )
     by_way = replace(apart, nodes=(*apart.nodes[:-1], SchedulerNode(name="op9", dependencies=("op2",)),
                                    SchedulerNode(name="op3", dependencies=("op9",))))  # fmt: skip
@@ -104,8 +104,8 @@ def test_fusion_reasons_of_kernels_that_torch_did_not_compare():
 
 
 def test_line_highlights_its_ops_forward_and_backward():
-    run = gate.run()
-    lit = closure(run, (line_link(gate.TIMES),))
+    run = training.run()
+    lit = closure(run, (line_link(training.TIMES),))
     build = VIEWS["aot"]
     own = [row for row in rows(build, run, opened(build, run)) if row.links and row.links[0].kind == "aten"]
     names = {(link.where, link.name) for row in own for link in row.links[:1] if link in lit}
@@ -119,20 +119,20 @@ def test_line_highlights_its_ops_forward_and_backward():
 
 
 def test_statements_of_the_backward_link_to_the_line():
-    run = gate.run()
+    run = training.run()
     statement = next(
         row
         for row in rows(VIEWS["decomposition"], run, opened(VIEWS["decomposition"], run))
         if "tmp1 * tmp3" in row.text
     )
-    assert line_link(gate.GATE) in closure(run, statement.links)
-    assert line_link(gate.TIMES) not in closure(run, statement.links)
+    assert line_link(training.GATE) in closure(run, statement.links)
+    assert line_link(training.TIMES) not in closure(run, statement.links)
 
 
 @pytest.mark.parametrize(("view", "fact"), [("passes", "passes"), ("fusion", "fusion refused"), ("aot", "AOT graphs")])
 def test_unavailable_facts_are_reported(view: str, fact: str):
     gone = replace(
-        with_code(gate.run(), passes=()),
+        with_code(training.run(), passes=()),
         missing_facts=(FactMissing(fact=fact, symbol="torch:x", reason="no torch:x here"),),
     )
     assert "no torch:x here" in golden.text(VIEWS[view](gone, frozenset(), 78))

@@ -13,7 +13,7 @@ from tcexplore.documents.graph.decomposition_view import decomposition_document
 from tcexplore.documents.graph.passes_view import passes_document
 from tcexplore.session import Snapshot
 from tests import fakes
-from tests.snapshots import gate
+from tests.snapshots import training
 from tests.snapshots.codes import with_code
 
 VIEWS: dict[str, Builder] = {
@@ -25,8 +25,8 @@ VIEWS: dict[str, Builder] = {
 
 
 def edited() -> Snapshot:
-    """Return the gate run after an edit: another op, a changed and a removed kernel, a new guard and break."""
-    run, other = gate.run(4), fakes.complete()
+    """Return the training run after an edit: another op, a changed and a removed kernel, a new guard and break."""
+    run, other = training.run(4), fakes.complete()
     graph = run.graphs[0]
     nodes = tuple(replace(n, args="sigmoid, 2") if n.name == "add" else n for n in graph.nodes)
     changed = replace(
@@ -42,7 +42,7 @@ def edited() -> Snapshot:
 
 
 def compared(after: Snapshot | None = None) -> Builder:
-    """Return the builder of the diff of the gate run and a later one."""
+    """Return the builder of the diff of the training run and a later one."""
 
     def build(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Document:
         return diff_document(snapshot, after or edited(), toggled, width)
@@ -50,4 +50,4 @@ def compared(after: Snapshot | None = None) -> Builder:
     return build
 
 
-same = partial(replace, gate.run(), run=5, source=gate.SOURCE + "# a comment\n")
+same = partial(replace, training.run(), run=5, source=training.SOURCE + "# a comment\n")

@@ -6,11 +6,11 @@ import json
 
 from tcexplore.report.json_report import report
 from tests.report.check_text import check_text
-from tests.snapshots import storm
+from tests.snapshots import recompiling
 
 
 def test_guards_in_json():
-    fields = json.loads(json.dumps(report(storm.run(), None)))
+    fields = json.loads(json.dumps(report(recompiling.run(), None)))
     first, rest = fields["frames"]
     assert [entry["graph"] for entry in first["entries"]] == ["0/0", "0/1", "0/2", "0/3"]
     assert (first["limit_hit"], first["over_limit"][0]["call"], rest["at_limit"]) == ("recompile_limit", 5, "error")
@@ -27,7 +27,7 @@ def test_guards_in_json():
 
 
 def test_guards_in_the_printed_report():
-    text = check_text(storm.run(), 200)
+    text = check_text(recompiling.run(), 200)
     assert "since call 5, this frame runs eagerly" in text
     assert "0/2  call 3  1.50 s\n    of 0/1: x.size(0)  7 → 1  line 4\n" in text
     assert "specialized to 6  s17 == 6" in text

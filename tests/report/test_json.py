@@ -11,7 +11,7 @@ from tcexplore import events as ev
 from tcexplore.report.json_report import report
 from tcexplore.session import Snapshot
 from tests import fakes
-from tests.snapshots import gate
+from tests.snapshots import training
 
 MACHINE = ev.Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
 
@@ -80,7 +80,7 @@ def test_every_run_has_the_same_keys():
 
 
 def test_consecutive_kernels_have_the_reason_why_they_are_not_fused():
-    run = gate.run()
+    run = training.run()
     neighbors = report(run, MACHINE)["unfused_neighbors"]
     assert [(pair["phase"], pair["a"], pair["b"]) for pair in neighbors] == [
         ("backward", run.code.kernels[1].name, run.code.kernels[2].name)
@@ -123,7 +123,7 @@ def test_nulls_have_a_reason_in_missing():
 
 
 def test_a_training_run_has_its_stages():
-    whole = report(gate.run(), MACHINE)
+    whole = report(training.run(), MACHINE)
     assert [graph["stage"] for graph in whole["aten_graphs"]] == [
         "joint", "forward", "backward", "post_grad", "post_grad",
     ]  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_training_run_has_its_stages():
     (changed,) = [run for run in whole["passes"] if run["changes"]]
     assert (changed["name"], changed["nodes_before"], changed["nodes_after"]) == ("remove_noop_ops", 13, 12)
     first, second, _ = whole["kernels"]
-    assert first["lines"][0]["source_lines"] == [[gate.FILE, gate.TIMES.line]]
+    assert first["lines"][0]["source_lines"] == [[training.FILE, training.TIMES.line]]
     assert (second["fusion_kinds"], second["fused_nodes"]) == (["pointwise"], [["op0", "op1"], ["op2"]])
     assert {entry["line"]: entry["calls"] for entry in whole["line_traffic"]} == {7: 2, 8: 2}
 

@@ -15,7 +15,7 @@ from tcexplore.report.json_report import SCHEMA, report
 from tcexplore.session import Snapshot
 from tests import fakes
 from tests.report.schema_tables import render
-from tests.snapshots import gate, gpu, measured, storm
+from tests.snapshots import gpu, measured, recompiling, training
 
 ROOT = Path(__file__).parents[2]
 MACHINE = Standby(torch="2.13.0+cpu", python="3.11.7", device="cpu", seconds=4.2)
@@ -29,10 +29,10 @@ RUNS = {
     "recompiled": fakes.recompiled(),
     "two_files": fakes.two_files(),
     "running": fakes.running(),
-    "training": gate.run(),
+    "training": training.run(),
     "gpu": gpu.run("h100"),
     "measured": measured.run(),
-    "recompiles": storm.run(),
+    "recompiles": recompiling.run(),
 }
 
 

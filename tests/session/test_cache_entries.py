@@ -11,11 +11,11 @@ from tcexplore.session.cache_entries import cache_entries
 from tcexplore.session.guard_diff import guard_diff, guards_of
 from tcexplore.session.recompile_fixes import BUCKETS, DYNAMIC, MARK_DYNAMIC, MARK_UNBACKED, TENSOR, recompile_fixes
 from tcexplore.session.run_summary import summarize
-from tests.snapshots import storm
+from tests.snapshots import recompiling
 
 
 def test_entries_with_their_calls_causes_and_seconds():
-    first, rest = cache_entries(storm.run())
+    first, rest = cache_entries(recompiling.run())
     assert [(e.graph, e.failed_entry, e.call, e.seconds) for e in first.entries] == [
         ("0/0", "", 1, 1.0), ("0/1", "0/0", 2, 1.25), ("0/2", "0/1", 3, 1.5), ("0/3", "0/1", 4, 1.75),
     ]  # fmt: skip
@@ -25,7 +25,7 @@ def test_entries_with_their_calls_causes_and_seconds():
 
 
 def test_the_limit_is_described_before_and_after_it_is_reached():
-    first, rest = cache_entries(storm.run())
+    first, rest = cache_entries(recompiling.run())
     assert "since call 5, this frame runs eagerly" in describe_limit(first)
     assert "2 entries left (recompile_limit = 4); after that" in describe_limit(rest)
     assert "raises an error" in describe_limit(rest)
@@ -34,11 +34,11 @@ def test_the_limit_is_described_before_and_after_it_is_reached():
 
 
 def test_a_frame_over_the_limit_is_not_a_recompile():
-    assert summarize(storm.run()).recompiles == 4
+    assert summarize(recompiling.run()).recompiles == 4
 
 
 def test_guard_diff_lists_values_that_two_entries_guard_differently():
-    snapshot = storm.run()
+    snapshot = recompiling.run()
     one, other = (guards_of(snapshot, graph) for graph in ("0/1", "0/2"))
     texts = [(d.before and d.before.summary, d.after and d.after.summary) for d in guard_diff(one, other)]
     assert texts == [("== 1", "== 2"), ("== 0.1", "type is float")]
@@ -46,7 +46,7 @@ def test_guard_diff_lists_values_that_two_entries_guard_differently():
 
 
 def test_fixes_are_offered_only_if_they_apply():
-    snapshot = storm.run()
+    snapshot = recompiling.run()
     fixes = {(fix.kind, fix.name) for fix in recompile_fixes(replace(snapshot, symbols=()))}
     assert fixes == {(MARK_DYNAMIC, "x"), (DYNAMIC, "x"), (MARK_UNBACKED, "x"), (BUCKETS, "x"), (TENSOR, "lr")}
 
@@ -62,7 +62,7 @@ def test_frames_of_compiled_autograd_are_separate_and_get_no_fix():
     entered = [ev.FrameEntered(graph=graph) for graph in ("0/0", "!0/10/0", "!1/10/1", "10/2")]
     source = ev.SymbolSource(name="sizes[0]", kind="size", dim=0)
     fixed = ev.Symbol(name="s0", sources=(source,), specialized=(ev.Specialization(value="3", reason=""),))
-    snapshot = storm.run()
+    snapshot = recompiling.run()
     snapshot = replace(snapshot, recompiles=(), frames=tuple(entered), guards=tuple(
         ev.GuardsInstalled(graph=frame.graph, guards=()) for frame in entered),
         symbols=(ev.GraphSymbols(graph="!0/10/0", symbols=(fixed,)),))  # fmt: skip
@@ -74,12 +74,12 @@ def test_frames_of_compiled_autograd_are_separate_and_get_no_fix():
 
 
 def test_a_size_that_the_code_specializes_is_not_offered_as_dynamic():
-    fixes = [fix for fix in recompile_fixes(storm.run()) if fix.name == "y"]
-    assert [(fix.kind, fix.blocked_by.value, fix.location) for fix in fixes] == [(BUCKETS, "6", storm.at(5))]
+    fixes = [fix for fix in recompile_fixes(recompiling.run()) if fix.name == "y"]
+    assert [(fix.kind, fix.blocked_by.value, fix.location) for fix in fixes] == [(BUCKETS, "6", recompiling.at(5))]
 
 
 def test_sizes_that_change_together_are_marked_together():
-    snapshot = storm.run()
+    snapshot = recompiling.run()
     again = next(one for one in snapshot.recompiles if one.kind == "size")
     sources = [ev.SymbolSource(name=name, kind="size", dim=0) for name in ("x", "z", "self.cache")]
     symbols = tuple(ev.Symbol(name=f"s{index}", sources=(one,)) for index, one in enumerate(sources))

@@ -14,7 +14,7 @@ from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
 from tests.documents.views import edited
-from tests.snapshots import gate
+from tests.snapshots import training
 from tests.ui.app_under_test import run_app
 
 
@@ -120,7 +120,7 @@ async def test_keys_work_while_a_run_is_indexed(monkeypatch: pytest.MonkeyPatch)
 async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyPatch):
     from tcexplore.documents.diff.diff_view import diff_document
 
-    async with run_app(fakes.session(gate.run(3), edited())) as ui:
+    async with run_app(fakes.session(training.run(3), edited())) as ui:
         delayed = gated(
             monkeypatch,
             "tcexplore.documents.diff.diff_view.diff_document",

@@ -7,7 +7,7 @@ import pytest
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
 from tests.documents.views import edited, same
-from tests.snapshots import gate
+from tests.snapshots import training
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 
@@ -19,13 +19,13 @@ def comparison(ui: AppUnderTest) -> DiffScreen:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)], ids=str)
 async def test_the_screen(size: tuple[int, int]):
-    async with run_app(fakes.session(gate.run(3), edited()), size) as ui:
+    async with run_app(fakes.session(training.run(3), edited()), size) as ui:
         await ui.press("d")
         check_screen(f"diff_{size[0]}x{size[1]}", ui)
 
 
 async def test_a_run_is_compared_with_the_base_or_the_one_before():
-    async with run_app(fakes.session(gate.run(3), edited(), same())) as ui:
+    async with run_app(fakes.session(training.run(3), edited(), same())) as ui:
         await ui.press("d")
         assert "run 4 → run 5" in ui.screen
         await ui.press("left_square_bracket")
@@ -45,17 +45,17 @@ async def test_a_run_is_compared_with_the_base_or_the_one_before():
 
 
 async def test_the_next_save_is_compared_as_soon_as_it_is_known():
-    async with run_app(fakes.session(gate.run(3))) as ui:
+    async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("d")
         assert "Nothing to compare with" in ui.screen
-        await ui.show(fakes.session(gate.run(3), fakes.running(4)))
+        await ui.show(fakes.session(training.run(3), fakes.running(4)))
         assert "Nothing to compare with" in ui.screen
-        await ui.show(fakes.session(gate.run(3), edited()))
+        await ui.show(fakes.session(training.run(3), edited()))
         assert "run 3 → run 4" in ui.screen
 
 
 async def test_parts_fold_and_are_gone_through():
-    async with run_app(fakes.session(gate.run(3), edited())) as ui:
+    async with run_app(fakes.session(training.run(3), edited())) as ui:
         await ui.press("d", "tab")
         view = comparison(ui).reader
         first, length = view.cursor, len(view.document)
@@ -68,7 +68,7 @@ async def test_parts_fold_and_are_gone_through():
 
 
 async def test_it_is_searched_and_copied_like_a_pane():
-    async with run_app(fakes.session(gate.run(3), edited())) as ui:
+    async with run_app(fakes.session(training.run(3), edited())) as ui:
         await ui.press("d", "slash", *"twice")
         assert "1 of " in ui.screen
         await ui.press("enter", "y", "escape")
@@ -78,7 +78,7 @@ async def test_it_is_searched_and_copied_like_a_pane():
 
 
 async def test_help_and_palette_have_its_keys():
-    async with run_app(fakes.session(gate.run(3), edited()), (100, 50)) as ui:
+    async with run_app(fakes.session(training.run(3), edited()), (100, 50)) as ui:
         await ui.press("d", "question_mark")
         assert "Compare" in ui.screen
         await ui.press("escape")

@@ -11,7 +11,7 @@ from tcexplore.session import Snapshot
 from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading
 from tcexplore.ui.panes.pane_table import PANES
 from tests import fakes
-from tests.snapshots import gate
+from tests.snapshots import training
 from tests.snapshots.codes import with_code
 from tests.ui.app_under_test import check_screen, run_app
 
@@ -53,7 +53,7 @@ def read(view: View, run: Snapshot) -> set[str]:
 
 
 @pytest.mark.parametrize(("pane", "view"), VIEWS)
-@pytest.mark.parametrize("run", [fakes.complete, fakes.failed, fakes.nothing_compiled, gate.run])
+@pytest.mark.parametrize("run", [fakes.complete, fakes.failed, fakes.nothing_compiled, training.run])
 def test_cache_keys_cover_all_fields_that_a_view_reads(pane: PaneSpec, view: View, run: Any):
     watched = Watched(run())
     view.key(watched)  # type: ignore[arg-type]
@@ -64,7 +64,12 @@ def test_cache_keys_cover_all_fields_that_a_view_reads(pane: PaneSpec, view: Vie
 def test_every_view_has_rows_for_every_run():
     for pane in PANES:
         for view in pane.views:
-            for run in (fakes.running(), fakes.failed(), fakes.nothing_compiled(), with_code(gate.run(), passes=())):
+            for run in (
+                fakes.running(),
+                fakes.failed(),
+                fakes.nothing_compiled(),
+                with_code(training.run(), passes=()),
+            ):
                 assert len(view.build(run, frozenset(), 38)), (pane.id, view.name)
 
 
@@ -90,13 +95,13 @@ def test_titles_fit_and_name_the_view():
 async def test_the_screen(view: str, size: tuple[int, int]):
     pane = next(pane for pane in PANES if pane.view(view))
     names = [known.name for known in pane.views]
-    async with run_app(fakes.session(gate.run(3)), size) as ui:
+    async with run_app(fakes.session(training.run(3)), size) as ui:
         await ui.press(str(pane.number), *"v" * names.index(view))
         check_screen(f"view_{view}_{size[0]}x{size[1]}", ui)
 
 
 async def test_next_view_wraps_around():
-    async with run_app(fakes.session(gate.run(3))) as ui:
+    async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("2", "v")
         assert ui.pane("graph").view.name == "code"
         await ui.press("V", "V")
@@ -108,7 +113,7 @@ async def test_next_view_wraps_around():
 
 
 async def test_the_graph_as_code_and_back_from_any_pane():
-    async with run_app(fakes.session(gate.run(3))) as ui:
+    async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("4", "c")
         assert (ui.current, ui.pane("graph").view.name) == ("graph", "code")
         await ui.press("3", "c")
@@ -118,7 +123,7 @@ async def test_the_graph_as_code_and_back_from_any_pane():
 
 
 async def test_turning_back_to_a_view_reuses_its_document():
-    async with run_app(fakes.session(gate.run(3))) as ui:
+    async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("5", "home", "down", "down", "down")
         before = ui.view("code").document
         await ui.press("v", "V")

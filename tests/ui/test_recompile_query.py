@@ -9,14 +9,14 @@ from textual.widgets import Input
 
 from tcexplore import events as ev
 from tests import fakes
-from tests.snapshots import storm
+from tests.snapshots import recompiling
 from tests.ui.app_under_test import check_screen, run_app
 
 FILE = "/home/me/script.py"
 
 
 def alive(*, answered: bool = False):
-    run = storm.run()
+    run = recompiling.run()
     return fakes.session(
         replace(run, status="running", phase="timing", recompile_answers=run.recompile_answers if answered else ())
     )
@@ -51,7 +51,7 @@ async def test_the_form_suggests_the_inputs_checked_last():
 
 
 async def test_an_ended_run_cannot_be_checked():
-    async with run_app(fakes.session(storm.run())) as ui:
+    async with run_app(fakes.session(recompiling.run())) as ui:
         await ui.press("R")
         assert "has ended" in ui.notifications[-1]
 
@@ -97,7 +97,14 @@ def script(*, phase: str = "answering"):
         ev.GuardsInstalled(graph="0/0", guards=()),
     ]
     run = replace(
-        storm.run(), status="running", recompiles=(), frames=(), graphs=(), recompile_answers=(), guards=(), phase=phase
+        recompiling.run(),
+        status="running",
+        recompiles=(),
+        frames=(),
+        graphs=(),
+        recompile_answers=(),
+        guards=(),
+        phase=phase,
     )
     run = replace(run, file=FILE, entry=ev.EntryFound(name="__main__", kind="script", rule="", calls=()))
     for event in (*created, *compiled):

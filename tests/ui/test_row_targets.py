@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore.ui.screens.overlay_screen import AnswerScreen
 from tests import fakes
-from tests.snapshots import gate
+from tests.snapshots import training
 from tests.ui.app_under_test import check_screen, run_app
 
 COMPARE = ("5", "home", "down", "down", "down", "m", "down", "w")
@@ -15,13 +15,13 @@ COMPARE = ("5", "home", "down", "down", "down", "m", "down", "w")
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)], ids=str)
 async def test_fusion_reasons(size: tuple[int, int]):
-    async with run_app(fakes.session(gate.run(3)), size) as ui:
+    async with run_app(fakes.session(training.run(3)), size) as ui:
         await ui.press(*COMPARE)
         check_screen(f"fusion_reasons_{size[0]}x{size[1]}", ui)
 
 
 async def test_fusion_reasons_can_be_scrolled_copied_and_left():
-    async with run_app(fakes.session(gate.run(3)), (80, 24)) as ui:
+    async with run_app(fakes.session(training.run(3)), (80, 24)) as ui:
         await ui.press(*COMPARE)
         screen = ui.app.screen
         assert isinstance(screen, AnswerScreen)
@@ -34,7 +34,7 @@ async def test_fusion_reasons_can_be_scrolled_copied_and_left():
 
 
 async def test_a_mark_is_shown_and_removed():
-    async with run_app(fakes.session(gate.run(3))) as ui:
+    async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("5", "home", "down", "m")
         assert "⚑ kernel 1" in str(ui.pane("code").border_title)
         assert any("⚑" in strip.text for strip in ui.view("code").render_lines(ui.view("code").size.region))
@@ -45,7 +45,7 @@ async def test_a_mark_is_shown_and_removed():
 
 
 async def test_the_user_is_told_how_to_compare_two_kernels():
-    async with run_app(fakes.session(gate.run(3))) as ui:
+    async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("m")
         assert "code pane" in ui.notifications[-1]
         await ui.press("5", "w")

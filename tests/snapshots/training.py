@@ -43,7 +43,7 @@ TIMES, GATE = Location(FILE, 7, "forward"), Location(FILE, 8, "forward")
 
 
 def dynamo() -> GraphCaptured:
-    """What Dynamo captured."""
+    """Return the Dynamo graph."""
     nodes = (
         tensor("l_self_weight", "placeholder", "self.weight", ("512",), None),
         tensor("l_x_", "placeholder", "x", SHAPE, None),
@@ -80,7 +80,7 @@ def _output(names: str) -> FxNode:
 
 
 def aten() -> tuple[AtenGraph, ...]:
-    """The stages below Dynamo, as they come; `detach` is dropped by a pass."""
+    """Return the graphs below Dynamo in order of arrival; a pass removes `detach`."""
     forward = (*_INPUTS, _MUL, _SIGMOID, _ADD, _output("add, mul"))
     backward = (_INPUTS[1], replace(_MUL, op="placeholder", target="mul"), *_TANGENT, _SIGMOID, *_BACK[:-1])
     joint = (*_INPUTS, *_TANGENT, _MUL, _SIGMOID, _ADD, *_BACK, _output("add, sum_1"))
@@ -140,7 +140,7 @@ extern "C"  void  kernel(const float* in_ptr0, float* out_ptr0)
 
 
 def kernels() -> tuple[Kernel, ...]:
-    """One kernel in the forward, two in the backward: the first has a fused pair and a loop nest of its own."""
+    """Return one forward and two backward kernels, the first of which has a fused pair and a separate loop nest."""
     return (
         _kernel("cpp_fused_add_mul_sigmoid_0", "forward", _FORWARD, ("op0",), 264_192, 131_072, 0),
         _kernel("cpp_fused_mul_sigmoid_1", "backward", _BACKWARD, ("op0", "op1", "op2"), 262_144, 131_072, 262_144,
@@ -189,7 +189,7 @@ SCHEDULE = ScheduleMade(
 
 
 def run(number: int = 3) -> Snapshot:
-    """The whole run."""
+    """Return the complete run."""
     wrappers = (
         Wrapper(graph="0/0", phase="forward", source="def call(args): ...\n"),
         Wrapper(graph="0/0", phase="backward", source="def call(args): ...\n", reused=(("buf0", "buf3"),)),

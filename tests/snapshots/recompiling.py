@@ -1,4 +1,4 @@
-"""A run that was compiled again and again: a batch size that changes, a float, a counter, the limit, and questions."""
+"""A run that recompiles until the limit (a batch size, a float, a counter), with answers of the recompile check."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tests.snapshots.runs import grow
 
-FILE = "/home/ada/project/storm.py"
+FILE = "/home/ada/project/steps.py"
 SOURCE = """\
-class Storm(nn.Module):
+class Steps(nn.Module):
     def forward(self, x, y, lr):
         self.steps += 1
         h = x * lr
@@ -26,29 +26,29 @@ def at(line: int) -> ev.Location:
     return ev.Location(FILE, line, "forward")
 
 
-def _again(
-    graph: str, of: str, guard: str, reason: str, old: str, new: str, line: int, **more: object
+def _recompiled(
+    graph: str, entry: str, guard: str, reason: str, old: str, new: str, line: int, **more: object
 ) -> ev.Recompiled:
-    recompile = ev.Recompiled(graph=graph, failed_entry=of, failed_guard=guard, reason=reason, old=old, new=new,
-                          location=at(line),
-                          limit=LIMIT, origin="argument")  # fmt: skip
+    recompile = ev.Recompiled(graph=graph, failed_entry=entry, failed_guard=guard, reason=reason, old=old, new=new,
+                              location=at(line), limit=LIMIT, origin="argument")  # fmt: skip
     return replace(recompile, **more)
 
 
-def size(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
-    return _again(graph, of, f"tensor 'x' size mismatch at index 0. expected {old}, actual {new}",
-                  f"Dimension 0 of `x` is {new}; it was compiled for {old}.", old, new, 4, kind="size", name="x",
-                  dim=0)  # fmt: skip
+def size(graph: str, entry: str, old: str, new: str) -> ev.Recompiled:
+    return _recompiled(graph, entry, f"tensor 'x' size mismatch at index 0. expected {old}, actual {new}",
+                       f"Dimension 0 of `x` is {new}; it was compiled for {old}.", old, new, 4, kind="size", name="x",
+                       dim=0)  # fmt: skip
 
 
-def number(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
-    return _again(graph, of, f"lr == {old}", f"`lr` is {new}; it was compiled for {old}.", old, new, 4, kind="float",
-                  name="lr")  # fmt: skip
+def number(graph: str, entry: str, old: str, new: str) -> ev.Recompiled:
+    return _recompiled(graph, entry, f"lr == {old}", f"`lr` is {new}; it was compiled for {old}.", old, new, 4,
+                       kind="float", name="lr")  # fmt: skip
 
 
-def counter(graph: str, of: str, old: str, new: str) -> ev.Recompiled:
-    return _again(graph, of, f"self.steps == {old}", f"`self.steps` is {new}; it was compiled for {old}.", old, new, 3,
-                  kind="int", name="self.steps", origin="attribute")  # fmt: skip
+def counter(graph: str, entry: str, old: str, new: str) -> ev.Recompiled:
+    reason = f"`self.steps` is {new}; it was compiled for {old}."
+    return _recompiled(graph, entry, f"self.steps == {old}", reason, old, new, 3, kind="int", name="self.steps",
+                       origin="attribute")  # fmt: skip
 
 
 CAUSES: tuple[tuple[ev.Recompiled, ...], ...] = (
@@ -66,11 +66,11 @@ def guards(graph: str, rows: str, lr: str, steps: int) -> ev.GuardsInstalled:
         [("EQUALS_MATCH", "L['lr']", f"== {lr}", "lr")] if lr else [("TYPE_MATCH", "L['lr']", "type is float", "lr")]
     )
     plain += [("EQUALS_MATCH", "L['self'].steps", f"== {steps}", "self.steps")]
-    events = [
-        ev.Guard(kind=kind, source=source, summary=said, name=name, location=at(4))
-        for kind, source, said, name in plain
+    others = [
+        ev.Guard(kind=kind, source=source, summary=summary, name=name, location=at(4))
+        for kind, source, summary, name in plain
     ]
-    return ev.GuardsInstalled(graph=graph, guards=(tensor, *events), latency_us=12.0)
+    return ev.GuardsInstalled(graph=graph, guards=(tensor, *others), latency_us=12.0)
 
 
 def symbols(graph: str) -> ev.GraphSymbols:
@@ -88,13 +88,17 @@ def symbols(graph: str) -> ev.GraphSymbols:
     return ev.GraphSymbols(graph=graph, symbols=symbols, zero_one=zero_one)
 
 
-def would() -> Iterator[ev.Event]:
+def answers() -> Iterator[ev.Event]:
     frame = ev.FrameAnswer(number="0", verdict="recompiles", frame=at(2), dynamic=("x.size()[0]", "lr"), entries=(
         ev.EntryAnswer(graph="0/1", matches=False, failed=counter("", "0/1", "13", "40")),
         ev.EntryAnswer(graph="0/0", matches=False, failed=size("", "0/0", "6", "33")),
     ))  # fmt: skip
     rest = ev.FrameAnswer(
-        number="1", verdict="unknown", frame=at(6), resumed=True, note="its inputs come out of running"
+        number="1",
+        verdict="unknown",
+        frame=at(6),
+        resumed=True,
+        note="it resumes after a graph break, with values that only a call computes",
     )
     yield ev.RecompileAnswer(number=1, inputs=("f32[33, 8]", "0.5"), frames=(frame, rest))
     match = ev.FrameAnswer(number="0", verdict="matches", frame=at(2), graph="0/1", entries=(
@@ -103,7 +107,7 @@ def would() -> Iterator[ev.Event]:
     yield ev.RecompileAnswer(number=3, inputs=("q7[3]",), problem="'q7[3]': there is no dtype 'q7'.")
 
 
-def story() -> Iterator[ev.Event]:
+def events() -> Iterator[ev.Event]:
     calls = (("f32[6, 8]", "f32[6, 8]", "0.1"),)
     yield ev.EntryFound(name="model", kind="module", rule="module-level `model` and `inputs`", calls=calls)
     for n, causes in enumerate(CAUSES):
@@ -121,14 +125,15 @@ def story() -> Iterator[ev.Event]:
     yield ev.FrameEntered(graph="1/0", frame=at(6), resumed=True, limit=LIMIT, error_at_limit=True)
     yield ev.GraphCaptured(graph="1/0", ops=1, nodes=(), code="", frame=at(6))
     yield ev.FrameEntered(graph="1/1", frame=at(6), resumed=True, limit=LIMIT, error_at_limit=True)
-    yield _again("1/1", "1/0", "2 <= h.size()[0]", "It was compiled for `2 <= h.size()[0]`, which does not hold for 1.",
-                 "2 <= h.size()[0]", "1", 6, kind="condition", name="h.size()[0]")  # fmt: skip
+    yield _recompiled("1/1", "1/0", "2 <= h.size()[0]",
+                      "It was compiled for `2 <= h.size()[0]`, which does not hold for 1.",
+                      "2 <= h.size()[0]", "1", 6, kind="condition", name="h.size()[0]")  # fmt: skip
     yield ev.GraphCaptured(graph="1/1", ops=1, nodes=(), code="", frame=at(6))
     yield ev.CallMade(index=4, variant="compiled", seconds=0.1, compiles=2, graphs=("1/0", "1/1"))
-    yield from would()
+    yield from answers()
     yield ev.Finished()
 
 
 def run(number: int = 1) -> Snapshot:
-    """The whole of it."""
-    return replace(grow(number, story(), SOURCE), file=FILE)
+    """Return the complete run."""
+    return replace(grow(number, events(), SOURCE), file=FILE)

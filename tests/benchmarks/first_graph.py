@@ -1,0 +1,88 @@
+"""Time from process start until the first graph is painted, compared with a bare script's time to its first graph.
+
+The bare script imports torch, runs the model file eagerly, and compiles it. Its time ends when Dynamo hands the first
+graph to the backend. Both alternate, so that other load affects both. The time until a syntax error is shown is printed
+too.
+
+Run: python -m tests.benchmarks.first_graph [--runs 7] [--model FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.terminal import Terminal
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "mlp.py"
+
+BARE = """\
+import os, runpy, sys
+namespace = runpy.run_path(sys.argv[1])
+import torch
+from torch._dynamo.output_graph import OutputGraph
+
+original = OutputGraph.call_user_compiler
+
+def first_graph(*args, **kwargs):
+    print("first graph", flush=True)
+    OutputGraph.call_user_compiler = original
+    return original(*args, **kwargs)
+
+OutputGraph.call_user_compiler = first_graph
+with torch.no_grad():
+    namespace["model"](*namespace["inputs"])
+    torch.compile(namespace["model"])(*namespace["inputs"])
+"""
+
+
+def bare_time(model_file: Path) -> float:
+    """Return the seconds from the start of a bare script to its first graph."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-c", BARE, str(model_file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as script:
+        assert script.stdout is not None
+        assert script.stdout.readline().strip() == "first graph"
+        seconds = time.perf_counter() - start
+        script.kill()
+    return seconds
+
+
+def painted_time(model_file: Path, pane: str, text: str) -> float:
+    """Return the seconds from the start of the app until a pane, the only one on the screen, shows a text."""
+    command = [sys.executable, "-m", "tcexplore", str(model_file)]
+    with Terminal(command, columns=90, rows=48) as terminal:
+        terminal.wait_for("1 Source", 30)
+        terminal.type(pane)
+        seconds = terminal.wait_for(text, 120) - terminal.started
+        terminal.type("q")
+        return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--model", type=Path, default=SAMPLE, help="a file with a layer norm, such as samples/mlp.py")
+    options = parser.parse_args()
+    bare, painted, errors = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        broken = Path(folder) / "broken.py"
+        broken.write_text("def model(x:\n    return x\n")
+        for _ in range(options.runs + 1):
+            bare.append(bare_time(options.model))
+            painted.append(painted_time(options.model, "2", "layer_norm"))
+            errors.append(painted_time(broken, "1", "never closed"))
+    ours, script = statistics.median(painted[1:]), statistics.median(bare[1:])
+    print(f"bare script to its first graph   {script:6.2f} s")
+    print(f"start to first graph painted     {ours:6.2f} s   {ours / script:5.2f} × (at most 1.25)")
+    print(f"start to a syntax error shown    {statistics.median(errors[1:]):6.2f} s   (at most 0.5 s)")
+
+
+if __name__ == "__main__":
+    main()

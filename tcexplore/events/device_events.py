@@ -8,13 +8,13 @@ from typing import Literal
 from tcexplore.events.base import Event
 
 TuningMethod = Literal["configurations", "coordinate descent", "algorithms"]
-"""`configurations` of a Triton kernel, at its first launch; `coordinate descent`: step by step from the best of those;
-`algorithms` of an op: templates against library calls, among which a later fusion may still choose."""
+"""`configurations`: those of a Triton kernel, at its first launch. `coordinate descent`: step by step from the best of
+them. `algorithms`: templates and library calls for an op; a later fusion may still change the choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts(Event):
-    """The GPU as its driver describes it now; it replaces the last one. None: the driver does not tell."""
+    """The GPU as its driver describes it now; it replaces the last one. A value is None if unknown."""
 
     name: str
     capability: str
@@ -35,9 +35,9 @@ class DeviceFacts(Event):
     """Bytes."""
     memory_free: int | None = None
     memory_used: int | None = None
-    """Of this process, by the driver."""
+    """Used by this process, according to the driver."""
     memory_reserved: int | None = None
-    """Of torch's allocator."""
+    """Reserved by torch's allocator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class KernelTimed(Event):
     us: float
     """All launches together, median of a few calls."""
     launches: int
-    device: str
+    device: Literal["cpu", "cuda"]
     """`cuda`: time of the device. `cpu`: time of the host."""
     functions: tuple[str, ...] = ()
     """Device functions; several for one call of a library."""
@@ -61,7 +61,7 @@ class KernelTimed(Event):
 
 @dataclass(frozen=True, slots=True)
 class TuningChoice:
-    """One way to run something among which torch chose."""
+    """One candidate that torch measured or considered."""
 
     name: str
     kind: Literal["configuration", "template", "extern"]
@@ -72,7 +72,7 @@ class TuningChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autotuned(Event):
-    """torch measured several ways to run something, and took the fastest."""
+    """torch measured several candidates and took the fastest."""
 
     graph: str
     phase: str
@@ -104,7 +104,7 @@ class CudaGraphRecorded(Event):
     """Inputs without a fixed address, copied before each replay."""
     inputs_copied_bytes: int = 0
     peak_bytes: int | None = None
-    """Memory that the chain held while this one was recorded, and keeps for its replays."""
+    """Memory that the chain held during this recording, and keeps for its replays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +115,6 @@ class CudaGraphSkipped(Event):
     reason: str
     """torch's reason."""
     phase: str = ""
-    """Empty if torch does not tell."""
+    """Empty if unknown."""
     nodes: tuple[str, ...] = ()
     """Scheduler nodes that were left out; empty if the reason is about the whole graph."""

@@ -1,7 +1,7 @@
-"""What AOTAutograd and Inductor make: ATen graphs, passes, kernels, wrappers, fusion decisions, cache lookups.
+"""Results of AOTAutograd and Inductor: ATen graphs, passes, kernels, wrappers, fusion decisions, cache lookups.
 
-`graph` is a compile id, and `target` is the device that the code is for: `native`,
-the device of this machine, or a name of the device table.
+`graph` is a compile id, and `target` is the device that the code is for: `native`, the device of this machine, or a
+name of the device table.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from tcexplore.events.base import Event, Location
 from tcexplore.events.dynamo_events import FxNode
 
 GraphPhase = Literal["forward", "backward"]
+FusionKind = Literal["", "pointwise", "reduction", "outer loop", "template", "template epilogue", "foreach"]
+"""Empty for a single scheduler node."""
+CacheOutcome = Literal["hit", "miss", "bypass"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class SavedTensor:
     bytes: int | None = None
     """None if the size is symbolic or the value is not a tensor."""
     input: bool = False
-    """A parameter or an input of the call: it is alive anyway."""
+    """A parameter or an input of the call, which is alive in any case."""
     location: Location | None = None
 
 
@@ -148,11 +151,9 @@ class Kernel(Event):
     bytes_written: int | None = None
     flops: int | None = None
     """None if torch does not count them."""
-    fusion: str = ""
-    """What was fused: `pointwise`, `reduction`, `outer loop`, `template`, `template epilogue` or `foreach`; empty for a
-    single scheduler node."""
+    fusion: FusionKind = ""
     bytes_saved: int | None = None
-    """Bytes that its scheduler nodes would move on their own beyond those that the kernel moves."""
+    """Additional bytes that its scheduler nodes would move without fusion."""
     calls: tuple[KernelCall, ...] = ()
     target: str = "native"
     dtypes: tuple[str, ...] = ()
@@ -186,10 +187,10 @@ class FusionDecision(Event):
     a_nodes: tuple[str, ...] = ()
     """Scheduler nodes inside `a`."""
     b_nodes: tuple[str, ...] = ()
-    kind: str = ""
-    """Of a fusion: `producer and consumer` or `side by side`."""
+    kind: Literal["", "producer and consumer", "side by side"] = ""
+    """Empty if not fused."""
     bytes_saved: int | None = None
-    """Bytes that the two nodes move beyond those of the fused one."""
+    """Additional bytes that the two nodes would move without the fusion."""
     refused_by: str = ""
     """Method that refused without a reason, e.g. `CppScheduling.can_fuse_vertical`."""
     target: str = "native"
@@ -214,7 +215,7 @@ class ScheduleMade(Event):
     phase: GraphPhase
     nodes: tuple[SchedulerNode, ...] = ()
     pairwise_attempts: int | None = None
-    """Users of a buffer that follow and are compared with each user; None if torch does not tell."""
+    """Number of following users of a buffer that each user is compared with; None if unknown."""
     target: str = "native"
 
 
@@ -225,6 +226,5 @@ class CacheLookup(Event):
     graph: str
     cache: str
     """`fx_graph`, `aot_autograd`, …"""
-    outcome: str
-    """`hit`, `miss` or `bypass`."""
+    outcome: CacheOutcome
     reason: str = ""

@@ -7,8 +7,12 @@ of compiled autograd. Regions are numbered from 0 in the order of their creation
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.base import Event, Location
+
+RegionKind = Literal["function", "method", "module", "module in place", "optimizer", "compiled autograd"]
+"""`module in place`: `module.compile()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +21,9 @@ class RegionCreated(Event):
 
     region: int
     name: str
-    kind: str
-    """`function`, `method`, `module`, `module in place`, `optimizer` or `compiled autograd`."""
+    kind: RegionKind
     location: Location | None = None
-    """Line of user code that asked for it, if any."""
+    """Line of user code that used `torch.compile`, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class BackwardCaptured(Event):
     backward: str
     """Number of the capture: 2 in `!2/5/0`."""
     reason: str
-    """torch's sentence."""
+    """torch's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +70,9 @@ class RegionCalls(Event):
     warm: int
     seconds: float
     sampled: int = 0
-    """Newest warm calls that the figures are of."""
+    """Number of warm calls, the newest ones, from which the times are computed."""
     median_us: float | None = None
-    """Until the call returns; None without a warm call."""
+    """Wall time of a call; None without a warm call."""
     low_us: float | None = None
     """10th percentile."""
     high_us: float | None = None
@@ -77,7 +80,7 @@ class RegionCalls(Event):
     entered: int | None = None
     """Compiled graphs that the calls ran; None if this torch does not count them."""
     resumed: int | None = None
-    """Those of `entered` that follow a graph break."""
+    """Number of `entered` graphs that follow a graph break."""
     uncompiled: int = 0
     """Calls that ran no graph."""
     raised: int = 0

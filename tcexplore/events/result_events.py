@@ -78,7 +78,7 @@ class Accuracy(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Event):
-    """Bytes that one warm call takes beyond what exists before it. A figure is None if `notes` say why."""
+    """Bytes that one warm call allocates on top of existing memory. If a figure is None, `notes` give the reason."""
 
     device: str
     method: str
@@ -90,21 +90,27 @@ class Memory(Event):
     eager_peak: int | None = None
     compiled_peak: int | None = None
     compiling_adds: int | None = None
-    """What the process, or the device's allocator, holds after the compiling calls more than before."""
+    """Growth of the process's or the device allocator's memory during the calls that compile."""
     compiling_method: str = ""
     saved_for_backward: int | None = None
-    """What eager's forward saves for the backward beyond weights and inputs; None without training. `Partitioned` has
-    that of compiled."""
+    """Bytes that the eager forward saves for the backward, without weights and inputs; None without training.
+    `Partitioned` has those of the compiled forward."""
     notes: tuple[str, ...] = ()
+
+
+PartKind = Literal[
+    "python", "guards", "dispatch", "prologue", "wrapper", "epilogue", "waiting", "kernel", "extern", "outside",
+    "device",
+]  # fmt: skip
+"""`python`: outside every compiled region. `waiting`: the host waits for the device. `outside`: an eager op. `device`:
+work of the device, in addition to the host's time. The last four have a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPart:
     """A part of one call."""
 
-    kind: str
-    """`guards`, `dispatch`, `prologue`, `wrapper`, `epilogue`, `python` (outside every compiled region), or with a name
-    `kernel`, `extern`, `outside` (an eager op), `device` (work of the device, in addition to the host's time)."""
+    kind: PartKind
     name: str
     count: int
     us: float
@@ -118,9 +124,9 @@ class CallProfiled(Event):
     """Where the time of one warm compiled unit goes under the profiler: the mean of the faster half of all repeats."""
 
     total_us: float
-    """Time of the host, waiting for the device included. The parts except those of the device add up to it."""
+    """Time of the host, including waits for the device: the sum of all parts except `device`."""
     repeats: int
-    """Profiled units that the mean is of."""
+    """Number of profiled units in the mean."""
     parts: tuple[CallPart, ...]
     device_busy_us: float | None = None
     """None without a device."""
@@ -165,14 +171,14 @@ class BreakCost:
     us: float
     """Median of the units."""
     gaps: int
-    """How often a graph was left there."""
+    """Number of times that a graph ended here."""
     ops: tuple[tuple[str, int, float], ...] = ()
     """What ran in between: (name, times, microseconds under the profiler)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakCosts(Event):
-    """What each break costs. If Dynamo gave up a whole function, `elsewhere_us` and `around_us` are its cost."""
+    """Cost of each break. If Dynamo skipped a whole function, `elsewhere_us` and `around_us` are its cost."""
 
     costs: tuple[BreakCost, ...]
     total_us: float
@@ -180,7 +186,7 @@ class BreakCosts(Event):
     units: int
     """Units that were measured."""
     elsewhere_us: float = 0.0
-    """Between two graphs of which neither names a break."""
+    """Between two graphs without a known break."""
     around_us: float = 0.0
     """Before the first and after the last graph of a call."""
 
@@ -194,7 +200,7 @@ class ChangeChecked(Event):
     max_abs: float | None = None
     max_rel: float | None = None
     differences: tuple[str, ...] = ()
-    """Sentences about dtype, shape, and values that only one side has."""
+    """Sentences about dtype, shape, and values that exist on one side only."""
     calls: int = 0
     """Calls that were compared."""
     varied: int = 0
@@ -248,7 +254,7 @@ class StateKeys(Event):
     compiled: tuple[str, ...]
     in_place: tuple[str, ...]
     prefix: str | None
-    """What precedes each name of the module in the compiled form; None if the names differ in another way."""
+    """Prefix of each name in the compiled form; None if the names differ in another way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

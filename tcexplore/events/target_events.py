@@ -18,7 +18,7 @@ class TargetLowered(Event):
     """Triton kernels."""
     seconds: float
     notes: tuple[str, ...] = ()
-    """Assumptions where torch would ask the device: a choice by measurement, the attention kernel."""
+    """Assumptions in place of queries to the device: choices by measurement, the attention kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,17 @@ class TargetSkipped(Event):
 
 @dataclass(frozen=True, slots=True)
 class KernelStage:
-    """One form of a kernel on its way to machine code."""
+    """One stage of a kernel's compilation to machine code."""
 
     name: str
     """`ttir`, `ttgir`, `llir`, `ptx`, `sass`, `amdgcn` or `assembly`."""
     text: str
     lines: tuple[tuple[int, int], ...] = ()
-    """(line of `text`, line of the kernel's source), from 1; without lines of unknown origin."""
+    """(line of `text`, line of the kernel's source), from 1; lines of unknown origin are left out."""
+
+
+LimitingResource = Literal["", "registers", "shared memory", "warps", "blocks"]
+"""Empty at full occupancy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,7 @@ class KernelResources:
     """Theoretical share of the multiprocessor's warps that are resident."""
     blocks: int
     """Per multiprocessor."""
-    limited_by: str
-    """What limits the occupancy: `registers`, `shared memory`, `warps`, `blocks`; empty at 1."""
+    limited_by: LimitingResource
     mix: tuple[tuple[str, int], ...] = ()
     """Instructions by kind."""
     warnings: tuple[str, ...] = ()
@@ -102,11 +105,11 @@ class LoopVectorized(Event):
     isa: str
     """Vector instructions that torch picked; empty for none."""
     width: int
-    """Of a vector in bits."""
+    """Bits in one vector."""
     lanes: int
     """Elements in one vector."""
     reason: str = ""
-    """Why it is scalar; empty if torch does not tell."""
+    """Why it is scalar; empty if torch gives no reason."""
     target: str = "native"
 
 
@@ -150,8 +153,7 @@ class KernelScript(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflinePoint(Event):
-    """A kernel under the roofline of a target: an estimate from counts and vendor peaks. `graph` to `target`: as in
-    `Kernel`."""
+    """Roofline estimate of a kernel on a target, from counts and vendor peaks. `graph` to `target`: as in `Kernel`."""
 
     graph: str
     phase: str
@@ -165,7 +167,7 @@ class RooflinePoint(Event):
     """FLOP per byte."""
     bound: Literal["memory", "compute"]
     implied_us: float
-    """Least time that the bound allows."""
+    """Minimum time according to the bound."""
     memory_peak: float
     """Bytes per second."""
     peak: float

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from tcexplore.events.target_events import KernelResources
+from tcexplore.events.target_events import KernelResources, LimitingResource
 from tcexplore.targets.device_table import Target
 from tcexplore.targets.instruction_mix import instruction_mix, resource_warnings
 
@@ -26,8 +26,7 @@ class Fit(NamedTuple):
     occupancy: float
     """Resident warps over the maximum."""
     blocks: int
-    limited_by: str
-    """`registers`, `shared memory`, `warps` or `blocks`; empty at full occupancy."""
+    limited_by: LimitingResource
 
 
 def nvidia_resources(
@@ -64,7 +63,7 @@ def fit_blocks(target: Target, registers: int, threads: int, shared: int) -> Fit
     """
     limits, properties = target.occupancy, target.properties
     warps = -(-threads // properties.warp_size)
-    room = {
+    room: dict[LimitingResource, int] = {
         "warps": limits.max_warps // warps,
         "blocks": limits.max_blocks,
         "registers": _by_registers(target, registers, warps),

@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, DeviceWork, ProfilerEvent, busy_us, gaps_us
-from tcexplore.events import CallPart, CallProfiled
+from tcexplore.events import CallPart, CallProfiled, PartKind
 
-PartKind = Literal[
-    "python", "wrapper", "guards", "dispatch", "prologue", "epilogue", "waiting", "kernel", "extern", "outside",
-    "profiler", "device",
-]  # fmt: skip
+EventKind = PartKind | Literal["profiler"]
 
-PARTS: tuple[tuple[str, PartKind], ...] = (
+PARTS: tuple[tuple[str, EventKind], ...] = (
     (CALL, "python"),
     (GRAPH, "wrapper"),
     ("TorchDynamo Cache Lookup", "guards"),
@@ -36,7 +33,7 @@ GRAPHS = ("## Call CompiledFxGraph", "CompiledFunctionBackward", GRAPH)
 PROFILER = "Activity Buffer Request"
 """The profiler's own work, which is not part of a call."""
 
-Part = tuple[PartKind, str, str, float]
+Part = tuple[EventKind, str, str, float]
 """Kind, name, graph and microseconds."""
 
 
@@ -76,7 +73,7 @@ def call_parts(events: Sequence[ProfilerEvent], work: Sequence[DeviceWork], name
     )
 
 
-def _parts(event: ProfilerEvent, outer_part: PartKind, graph: str, names: frozenset[str]) -> Iterator[Part]:
+def _parts(event: ProfilerEvent, outer_part: EventKind, graph: str, names: frozenset[str]) -> Iterator[Part]:
     """Yield the parts of an event and its children; their times add up to the event's."""
     kind = _kind(event, names, in_graph=bool(graph))
     if kind is not None:
@@ -89,7 +86,7 @@ def _parts(event: ProfilerEvent, outer_part: PartKind, graph: str, names: frozen
         yield from _parts(child, part, inner_graph, names)
 
 
-def _kind(event: ProfilerEvent, names: frozenset[str], *, in_graph: bool) -> PartKind | None:
+def _kind(event: ProfilerEvent, names: frozenset[str], *, in_graph: bool) -> EventKind | None:
     """Return the kind of an event that counts as a whole, None for one that is split into its children."""
     if event.name == PROFILER:
         return "profiler"

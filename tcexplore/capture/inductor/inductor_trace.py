@@ -10,10 +10,10 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compilation
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CacheLookup, GraphScript, KernelCompiled, Wrapper
+from tcexplore.events import CacheLookup, CacheOutcome, GraphScript, KernelCompiled, Wrapper
 
 _CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
-_OUTCOMES = ("hit", "miss", "bypass")
+_OUTCOMES: tuple[CacheOutcome, ...] = ("hit", "miss", "bypass")
 _TRITON_COMPILE_TIMES = "triton_kernel_compile_times_us"
 
 
@@ -52,13 +52,13 @@ def _reused_buffers(lowering: Any) -> tuple[tuple[str, str], ...]:
     return tuple((line.node.get_name(), line.reused_as.get_name()) for line in reuses)
 
 
-def _emit_lookup(hooks: Hooks, cache: str, outcome: str, event: TraceEvent) -> None:
+def _emit_lookup(hooks: Hooks, cache: str, outcome: CacheOutcome, event: TraceEvent) -> None:
     facts = json.loads(event.payload or "{}")
     reason = facts.get("cache_bypass_reason") or "" if isinstance(facts, dict) else ""
     hooks.emit(CacheLookup(graph=event.graph or "", cache=cache, outcome=outcome, reason=str(reason)))
 
 
 def _emit_compile_times(hooks: Hooks, event: TraceEvent) -> None:
-    """Emit the times that torch records: those of a graph's slowest Triton kernels, and of no C++ kernels."""
+    """Emit the times that torch records: those of a graph's slowest Triton kernels, but no C++ kernels."""
     for name, microseconds in json.loads(event.meta.get(_TRITON_COMPILE_TIMES) or "[]"):
         hooks.emit(KernelCompiled(graph=event.graph or "", name=str(name), seconds=microseconds / 1e6))

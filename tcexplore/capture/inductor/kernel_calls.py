@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.kernel_schedule import CallSchedule, FusionKind
+from tcexplore.capture.inductor.kernel_schedule import CallSchedule
 from tcexplore.capture.inductor.kernel_source import KernelSource
-from tcexplore.events import GraphPhase, Kernel, KernelCall, KernelLine, Location
+from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelLine, Location
 
 Item = TypeVar("Item")
 

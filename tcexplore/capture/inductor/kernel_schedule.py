@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from torch.fx.node import Node, map_arg
 from torch.utils.flop_counter import flop_registry
 
-FusionKind = Literal["", "pointwise", "reduction", "outer loop", "template", "template epilogue", "foreach"]
-"""Empty for a single scheduler node."""
+from tcexplore.events import FusionKind
 
 
 class CallSchedule(NamedTuple):

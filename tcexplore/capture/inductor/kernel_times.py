@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from tcexplore.capture.inductor.profiler_tree import CALL, GRAPH, KERNEL, DeviceWork, ProfilerEvent
 from tcexplore.events import Kernel, KernelTimed
@@ -30,7 +30,7 @@ class ProfileStep:
 
     name: str
     us: float
-    device: str
+    device: Literal["cpu", "cuda"]
     functions: list[str] = field(default_factory=list)
     replayed: bool = False
 

@@ -17,7 +17,7 @@ from tcexplore.capture.regions.region_calls import Region
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles, is_resumed
-from tcexplore.events import Location, RegionCompiled, RegionCreated, RegionGraph
+from tcexplore.events import Location, RegionCompiled, RegionCreated, RegionGraph, RegionKind
 
 REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
@@ -199,11 +199,11 @@ class RegionName(NamedTuple):
     """The name and the kind of a `RegionCreated`."""
 
     name: str
-    kind: str
+    kind: RegionKind
 
 
 def region_name(target: Any) -> RegionName:
-    """Return what the user knows a compiled object by."""
+    """Return the name and kind of a compiled object, as the user knows it."""
     if isinstance(target, torch.nn.Module):
         name = type(target).__name__
         backward = _BACKWARD.fullmatch(name)

@@ -27,7 +27,7 @@ _COMMAND_HELP = {
     "FILE[:NAME]": "open the explorer, recompile on every save",
     "check FILE[:NAME]": "run once and print a report, or JSON",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
-    "export FILE[:NAME]": "write a kernel as files: to run, and as machine code",
+    "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "doctor": "show what this machine can do, and what is missing",
 }
 
@@ -68,7 +68,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser = Parser(
         prog="tcexplore",
-        description="The terminal explorer for torch.compile: on every save, what the compiler makes of your model.",
+        description="The terminal explorer for torch.compile: see on every save how your model is compiled.",
         examples=("model.py", "model.py:net --mode max-autotune", "train.py --target h100 -- --epochs 1"),
         epilog=COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -119,7 +119,10 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
 def _limits(report: argparse._ArgumentGroup) -> None:
     report.add_argument("--max-breaks", type=kinds.count, metavar="N", help="exit 1 with more than N graph breaks")
     report.add_argument(
-        "--min-speedup", type=kinds.ratio, metavar="X", help="exit 1 unless compiled is X times as fast"
+        "--min-speedup",
+        type=kinds.ratio,
+        metavar="X",
+        help="exit 1 unless compiled is X times as fast as eager",
     )
     report.add_argument(
         "--max-compile-seconds", type=kinds.seconds, metavar="S", help="exit 1 if compiling takes more than S seconds"
@@ -128,7 +131,7 @@ def _limits(report: argparse._ArgumentGroup) -> None:
         "--max-memory-ratio",
         type=kinds.ratio,
         metavar="X",
-        help="exit 1 if compiled's peak memory is X times eager's",
+        help="exit 1 if compiled's peak memory is more than X times eager's",
     )
     report.add_argument("--accuracy", action="store_true", help="exit 1 unless compiled is as accurate as eager")
 
@@ -150,7 +153,7 @@ def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )
     parser.add_argument("--to", type=kinds.name, required=True, metavar="DIR", help="the folder, created if missing")
     parser.add_argument("--timeout", type=kinds.positive_seconds, default=TIMEOUT, metavar="S",
-                        help=f"give up if the run takes more than S seconds (default {TIMEOUT:g})")  # fmt: skip
+                        help=f"give up if the run takes more than S seconds (default: {TIMEOUT:g})")  # fmt: skip
     given = parser.parse_args(arguments)
     return Request(
         "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,

@@ -42,7 +42,7 @@ def _app(request: Request) -> int:
     problem = terminal_problem()
     if problem is None:
         return explore(request)
-    sys.stderr.write(f"tcexplore: {problem}, so this is the report of one run (tcexplore check)\n")
+    sys.stderr.write(f"tcexplore: {problem}; running `tcexplore check` instead\n")
     return _check(request)
 
 

@@ -61,7 +61,7 @@ def follow_option(parser: argparse.ArgumentParser) -> None:
     """Add the time limit of a script."""
     parser.add_argument(
         "--follow", type=kinds.seconds, default=FOLLOW_S, metavar="S",
-        help=f"end a script that calls torch.compile itself after S seconds, 0 for never (default {FOLLOW_S:g})",
+        help=f"end a script that calls torch.compile itself after S seconds, 0 for never (default: {FOLLOW_S:g})",
     )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ COMPILE_OPTIONS = frozenset({"mode", "backend", "dynamic"})
 
 def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COMPILE_OPTIONS) -> None:
     """Add FILE and the options of compiling it; `which` are the options of torch.compile that the command has."""
-    parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and the name in it to compile")
+    parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and optionally the name in it to compile")
     options = parser.add_argument_group("how to compile")
     if "mode" in which:
         options.add_argument("--mode", default="default", help="torch.compile's mode (default: default)")
@@ -107,10 +107,10 @@ def report_options(parser: Any, time_for: float | None, of: str = "the run", tim
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument(
         "--timeout", type=kinds.positive_seconds, default=timeout, metavar="S",
-        help=f"give up if {of} takes more than S seconds (default {timeout:g})",
+        help=f"give up if {of} takes more than S seconds (default: {timeout:g})",
     )  # fmt: skip
     if time_for is not None:
         parser.add_argument(
             "--time-for", type=kinds.seconds, default=time_for, metavar="S",
-            help=f"seconds of timing after each compile, 0 for none (default {time_for:g})",
+            help=f"seconds of timing after each compile, 0 for none (default: {time_for:g})",
         )  # fmt: skip

@@ -8,7 +8,7 @@ from tcexplore.cli.options import Parser, compile_options, config, report_option
 from tcexplore.cli.request import Request
 from tcexplore.studies.registry import StudyName
 
-EXIT_STATUS = "exit status: 0 ok, 2 error in FILE or arguments, 3 error in the compiler or the worker, 130 stopped"
+EXIT_STATUS = "2 error in FILE or arguments, 3 error in the compiler or the worker, 130 stopped"
 
 
 def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
@@ -20,7 +20,7 @@ def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]
         prog=f"tcexplore {name}",
         description=study.description,
         examples=study.examples,
-        epilog=f"{EXIT_STATUS}; {study.exit_note}" if study.exit_note else EXIT_STATUS,
+        epilog=", ".join(filter(None, ("exit status: 0 ok", study.exit_note, EXIT_STATUS))),
     )
     compile_options(parser, study.compile_options)
     study.add_options(parser)

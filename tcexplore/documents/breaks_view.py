@@ -18,7 +18,7 @@ from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
 
 TEACHES = (
     "A graph break is where Dynamo leaves the graph and runs your Python. Each one appears here with its line, torch's "
-    "reason and what to write instead. The goal is none."
+    "reason and hints. The goal is zero breaks."
 )
 
 _BLANK = re.compile(r"\{[^}]*\}")
@@ -54,7 +54,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
     elif snapshot.complete and not snapshot.breaks:
         graphs = len(snapshot.graphs)
         yield row((" ✔ 0 graph breaks ", "badge.ok"), (f" {count(graphs, 'graph')}", "ok"))
-        why = "" if graphs == 1 else " The graphs are those of separate frames, or recompiles."
+        why = "" if graphs == 1 else " The graphs come from separate frames or recompiles."
         yield from wrapped(f"No breaks: every traced function is one graph.{why}", width, "muted")
 
 
@@ -172,14 +172,14 @@ def _skipped(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterabl
 
 
 def format_cost(costed: RankedBreak, snapshot: Snapshot) -> str:
-    """Return `164 µs per call (40 %)`, empty if unknown."""
+    """Return `164 µs per call (40%)`, empty if unknown."""
     if costed.cost_us is None or costed.share is None:
         return ""
     return f"{duration(costed.cost_us / 1e6)} {_unit(snapshot)} ({_percent(costed.share)})"
 
 
 def format_cost_briefly(costed: RankedBreak) -> str:
-    """Return `164 µs 40 %`, empty if unknown."""
+    """Return `164 µs 40%`, empty if unknown."""
     if costed.cost_us is None or costed.share is None:
         return ""
     return f"{duration(costed.cost_us / 1e6)} {_percent(costed.share)}"
@@ -203,11 +203,11 @@ def format_shared_cost(snapshot: Snapshot) -> str:
     if costs is None or not costs.elsewhere_us or not costs.costs:
         return ""
     spent = duration(costs.elsewhere_us / 1e6)
-    return f"Another {spent} {_unit(snapshot)} passes between functions that the breaks split into graphs."
+    return f"Another {spent} {_unit(snapshot)} is spent between functions that are split by breaks."
 
 
 def _percent(share: float) -> str:
-    return "<1 %" if share < 0.01 else f"{share * 100:.0f} %"
+    return "<1%" if share < 0.01 else f"{share * 100:.0f}%"
 
 
 def _unit(snapshot: Snapshot) -> str:

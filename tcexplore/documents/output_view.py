@@ -20,7 +20,7 @@ TEACHES = "The output of your program appears here, stderr marked with ▎. If i
 
 BLAME = {"user": "error in your file or its arguments", "compiler": "error in torch or the worker, not in your file"}
 
-BISECT = "Press L to find the compiler layer that fails."
+BISECT = "Press L to find the compiler stage that fails."
 
 STDERR = "▎"
 """Mark in front of each line of stderr."""

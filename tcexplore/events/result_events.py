@@ -237,7 +237,7 @@ class ChangeTimed(Event):
     speedup: float
     """Median of before over after."""
     low: float
-    """Lower end of the 95 % interval."""
+    """Lower end of the 95% interval."""
     high: float
     verdict: TimingVerdict
     """Of the change instead of compiling."""

@@ -53,11 +53,11 @@ class TimingEstimate(Event):
     speedup: float
     """Median of the ratios of pairs, eager over compiled."""
     low: float
-    """Lower end of the 95 % bootstrap interval of `speedup`."""
+    """Lower end of the 95% bootstrap interval of `speedup`."""
     high: float
     noise_floor: float
     """Deviation from 1 that as many pairs of eager with eager show by chance: three standard errors of their median,
-    from the scatter of the control pairs. 0.02 is 2 %."""
+    from the scatter of the control pairs. 0.02 is 2%."""
     pairs: int
     verdict: TimingVerdict
     threads: int

@@ -7,7 +7,7 @@ import ast
 from tcexplore.fixes.proposals import installed
 from tcexplore.fixes.syntax_source import SyntaxSource
 
-LIBRARY = "This line is in an installed library, which is not yours to change."
+LIBRARY = "This line is in an installed library; only your own files are edited."
 NO_FIX = "No known change of these lines removes the break and keeps the behavior."
 
 _RANDOM = (

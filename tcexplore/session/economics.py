@@ -12,7 +12,7 @@ from tcexplore.session.snapshot import Snapshot
 
 
 class Range(NamedTuple):
-    """A figure with its 95 % interval."""
+    """A figure with its 95% interval."""
 
     value: float
     low: float

@@ -25,10 +25,10 @@ class StudyEntry(NamedTuple):
 
 STUDIES = (
     StudyEntry("modes", "Compare all modes and backends", "modes", "M", 9),
-    StudyEntry("sweep", "Run one dimension of the inputs at several sizes", "sweep", "S", 14),
+    StudyEntry("sweep", "Time one dimension of the inputs at several sizes", "sweep", "S", 14),
     StudyEntry("recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", "W", 16),
     StudyEntry("bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", "L", 15),
-    StudyEntry("artifacts", "Save and load cache artifacts: what a second process saves", "artifacts"),
+    StudyEntry("artifacts", "Save cache artifacts and load them in a second process", "artifacts"),
     StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold compile", "C", 16, command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),
 )

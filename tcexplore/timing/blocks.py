@@ -23,7 +23,7 @@ RESOLUTIONS = 2_000
 FRESH_SLICE_S = 0.0001
 """Sleep before each block, so that it starts with a whole time slice.
 
-With seven busy processes on two cores, 57 % of 2 ms blocks were interrupted without this sleep and 12 % with it.
+With seven busy processes on two cores, 57% of 2 ms blocks were interrupted without this sleep and 12% with it.
 """
 
 

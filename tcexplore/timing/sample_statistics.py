@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.97
-"""The nominal confidence of the interval that is reported as 95 %, since real machines are less regular than any model.
+"""The nominal confidence of the interval that is reported as 95%, since real machines are less regular than any model.
 
-Of 180 measured runs with a known true ratio, the nominal 95 % interval contained it in 96 %; the 97 % interval, a tenth
-wider, in 98 %.
+Of 180 measured runs with a known true ratio, the nominal 95% interval contained it in 96%; the 97% interval, a tenth
+wider, in 98%.
 """
 
 SEED = 0
@@ -24,7 +24,7 @@ MIN_FOR_CORRELATION = 10
 """With fewer samples an autocorrelation is chance."""
 
 MIN_EFFECTIVE = 6
-"""Lower bound of the effective sample size: the range of six samples contains the median in 97 % of cases."""
+"""Lower bound of the effective sample size: the range of six samples contains the median in 97% of cases."""
 
 LAG_DIVISOR = 4
 """Autocorrelations are computed up to a lag of the sample count divided by this."""
@@ -96,9 +96,9 @@ def count_outliers(values: Sequence[float]) -> Outliers:
 
 
 def median_interval(values: Sequence[float]) -> Interval:
-    """Return the 95 % interval of the median: the union of the bootstrap and the order-statistics interval.
+    """Return the 95% interval of the median: the union of the bootstrap and the order-statistics interval.
 
-    The bootstrap alone is too narrow for few samples: with 15 it contains the true median in 88 % of cases. Order
+    The bootstrap alone is too narrow for few samples: with 15 it contains the true median in 88% of cases. Order
     statistics contain it with `CONFIDENCE` for any distribution. Both use the `effective_sample_size`. The interval of
     up to six samples is their range. Raises `ValueError` if empty.
     """

@@ -80,7 +80,7 @@ class Conditions:
     resets: bool = False
     """Whether inputs or gradients are reset before each unit."""
     warm_up_spread: float = 0.0
-    """By how much the last rounds of the warm-up differed (0.03 is 3 %)."""
+    """By how much the last rounds of the warm-up differed (0.03 is 3%)."""
     slow: bool = False
     """Set once the time for a first answer is over: then fewer pairs are enough."""
     device_eager_us: float | None = None

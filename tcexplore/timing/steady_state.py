@@ -35,7 +35,7 @@ class SteadyState(NamedTuple):
     unit_ns: float
     """Nanoseconds per unit in the shortest block, which has the fewest interruptions."""
     spread: float
-    """By how much the last rounds differed (0.03 is 3 %)."""
+    """By how much the last rounds differed (0.03 is 3%)."""
 
     @property
     def stable(self) -> bool:

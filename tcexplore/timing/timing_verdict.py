@@ -19,8 +19,8 @@ FLOOR_ERRORS = 3
 """The noise floor in standard errors of the median, as predicted by the eager-eager control.
 
 The alternative, three median absolute deviations of the control, does not shrink with more pairs. On the simulated
-machines of the tests it reported none of 800 runs of the same function as different (this rule: one), but missed 81 %
-of 800 true differences of 5 % (this rule: 4 %).
+machines of the tests it reported none of 800 runs of the same function as different (this rule: one), but missed 81%
+of 800 true differences of 5% (this rule: 4%).
 """
 
 MEDIAN_ERROR_FACTOR = 1.858
@@ -29,7 +29,7 @@ MEDIAN_ERROR_FACTOR = 1.858
 MIN_CONTROL_PAIRS = 5
 MIN_PAIRS = 15
 MIN_SLOW_PAIRS = 6
-"""Minimum for slow calls: the range of five samples contains the median in only 93.75 % of cases."""
+"""Minimum for slow calls: the range of five samples contains the median in only 93.75% of cases."""
 
 
 class Speedup(NamedTuple):
@@ -40,7 +40,7 @@ class Speedup(NamedTuple):
 
 
 def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speedup:
-    """Return the median of the per-pair ratios and its 95 % interval, both computed on logarithms.
+    """Return the median of the per-pair ratios and its 95% interval, both computed on logarithms.
 
     Blocks at the same index are one pair. Raises `ValueError` without pairs.
     """
@@ -50,7 +50,7 @@ def estimate_speedup(eager: Sequence[float], compiled: Sequence[float]) -> Speed
 
 
 def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> float:
-    """Return the deviation from 1 that the median ratio of `pairs` eager-eager pairs shows by chance (0.02 is 2 %).
+    """Return the deviation from 1 that the median ratio of `pairs` eager-eager pairs shows by chance (0.02 is 2%).
 
     That is three standard errors of the median, from the scatter of the control's log ratios; 0 without control pairs.
     """
@@ -63,8 +63,8 @@ def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> 
 def decide_verdict(speedup: Speedup, floor: float, *, enough: bool) -> TimingVerdict:
     """Return the verdict; it is `measuring` until there are `enough` pairs.
 
-    `faster` and `slower` require that the interval excludes 1 and that the ratio exceeds both the noise floor and 1 %;
-    `no difference` requires that interval and noise floor rule out a difference above 10 %.
+    `faster` and `slower` require that the interval excludes 1 and that the ratio exceeds both the noise floor and 1%;
+    `no difference` requires that interval and noise floor rule out a difference above 10%.
     """
     if not enough:
         return "measuring"

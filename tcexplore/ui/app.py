@@ -159,7 +159,7 @@ class ExplorerApp(App[int]):
             return
         self.engine.stop_run()
         if newest.phase == "timing":
-            self.main.say(f"Timing of run {newest.run} has ended, its results stay. r runs the file again.")
+            self.main.say(f"Timing of run {newest.run} has ended; its results are kept. r runs the file again.")
         else:
             self.main.say(f"Run {newest.run} is stopped. r runs the file again.")
 
@@ -179,7 +179,7 @@ class ExplorerApp(App[int]):
         current = self.session.expected_calls
         value = "" if current is None else str(current)
         field = PromptField("Number of calls? Empty for any number", value, parse_calls)
-        prompt = Prompt("Does compiling pay?", (field,), "The timing pane (6) answers.")
+        prompt = Prompt("Does compiling pay off?", (field,), "The timing pane (6) answers.")
 
         def answered(answers: tuple[str, ...] | None) -> None:
             if answers is not None:
@@ -200,7 +200,7 @@ class ExplorerApp(App[int]):
         if engine is None or engine.job is None or run is None or not run.complete:
             return "The run is not over yet: not all graph breaks are known."
         if run.entry is not None and run.entry.kind == "script":
-            return "This file calls torch.compile itself: there is no eager form to compare a fix with."
+            return "This file calls torch.compile itself: there is no eager version to compare a fix with."
         graph_break = break_of(run, links)
         if graph_break is None:
             return "Put the cursor on a graph break or on its line: b goes to the next one."
@@ -252,9 +252,9 @@ class ExplorerApp(App[int]):
         alive = self.engine.retarget(choice.named, known=newest.has_code(choice.key))
         self.session = self.session.with_target(choice.key)
         if not alive:
-            self.main.say(f"Run {newest.run} has ended: a new run makes the code for {choice.key}.")
+            self.main.say(f"Run {newest.run} has ended: a new run generates the code for {choice.key}.")
         elif not shown.has_code(choice.key) and shown is not newest:
-            self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run gets it.")
+            self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run generates it.")
 
     def action_study(self, name: str) -> None:
         if self.engine is None or self.session.newest is None:

@@ -79,10 +79,10 @@ class Undo:
         from tcexplore.fixes.file_writes import NotWrittenError, undo
 
         if self.last is None:
-            return "Nothing was written to your files."
+            return "No fix to undo."
         try:
             undo(self.last)
         except NotWrittenError as error:
             return str(error)
         file, self.last = self.last.file, None
-        return f"{display_path(file)} is restored."
+        return f"{display_path(file)} restored."

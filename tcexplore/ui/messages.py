@@ -33,10 +33,10 @@ class RowEntered(Message):
 
 @dataclass
 class HitReached(Message):
-    """The cursor was put on a hit of the selection."""
+    """The cursor was put on a highlighted row."""
 
     label: str
-    """`hit 3/12`; empty if the pane has no hit."""
+    """`highlight 3/12`; empty if the pane has no highlighted row."""
 
 
 @dataclass

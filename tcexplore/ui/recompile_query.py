@@ -12,7 +12,7 @@ from tcexplore.session.region_query import QueryRegion, query_regions, select_re
 from tcexplore.studies.study import Prompt, PromptField
 from tcexplore.ui.screens.prompt_screen import PromptScreen
 
-ENDED = "The run has ended, and its compiled code with it: press r to run again, then check."
+ENDED = "The run has ended, and its compiled code is gone: press r to run again, then check."
 _NO_RUN = "No run to check yet."
 _EARLIER = "This is an earlier run, and its process has ended: press } for the newest one, then check."
 _NO_ENTRY = "The entry point is not known yet: try again in a moment."
@@ -20,7 +20,7 @@ _NO_REGION = (
     "No inputs of this script can be checked yet: it has to compile something that takes inputs. An optimizer's step "
     "depends on its own state: its recompiles are in the guards pane."
 )
-_TITLE = "Would it recompile?"
+_TITLE = "Recompile check"
 _LABEL = "The inputs of one call, initially the file's own; change those to check:"
 _REGION_LABEL = "The inputs of one call of {name}, initially the last that it was compiled for; change those to check:"
 _NOTE = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
 NO_KERNEL = "Put the cursor on a kernel in the code pane (5) to mark it."
-FUSION_HOW = "Why are two kernels not one? Mark one in the code pane (5) with m, go to another, press w."
+FUSION_HOW = "Why are two kernels not fused? Mark one in the code pane (5) with m, go to another, press w."
 _NO_ENTRY = "Put the cursor on a cache entry in the entries view (v) of the guards pane."
 _ENTRIES_HOW = "How do two cache entries differ? Mark one in the entries view with m, go to another, press w."
 
@@ -61,7 +61,7 @@ def mark_entry(pane: Pane) -> str:
         return _NO_ENTRY
     again = pane.note == f"{MARKED} {entry}"
     pane.note = "" if again else f"{MARKED} {entry}"
-    return f"{entry} is not marked any more." if again else f"{entry} is marked: go to another entry and press w."
+    return f"{entry} is no longer marked." if again else f"{entry} is marked: go to another entry and press w."
 
 
 def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
@@ -75,7 +75,7 @@ def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
     return AnswerScreen(
-        "Why two kernels?", ("code", "5 Code"), partial(fusion_reasons_document, snapshot, marked, other)
+        "Why are they not fused?", ("code", "5 Code"), partial(fusion_reasons_document, snapshot, marked, other)
     )
 
 

@@ -5,7 +5,7 @@
 Each run has its own worker and starts with empty caches; with `--warm` each run repeats, and the second one counts.
 `wall` is the time of the calls that compile. `spans` is the sum of torch's outermost spans, `run` the time that
 compiled graphs ran, and `frames` the time of Dynamo's callback outside the spans, all measured in the same calls.
-Required: the coverage that tcexplore shows, the sum of these three over `wall`, is at least 95 %. Exits with 1 if it is
+Required: the coverage that tcexplore shows, the sum of these three over `wall`, is at least 95%. Exits with 1 if it is
 less. Takes about four minutes on two idle cores.
 """
 

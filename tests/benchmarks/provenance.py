@@ -104,7 +104,7 @@ def _show(kernel: Kernel, unlinked: set[int]) -> None:
 
 
 def _row(name: str, phase: str, language: str, counts: Counts) -> None:
-    share = f"{100 * counts.linked / counts.statements:.1f} %" if counts.statements else "-"
+    share = f"{100 * counts.linked / counts.statements:.1f}%" if counts.statements else "-"
     print(ROW.format(name, phase, language, counts.kernels, counts.sourced, counts.statements, share))
 
 

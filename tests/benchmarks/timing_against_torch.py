@@ -5,7 +5,7 @@
 Each tool times each model in a separate process with the same number of threads: `tcexplore check --json`, and a script
 with two `Timer`s, alternating between eager and compiled three times. Environment variables fix how malloc gets memory,
 which can change the time of an op by a factor of three. Rounds alternate between the tools; their medians are compared.
-Requirement: the ratios differ by at most 5 % at the median model; otherwise the exit status is 1. Ten models take about
+Requirement: the ratios differ by at most 5% at the median model; otherwise the exit status is 1. Ten models take about
 five minutes on two quiet cores.
 """
 

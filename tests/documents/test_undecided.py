@@ -33,5 +33,5 @@ def test_no_speed_up_is_shown_before_it_is_known(verdict: str) -> None:
 def test_undecided_verdict_shows_its_interval() -> None:
     snapshot = run("undecided")
     assert "speedup undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
-    assert "[0.01, 4.50] 95 % interval" in timing_document(snapshot).row(0).text
+    assert "[0.01, 4.50] 95% interval" in timing_document(snapshot).row(0).text
     assert " ?×" in history_row(Session(runs=(snapshot,)), 160).text

@@ -90,7 +90,7 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
         first, fixes = await fixed(job(tmp_path, "model", MAIN), runs)
         _, refused = await fixed(job(tmp_path, "root", ROOT), runs)
     assert {line: one.verified.change.fix.name if one.verified else None for line, one in fixes.items()} == {
-        6: "in eager calls alone", 13: "torch.where", 15: "keep it a tensor",
+        6: "in eager calls only", 13: "torch.where", 15: "keep it a tensor",
     }  # fmt: skip
     last, in_helper = fixes[15].verified, fixes[6].verified
     assert in_helper is not None

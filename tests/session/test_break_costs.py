@@ -33,8 +33,8 @@ def test_the_most_expensive_break_is_first_and_a_whole_function_gets_the_remaini
     assert [(c.graph_break.location.line, c.cost_us, c.whole_function) for c in ranked if c.graph_break.location] == [
         (5, 50.0, False), (7, 20.0, True), (3, 10.0, False),
     ]  # fmt: skip
-    assert format_cost_briefly(ranked[0]) == "50.0 µs 25 %"
-    assert format_cost(ranked[0], snapshot) == "50.0 µs per call (25 %)"
+    assert format_cost_briefly(ranked[0]) == "50.0 µs 25%"
+    assert format_cost(ranked[0], snapshot) == "50.0 µs per call (25%)"
     assert "(2 times); 2 ops run eagerly in between: aten.relu" in explain_cost(ranked[0])
     assert "plain Python" in explain_cost(ranked[1])
     assert "15.0 µs" in format_shared_cost(snapshot)

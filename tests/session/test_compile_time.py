@@ -58,7 +58,7 @@ def test_coverage_refers_to_the_calls_that_compiled():
     time = compile_time(fakes.complete())
     assert time.wall_seconds == pytest.approx(1.93)
     assert time.coverage == pytest.approx((1.62 + 0.29) / 1.93)
-    assert summarize_compile_time(time) == "compiling took 1.91 s, 99 % of the calls that compiled"
+    assert summarize_compile_time(time) == "compiling took 1.91 s, 99% of the calls that compiled"
     assert [(depth, name) for depth, name, _, _ in span_lines(time)] == [
         (0, "0/0 entire_frame_compile"), (1, "backend_compile"), (2, "compile_file"), (0, "1/0 entire_frame_compile"),
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def test_time_in_graphs_counts_as_covered_and_not_as_compiling():
     assert time.coverage == pytest.approx(0.45)
     assert time.unaccounted_seconds == pytest.approx(1.1)
     assert [(seconds, share) for _, seconds, share in other_time_lines(time)] == [
-        ("300 ms", "15.0 %"), ("100 ms", "5.0 %"), ("1.10 s", "55.0 %"),
+        ("300 ms", "15.0%"), ("100 ms", "5.0%"), ("1.10 s", "55.0%"),
     ]  # fmt: skip
     calls = (CallMade(index=0, variant="compiled", seconds=2.0, compiles=1),)
     unmeasured = compile_time(replace(fakes.complete(), calls=calls))

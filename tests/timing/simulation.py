@@ -45,7 +45,7 @@ def quiet(_: SimulatedClock, nanoseconds: float) -> float:
 
 
 def heavy_tails(clock: SimulatedClock, nanoseconds: float) -> float:
-    """Add 2 % of jitter, and interrupt one millisecond in fifty for an unbounded time."""
+    """Add 2% of jitter, and interrupt one millisecond in fifty for an unbounded time."""
     interrupted = sum(
         clock.rng.paretovariate(1.3) * 0.2 * slice_ns
         for slice_ns in slices(nanoseconds)
@@ -65,7 +65,7 @@ def chance(clock: SimulatedClock, per_millisecond: float, slice_ns: float) -> bo
 
 
 def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
-    """Slow down by a fifth in the first second, then oscillate by 5 %, with jitter."""
+    """Slow down by a fifth in the first second, then oscillate by 5%, with jitter."""
     seconds = clock.now / 1e9
     slower = 1 + 0.25 * min(seconds, 1.0) + 0.05 * math.sin(seconds * 9)
     return heavy_tails(clock, nanoseconds * slower)
@@ -73,7 +73,7 @@ def drifting(clock: SimulatedClock, nanoseconds: float) -> float:
 
 @dataclass
 class WanderingSpeed:
-    """A speed that wanders by 6 % with a correlation time of 40 ms, so that neighboring pairs are correlated."""
+    """A speed that wanders by 6% with a correlation time of 40 ms, so that neighboring pairs are correlated."""
 
     log_speed: float = 0.0
     updated: float = 0.0

@@ -30,8 +30,8 @@ from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_sp
         "high floor",
         "narrow interval",
         "below the floor",
-        "below 1 %",
-        "1 % slower",
+        "below 1%",
+        "1% slower",
         "equal",
     ],
 )

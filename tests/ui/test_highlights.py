@@ -40,5 +40,5 @@ def test_the_next_hit_wraps_around():
 
 def test_the_label_counts_hits_and_names_the_chapter():
     result = hits((20, 30, 60), {20, 30, 60}, CHAPTERS)
-    assert result.label(30) == "hit 2/3 in kernel 1"
-    assert hits((4,), {4}, ()).label(4) == "hit 1/1"
+    assert result.label(30) == "highlight 2/3 in kernel 1"
+    assert hits((4,), {4}, ()).label(4) == "highlight 1/1"

@@ -90,7 +90,7 @@ async def test_n_goes_to_the_next_hit_without_a_search():
         await ui.press("n")
         second = view.cursor
         assert "in_out_ptr0[" in ui.row("code")
-        assert "hit 2/2 in ▐1▌" in str(ui.pane("code").border_title)
+        assert "highlight 2/2 in ▐1▌" in str(ui.pane("code").border_title)
         await ui.press("N")
         assert view.cursor == first
         for by in (1, 1, 1, -1, -1):
@@ -120,7 +120,7 @@ async def test_a_pane_without_hits_notifies_the_user():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await select(ui, ".relu()")
         await ui.press("3", "n")
-        assert "nothing here belongs to the selection" in ui.notifications[-1]
+        assert "no highlighted row in this pane" in ui.notifications[-1]
 
 
 async def test_enter_in_the_list_of_kernels_jumps_to_the_kernel():
@@ -199,7 +199,7 @@ async def test_views_of_the_code_open_at_the_same_statement():
         await ui.press("1", "home")
         await select(ui, "torch.relu")
         await ui.press("5", "left_parenthesis")
-        hit = "hit 3/3 in ▐2▌"
+        hit = "highlight 3/3 in ▐2▌"
         assert hit in str(ui.pane("code").border_title)
         await ui.press("v", "v", "right_parenthesis", "left_parenthesis")
         assert "in Triton of ▐2▌" in str(ui.pane("code").border_title)

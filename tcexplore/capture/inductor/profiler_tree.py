@@ -50,7 +50,7 @@ class ProfilerEvent:
 
 
 def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
-    """Convert the profiler's `events()`, without marks on the device's time line: they are no work."""
+    """Convert the profiler's `events()`, without marks on the device's timeline, which are no work."""
     used = [event for event in events if _on_host(event) or not _is_mark(event)]
     converted = {id(event): _converted(event) for event in used}
     for event in used:

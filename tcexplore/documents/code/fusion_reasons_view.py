@@ -151,7 +151,7 @@ def _reason(reason: str, pairs: list[FusionDecision], links: tuple[Link, ...], w
     if text:
         yield from wrapped(f"{text[0].upper()}{text[1:]}.", width, indent=5, links=links)
     silent = pairs[0].refused_by
-    lead = f"{silent} refuses without a reason: " if silent else "torch: "
+    lead = f"{silent} gives no reason: " if silent else "torch: "
     yield from wrapped(f"{lead}{reason}", width, "muted", indent=5, links=links)
     for pair in pairs:
         yield row(

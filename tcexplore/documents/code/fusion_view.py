@@ -99,7 +99,7 @@ def _details(kernel: Kernel, fused: FusedKernel, known: Labels, width: int) -> I
     moved, saved = bytes_moved(kernel), kernel.bytes_saved
     if moved is not None and saved is not None and len(kernel.scheduler_nodes) > 1:
         nodes = count(len(kernel.scheduler_nodes), "scheduler node")
-        less = f"the kernel moves {size(moved)}" if saved else "the kernel moves as much: fusion saves no traffic"
+        less = f"the kernel moves {size(moved)}" if saved else "the kernel moves the same: fusion saves no traffic"
         text = f"Separately, its {nodes} would move {size(moved + saved)}; {less}."
         yield from wrapped(text, width, indent=3, links=own)
     single = [group for group in fused.groups if len(group) == 1]

@@ -41,7 +41,7 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
 
 
 def format_resources(taken: ev.KernelResources) -> str:
-    """Return `32 registers · 2 warps · 1.0 KiB shared · occupancy 100 %`, with spills if there are some."""
+    """Return `32 registers · 2 warps · 1.0 KiB shared · occupancy 100%`, with spills if there are some."""
     shared = taken.shared_static + taken.shared_dynamic
     parts = [f"{taken.registers} registers", count(taken.num_warps, "warp")]
     parts += [f"{size(shared)} shared"] if shared else []

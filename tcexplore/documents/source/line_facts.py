@@ -126,7 +126,7 @@ def traffic_bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[
 
 
 def describe_traffic(traffic: LineTraffic) -> str:
-    """Return `in kernels that move 2.1 MiB (43 %)`: the bytes are those of the kernels, not of the line."""
+    """Return `in kernels that move 2.1 MiB (43%)`: the bytes are those of the kernels, not of the line."""
     kind = "extern kernels" if traffic.extern else "kernels"
     known = f"in {kind} that move {size(traffic.bytes)} ({traffic.share:.0%})" if traffic.bytes else f"in {kind}"
     return f"{known}, {count(traffic.unknown, 'call')} of unknown size" if traffic.unknown else known

@@ -61,7 +61,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     figures = summarize(shown)
     if figures.wrong:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
-        yield piece("L finds the layer", "muted", KEYS)
+        yield piece("L finds the stage", "muted", KEYS)
     yield _breaks(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""

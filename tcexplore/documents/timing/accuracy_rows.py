@@ -42,7 +42,7 @@ def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := describe_comparison(accuracy):
         yield from wrapped(text, width, "muted")
     if accuracy.verdict not in (*GOOD, "not judged"):
-        yield from wrapped("Press L to find the compiler layer that causes it.", width, "ok", keys_only=True)
+        yield from wrapped("Press L to find the compiler stage that causes it.", width, "ok", keys_only=True)
 
 
 def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -125,4 +125,4 @@ def memory_figures(memory: Memory, saved_compiled: int | None) -> Iterator[tuple
 def _share(memory: Memory) -> str:
     if not memory.eager_peak or memory.compiled_peak is None:
         return ""
-    return f", {100 * memory.compiled_peak / memory.eager_peak:.0f} % of eager"
+    return f", {100 * memory.compiled_peak / memory.eager_peak:.0f}% of eager"

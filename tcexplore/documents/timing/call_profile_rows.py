@@ -47,7 +47,7 @@ def call_profile_rows(snapshot: Snapshot, opened: frozenset[str]) -> Iterator[Ro
 
 
 def summarize_profile(profile: CallProfiled) -> str:
-    """Return `one profiled call: 412 µs, 61 % of it in kernels`, or how long the device is busy."""
+    """Return `one profiled call: 412 µs, 61% of it in kernels`, or how long the device is busy."""
     total = f"one profiled call: {duration(profile.total_us / 1e6)}"
     if profile.device_busy_us is not None:
         return f"{total}, device busy for {_share(profile.device_busy_us, profile.total_us)} of it"
@@ -106,4 +106,4 @@ def shorten_device_function(name: str) -> str:
 
 
 def _share(microseconds: float, whole: float) -> str:
-    return f"{100 * microseconds / whole:.0f} %" if whole else ""
+    return f"{100 * microseconds / whole:.0f}%" if whole else ""

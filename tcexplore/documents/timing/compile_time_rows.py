@@ -41,8 +41,8 @@ def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) ->
 
 
 def summarize_compile_time(spent: CompileTime) -> str:
-    """Return `compiling took 7.20 s, 98 % of the calls that compiled`."""
-    share = "" if spent.share is None else f", {100 * spent.share:.0f} % of the calls that compiled"
+    """Return `compiling took 7.20 s, 98% of the calls that compiled`."""
+    share = "" if spent.share is None else f", {100 * spent.share:.0f}% of the calls that compiled"
     return f"compiling took {duration(spent.seconds)}{share}"
 
 
@@ -61,13 +61,13 @@ def other_time_lines(spent: CompileTime) -> Iterator[tuple[str, str, str]]:
     )
     for name, seconds in parts:
         if seconds is not None and spent.wall_seconds:
-            yield name, duration(seconds), f"{100 * seconds / spent.wall_seconds:.1f} %"
+            yield name, duration(seconds), f"{100 * seconds / spent.wall_seconds:.1f}%"
 
 
 def _lines(span: CompileSpan, whole: float, depth: int) -> Iterator[tuple[int, str, str, str]]:
     graph = f"{span.graph} " if depth == 0 and span.graph else ""
     times = f" ×{span.count}" if span.count > 1 else ""
-    share = f"{100 * span.seconds / whole:.0f} %" if whole else ""
+    share = f"{100 * span.seconds / whole:.0f}%" if whole else ""
     yield depth, f"{graph}{span.name}{times}", duration(span.seconds), share
     for inner in span.children:
         yield from _lines(inner, whole, depth + 1)

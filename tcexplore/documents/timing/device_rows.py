@@ -31,7 +31,7 @@ def is_launch_bound(estimate: ev.TimingEstimate) -> bool | None:
 
 
 def describe_device_share(estimate: ev.TimingEstimate) -> str:
-    """Return `device busy for 12.3 µs eager (9 %), 8.10 µs compiled (40 %)`, empty without a device."""
+    """Return `device busy for 12.3 µs eager (9%), 8.10 µs compiled (40%)`, empty without a device."""
     sides = (
         ("eager", estimate.device_eager_us, estimate.eager_us),
         ("compiled", estimate.device_compiled_us, estimate.compiled_us),
@@ -69,7 +69,7 @@ def describe_device(device: ev.DeviceFacts) -> Iterator[str]:
 
 
 def format_measured(rates: Achieved) -> str:
-    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34 % of peak`; a CPU has no peak."""
+    """Return `measured 3.10 µs in 2 launches · 1.62 TB/s, 34% of peak`; a CPU has no peak."""
     timed = rates.measured
     times = f" in {timed.launches} launches" if timed.launches > 1 else ""
     where = "" if timed.device == "cpu" else ", replayed" if timed.replayed else ""

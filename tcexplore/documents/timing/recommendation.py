@@ -11,7 +11,7 @@ from tcexplore.session.run_summary import wrong_result
 DISTINCT = 1.2
 """Ratio of two break-even points from which on both are given."""
 
-WRONG = "Not worth compiling until the result is right; `tcexplore bisect` (L) finds the layer."
+WRONG = "Not worth compiling until the result is right; `tcexplore bisect` (L) finds the compiler stage."
 
 
 def recommend(snapshot: Snapshot, calls: int | None = None) -> str:

@@ -20,7 +20,7 @@ TEACHES = (
 NO_STATE = "The compiled callable is not a module with parameters, so it has no state dict."
 
 ARTIFACTS = (
-    "`cache artifacts` in ^p saves the compile cache in one worker, loads it in another and times both, as does "
+    "`cache artifacts` in ^p saves the compile caches in one process, loads them in another and times both, as does "
     "tcexplore artifacts FILE."
 )
 

@@ -42,7 +42,7 @@ _COMPILES = {
 
 
 TEACHES = (
-    "The timeline of a script that calls torch.compile itself appears here: a lane for each compiled function, module "
+    "The timeline of a script that calls torch.compile itself appears here: a row for each compiled function, module "
     "or optimizer step, with its calls, compiles and recompiles."
 )
 

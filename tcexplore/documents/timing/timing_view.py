@@ -79,7 +79,7 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     elif estimate is not None:
         if wrong_result(snapshot):
             yield row((" ✖ WRONG RESULT", "error"), ("  the speedup is meaningless", "muted"))
-            yield from wrapped("L finds the layer.", width, "muted", keys_only=True)
+            yield from wrapped("L finds the stage.", width, "muted", keys_only=True)
         yield from _verdict(estimate, width)
     elif snapshot.regions:
         yield row((" CALLS OF THE SCRIPT", "heading"))
@@ -112,7 +112,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
     figure = "" if estimate.verdict == "undecided" else f"  {estimate.speedup:.2f}×"
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
-              (" 95 % interval" if width >= 50 else "", "muted"))  # fmt: skip
+              (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip
     yield from wrapped(means, width, "muted")
     if text := describe_device_share(estimate):
         badge = "LAUNCH-BOUND: " if is_launch_bound(estimate) else ""
@@ -167,7 +167,7 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
     passes = "forward and backward" if estimate.train else "forward"
     unit = f"{passes} of {count(estimate.calls, 'call')}" if estimate.calls > 1 else passes
     facts = (
-        unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f} %",
+        unit, f"{count(estimate.pairs, 'interleaved pair')}", f"noise floor {100 * estimate.noise_floor:.1f}%",
         estimate.device, count(estimate.threads, "thread"),
     )  # fmt: skip
     yield from wrapped(" · ".join(facts), width, "muted")

@@ -93,7 +93,7 @@ def _eager_only(site: Site, does: str) -> Iterator[Fix]:
     inside = [Edit(source.line_start(statement.lineno + 1 + n), source.line_start(statement.lineno + 1 + n), step)
               for n, line in enumerate(rest) if line.strip() and not _has_multiline_string(statement)]  # fmt: skip
     yield Fix(
-        "in eager calls alone",
+        "in eager calls only",
         "Dynamo skips the line while tracing.",
         (Edit(start, start, head), *inside),
         (f"Compiled calls {does}; eager calls are unchanged.",),
@@ -166,7 +166,7 @@ def context_fixes(site: Site) -> Iterator[Fix]:
         start = source.start(call)
         edits = (Edit(start, start, chosen),)
         yield Fix(
-            "in eager calls alone",
+            "in eager calls only",
             "Dynamo traces a null context instead.",
             edits if known else (source.importing("contextlib"), *edits),
             (f"Compiled calls {does}; eager calls are unchanged.",),

@@ -100,6 +100,6 @@ def _recompiled_files(runs: ArtifactRuns) -> str:
 
 def _code(runs: ArtifactRuns, width: int) -> Iterator[Row]:
     if runs.saved:
-        yield heading("Code", "after the first calls; in the other process before them")
+        yield heading("Code", "save after the first calls; load in the other process before them")
         for line in CODE:
             yield from wrapped(line, width, "code.python")

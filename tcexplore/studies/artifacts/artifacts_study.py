@@ -24,8 +24,8 @@ class ArtifactsStudy(Study[None, Snapshot]):
     name = "artifacts"
     title = "cache artifacts"
     description = (
-        "Save torch's cache artifacts in one process and load them in a second one with empty caches: what the second "
-        "one saves; and the names in the state dict."
+        "Save torch's cache artifacts in one process, load them in a second one with empty caches, and compare both. "
+        "Also list the names in the state dict."
     )
 
     def options(self, given: argparse.Namespace) -> None:  # noqa: ARG002

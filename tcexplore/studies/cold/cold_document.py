@@ -47,7 +47,7 @@ def _figures(cold: RunFigures, warm: RunFigures | None) -> Iterator[Row]:
 
 
 def _figure(name: str, cold: float | None, warm: float | None) -> list[tuple[Span, ...]]:
-    share = f"{100 * warm / cold:.0f} %" if cold and warm is not None else ""
+    share = f"{100 * warm / cold:.0f}%" if cold and warm is not None else ""
     seconds = ("" if value is None else duration(value) for value in (cold, warm))
     return [(Span(name),), *((Span(text, "strong"),) for text in seconds), (Span(share, "muted"),)]
 

@@ -24,11 +24,11 @@ from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 
 HEAD = (
-    "backend", "mode", "dynamic", "speedup", "95 % interval", "compiled", "compile", "first call", "peak", "max diff",
+    "backend", "mode", "dynamic", "speedup", "95% interval", "compiled", "compile", "first call", "peak", "max diff",
     "breaks", "graphs", "kernels",
 )  # fmt: skip
 LEFT = (0, 1, 2)
-INTERVAL = HEAD.index("95 % interval")
+INTERVAL = HEAD.index("95% interval")
 WIDTH_WITH_INTERVAL = 100
 """Columns from which on the table has the interval."""
 
@@ -185,7 +185,7 @@ def _alternatives(choice: ModeChoice) -> Iterator[str]:
         seconds = choice.best.compile_s
         fastest = seconds is not None and choice.compiles_fastest
         why = f" Its compile is the shortest: {duration(seconds)}." if fastest and seconds is not None else ""
-        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f} % of it: {_names(choice.equal)}.{why}"
+        yield f"Within {100 * (SPEEDUP_TOLERANCE - 1):.0f}% of it: {_names(choice.equal)}.{why}"
     if choice.dynamic is not None and choice.dynamic.run.timing is not None:
         speedup = f"{choice.dynamic.run.timing.speedup:.2f}×"
         config = describe_configuration(choice.dynamic.run.config)

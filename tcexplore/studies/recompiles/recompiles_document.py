@@ -175,7 +175,7 @@ def conclusions(results: Sequence[VariantRun]) -> Iterator[str]:
     least = min(result.recompiles for result in better)
     best = min((result for result in better if result.recompiles == least), key=lambda result: result.first_pass_s)
     yield (
-        f"{best.variant.name} avoids most: {count(first.recompiles, 'recompile')} → {best.recompiles}, "
+        f"{best.variant.name} avoids the most: {count(first.recompiles, 'recompile')} → {best.recompiles}, "
         f"first pass {duration(first.first_pass_s)} → {duration(best.first_pass_s)}"
     )
     before, after = first.warm_call_us, best.warm_call_us

@@ -43,8 +43,8 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
     title = "recompiles"
     examples = ("model.py --vary x.0=1..64", "model.py --vary lr=0.1,0.01 --json")
     description = (
-        "The calls of the file, varied by --vary: which of them recompile, what that costs, and what each change that "
-        "might avoid it gains."
+        "Make the calls of the file, varied by --vary: show which recompile, what that costs, and how much each "
+        "possible fix helps."
     )
     live = True
 

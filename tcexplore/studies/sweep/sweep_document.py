@@ -17,7 +17,7 @@ from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep
 
 HEAD = (
-    "size", "eager", "static", "speedup", "95 % interval", "dynamic", "speedup", "95 % interval", "compiled in",
+    "size", "eager", "static", "speedup", "95% interval", "dynamic", "speedup", "95% interval", "compiled in",
 )  # fmt: skip
 
 INTERVALS = (4, 7)
@@ -36,7 +36,7 @@ UNDECIDED_SPEEDUP = 2.0
 def sweep_document(sweep: Sweep, under_way: Config | None, width: int) -> StaticDocument:
     """Return the document; `under_way` is the configuration of the run under way."""
     rows = [_cells(sweep, size, under_way) for size in sweep.sizes]
-    title = row((f" dimension {sweep.dim}", "heading"), ("  each size compiled by itself, next to eager", "muted"))
+    title = row((f" dimension {sweep.dim}", "heading"), ("  compiled for each size, vs. eager", "muted"))
     shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVALS or index not in INTERVALS]
     fitted = [[cells[index] for index in shown] for cells in rows]
     table = columns([HEAD[index] for index in shown], fitted, [()] * len(rows), left=(len(shown) - 1,))

@@ -53,13 +53,13 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
     name = "sweep"
     title = "sweep"
     examples = ("model.py --dim 0 --sizes 1,8,64",)
-    description = "One dimension of the inputs at several sizes: eager, compiled for each, compiled for all."
+    description = "Time one dimension of the inputs at several sizes: eager, compiled for each size, and for all."
     compile_options = frozenset({"mode", "backend"})
     timed = True
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to run")
-        group.add_argument("--dim", type=count, default=0, metavar="N", help="which dimension (default: 0)")
+        group.add_argument("--dim", type=count, default=0, metavar="N", help="the dimension (default: 0)")
         group.add_argument(
             "--sizes", type=several(at_least_one), required=True, metavar="1,2,4",
             help="the sizes, in the order of the calls",

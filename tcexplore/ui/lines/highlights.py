@@ -37,7 +37,7 @@ class Hits(NamedTuple):
         """Return `hit 3/12 in ▐2▌ backward` for the hit that begins at `row`."""
         at = bisect_right([chapter.row for chapter in self.chapters], row)
         place = f" in {self.chapters[at - 1].title}" if at else ""
-        return f"hit {bisect_left(self.starts, row) + 1}/{len(self.starts)}{place}"
+        return f"highlight {bisect_left(self.starts, row) + 1}/{len(self.starts)}{place}"
 
 
 def hits(highlighted: Iterable[int], exact: Collection[int], chapters: Sequence[Chapter]) -> Hits:

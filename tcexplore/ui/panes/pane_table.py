@@ -211,7 +211,7 @@ TIMING = PaneSpec(
             ("timing", "pairs", "timing_skipped", "regions"),
         ),
         View(
-            "time line",
+            "timeline",
             "tcexplore.documents.timing.timeline_view:timeline_document",
             (
                 *_CAPTURE,

@@ -177,7 +177,7 @@ class MainScreen(ReadingScreen):
     async def _follow(self) -> None:
         await self._index.wait()
         if not await self.navigation.follow():
-            self.say("No other pane has anything of this row.")
+            self.say("No other pane has a row for this one.")
 
     def action_next_chapter(self, by: int) -> None:
         self.reader.next_hit(by, chapter=True)

@@ -79,7 +79,7 @@ class ReadingScreen(Screen[None]):
 
     def on_hit_reached(self, message: HitReached) -> None:
         if not message.label:
-            self.say("No search to continue, and nothing here belongs to the selection.")
+            self.say("No search to continue, and no highlighted row in this pane.")
 
     def action_next_match(self, by: int) -> None:
         self.reader.next_match(by)

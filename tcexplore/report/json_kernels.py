@@ -1,20 +1,14 @@
-"""JSON of kernels: source, fusion, machine code, resources, roofline and memory traffic."""
+"""JSON of kernels: source, fusion, machine code, resources, measured times and memory traffic."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from tcexplore import events as ev
-from tcexplore.documents.code.scheduler_reasons import explain_refusal
 from tcexplore.documents.locations import display_path
-from tcexplore.report.json_device import measured_kernel
-from tcexplore.report.json_graphs import pairs, place
+from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
 from tcexplore.session.fused_kernels import FusedKernel, Fusions, NotFused
-from tcexplore.session.kernel_facts import kernel_facts, kernel_loops
+from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 from tcexplore.session.line_traffic import line_traffic
-
-Fields = dict[str, Any]
 
 
 def kernel_fields(snapshot: Snapshot) -> Fields:
@@ -22,26 +16,18 @@ def kernel_fields(snapshot: Snapshot) -> Fields:
     code = snapshot.code
     codes = [code, *snapshot.other_codes]
     return {
+        "aten_graphs": code.aten_graphs,
         "kernels": _kernels(snapshot),
-        "lowered": [
-            {"target": e.target, "graph": e.graph, "kernels": e.kernels, "seconds": e.seconds, "notes": list(e.notes)}
-            for other in codes
-            for e in other.lowered
-        ],
-        "not_lowered": [
-            {"target": e.target, "graph": e.graph, "op": e.op or None, "reason": e.reason}
-            for other in codes
-            for e in other.not_lowered
-        ],
-        "device_queries": [
-            {"graph": query.graph, "attribute": query.attribute, **place(query.location)}
-            for query in snapshot.device_queries
-        ],
-        "wrappers": [_wrapper(wrapper) for wrapper in code.wrappers],
-        "fusion_decisions": [_decision(decision) for decision in code.fusion],
+        "lowered": [lowered for other in codes for lowered in other.lowered],
+        "not_lowered": [skipped for other in codes for skipped in other.not_lowered],
+        "wrappers": code.wrappers,
+        "fusion_decisions": code.fusion,
         "unfused_neighbors": [_not_fused(pair) for pair in Fusions(snapshot).neighbors()],
-        "schedules": [_schedule(schedule) for schedule in code.schedules],
+        "schedules": code.schedules,
         "line_traffic": _line_traffic(snapshot),
+        "partitions": code.partitions,
+        "passes": code.passes,
+        "cuda_graphs": _cuda_graphs(snapshot),
     }
 
 
@@ -56,144 +42,39 @@ def _kernels(snapshot: Snapshot) -> list[Fields]:
 
 
 def _kernel(snapshot: Snapshot, kernel: ev.Kernel, fused: FusedKernel) -> Fields:
-    return {
-        "name": kernel.name,
-        "graph": kernel.graph,
-        "phase": kernel.phase,
-        "language": kernel.language,
-        "scheduler_class": kernel.kind,
-        "source": kernel.source,
-        "ops": list(kernel.ops),
-        "nodes": list(kernel.nodes),
-        "source_lines": pairs(kernel.source_lines),
-        "lines": [_line(line) for line in kernel.lines],
-        "fusion_kinds": list(fused.kinds),
-        "ops_inlined": fused.inlined,
-        "fused_nodes": [list(group) for group in fused.groups],
-        "scheduler_nodes": list(kernel.scheduler_nodes),
-        "buffers": list(kernel.buffers),
-        "bytes_read": kernel.bytes_read,
-        "bytes_written": kernel.bytes_written,
-        "bytes_saved": kernel.bytes_saved,
-        "flops": kernel.flops,
-        "dtypes": list(kernel.dtypes),
-        "calls": [_call(call) for call in kernel.calls],
-        **_machine_code(snapshot, kernel),
-    }
-
-
-def _call(call: ev.KernelCall) -> Fields:
-    return {
-        "order": call.order,
-        "nodes": list(call.nodes),
-        "source_lines": pairs(call.source_lines),
-        "lines": [_line(line) for line in call.lines],
-        "buffers": list(call.buffers),
-        "bytes_read": call.bytes_read,
-        "bytes_written": call.bytes_written,
-    }
-
-
-def _line(line: ev.KernelLine) -> Fields:
-    return {"line": line.n, "nodes": list(line.nodes), "source_lines": pairs(line.source)}
-
-
-def _machine_code(snapshot: Snapshot, kernel: ev.Kernel) -> Fields:
     facts = kernel_facts(snapshot.code, kernel)
     assembled = facts.assembled
-    return {
-        "target": kernel.target,
-        "resources": _resources(assembled.resources) if assembled and assembled.resources else None,
-        "loops": [_loop(loop) for loop in kernel_loops(snapshot.code, kernel)],
-        "vectors": _vectors(assembled.vectors) if assembled and assembled.vectors else None,
-        "stages": {stage.name: _stage(stage) for stage in assembled.stages} if assembled else None,
-        "assembled_config": assembled.config or None if assembled else None,
-        "not_assembled": facts.not_assembled.reason if facts.not_assembled else None,
-        "roofline": _roofline(facts.roofline) if facts.roofline else None,
-        "measured": measured_kernel(snapshot, kernel, facts.roofline),
-    }
+    return fields(
+        "kernel",
+        kernel,
+        fusion_kinds=fused.kinds,
+        ops_inlined=fused.inlined,
+        fused_nodes=fused.groups,
+        resources=assembled.resources if assembled else None,
+        loops=kernel_loops(snapshot.code, kernel),
+        vectors=assembled.vectors if assembled else None,
+        stages={stage.name: fields("stage", stage) for stage in assembled.stages} if assembled else None,
+        assembled_config=assembled.config or None if assembled else None,
+        not_assembled=facts.not_assembled.reason if facts.not_assembled else None,
+        roofline=facts.roofline,
+        measured=_measured(snapshot, kernel, facts.roofline),
+    )
 
 
-def _resources(resources: ev.KernelResources) -> Fields:
-    return {
-        "registers_per_thread": resources.registers,
-        "spill_bytes_per_thread": resources.spills,
-        "stack_bytes_per_thread": resources.stack,
-        "shared_static_bytes": resources.shared_static,
-        "shared_dynamic_bytes": resources.shared_dynamic,
-        "num_warps": resources.num_warps,
-        "num_stages": resources.num_stages,
-        "threads_per_block": resources.threads,
-        "occupancy": resources.occupancy,
-        "blocks_per_multiprocessor": resources.blocks,
-        "limited_by": resources.limited_by or None,
-        "instruction_mix": dict(resources.mix),
-        "warnings": list(resources.warnings),
-    }
-
-
-def _loop(loop: ev.LoopVectorized) -> Fields:
-    return {
-        "scheduler_nodes": list(loop.nodes),
-        "form": loop.form,
-        "isa": loop.isa or None,
-        "vector_bits": loop.width or None,
-        "lanes": loop.lanes or None,
-        "scalar_reason": loop.reason or None,
-    }
-
-
-def _vectors(vectors: ev.Vectors) -> Fields:
-    return {
-        "vectorized": vectors.vectorized,
-        "width_bits": vectors.width,
-        "packed_instructions": vectors.packed,
-        "scalar_instructions": vectors.scalar,
-        "called_functions": list(vectors.calls),
-    }
-
-
-def _stage(stage: ev.KernelStage) -> Fields:
-    return {"text": stage.text, "lines": [list(pair) for pair in stage.lines]}
-
-
-def _roofline(point: ev.RooflinePoint) -> Fields:
-    return {
-        "bytes": point.bytes,
-        "flops": point.flops,
-        "flop_per_byte": point.intensity,
-        "bound": point.bound,
-        "bound_us": point.implied_us,
-        "memory_peak_bytes_per_s": point.memory_peak,
-        "compute_peak_flop_per_s": point.peak,
-        "precision": point.precision,
-    }
-
-
-def _wrapper(wrapper: ev.Wrapper) -> Fields:
-    return {
-        "graph": wrapper.graph,
-        "phase": wrapper.phase,
-        "source": wrapper.source,
-        "reused": [list(pair) for pair in wrapper.reused],
-    }
-
-
-def _decision(decision: ev.FusionDecision) -> Fields:
-    return {
-        "graph": decision.graph,
-        "phase": decision.phase,
-        "a": decision.a,
-        "b": decision.b,
-        "fused": decision.fused,
-        "reason": decision.reason,
-        "refused_by": decision.refused_by or None,
-        "explanation": explain_refusal(decision.reason) or None,
-        "kind": decision.kind or None,
-        "a_nodes": list(decision.a_nodes),
-        "b_nodes": list(decision.b_nodes),
-        "bytes_saved": decision.bytes_saved,
-    }
+def _measured(snapshot: Snapshot, kernel: ev.Kernel, point: ev.RooflinePoint | None) -> Fields | None:
+    """Return the measured time of a kernel in one call; None if it was not measured."""
+    rates = achieved(snapshot, kernel, point)
+    if rates is None:
+        return None
+    return fields(
+        "measured_kernel",
+        rates.measured,
+        bytes_per_s=rates.memory,
+        flop_per_s=rates.compute,
+        memory_peak_share=rates.memory_share,
+        compute_peak_share=rates.compute_share,
+        bound_share=rates.bound_share,
+    )
 
 
 def _not_fused(pair: NotFused) -> Fields:
@@ -211,29 +92,20 @@ def _not_fused(pair: NotFused) -> Fields:
     }
 
 
-def _schedule(schedule: ev.ScheduleMade) -> Fields:
-    nodes = [
-        {"name": node.name, "buffers": list(node.buffers), "dependencies": list(node.dependencies)}
-        for node in schedule.nodes
-    ]
-    return {
-        "graph": schedule.graph,
-        "phase": schedule.phase,
-        "pairwise_attempts": schedule.pairwise_attempts,
-        "nodes": nodes,
-    }
-
-
 def _line_traffic(snapshot: Snapshot) -> list[Fields]:
+    traffic = sorted(line_traffic(snapshot.code.kernels).lines.items())
     return [
-        {
-            "file": display_path(file),
-            "line": line,
-            "calls": traffic.calls,
-            "bytes": traffic.bytes,
-            "share": traffic.share,
-            "extern": traffic.extern,
-            "calls_of_unknown_size": traffic.unknown,
-        }
-        for (file, line), traffic in sorted(line_traffic(snapshot.code.kernels).lines.items())
+        fields("line_traffic", of_line, file=display_path(file), line=line, calls_of_unknown_size=of_line.unknown)
+        for (file, line), of_line in traffic
     ]
+
+
+def _cuda_graphs(snapshot: Snapshot) -> Fields:
+    """Return recorded and skipped CUDA graphs, and the launches that they save."""
+    profile = snapshot.call_profile
+    return {
+        "recorded": [fields("cuda_graph", graph) for graph in snapshot.cuda_graphs],
+        "skipped": [fields("skipped_cuda_graph", skipped) for skipped in snapshot.cuda_graphs_skipped],
+        "replays_per_call": profile.replays if profile else None,
+        "launches_saved_per_call": profile.replayed_tasks - profile.replays if profile else None,
+    }

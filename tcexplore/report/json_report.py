@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tcexplore import __version__
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
-from tcexplore.report import json_device, json_graphs, json_timing
-from tcexplore.report.json_guards import guard_fields
+from tcexplore.report import json_timing
 from tcexplore.report.json_kernels import kernel_fields
-from tcexplore.report.json_regions import script_fields
+from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
+from tcexplore.session.cache_entries import cache_entries
 from tcexplore.session.code import NATIVE
-from tcexplore.session.ranked_breaks import rank_breaks
+from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
+from tcexplore.session.recompile_fixes import recompile_fixes
+from tcexplore.session.timeline import timeline
 
 SCHEMA = 2
 """Version of the format; it changes with every key that is removed or changes its meaning."""
@@ -22,8 +24,6 @@ SCHEMA = 2
 NOT_COMPARED = "the run ended before eager and compiled were compared"
 
 NOT_ASSEMBLED = "C++ kernels are assembled with --assembly only, and have no GPU resources"
-
-Fields = dict[str, Any]
 
 
 def report(
@@ -34,32 +34,47 @@ def report(
     `machine` is None if no worker started, `exceeded` names the limits that the run exceeds, and the recommendation
     is for `calls` calls (None: any number).
     """
-    return {
+    values = {
         "schema": SCHEMA,
         "tcexplore": __version__,
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
         "file": display_path(snapshot.file),
-        "entry": _entry(snapshot.entry),
         "config": configuration(snapshot),
-        "status": snapshot.status,
-        "error": failure(snapshot.failure),
-        "limits_exceeded": list(exceeded),
-        "graphs": [json_graphs.graph(graph) for graph in snapshot.graphs],
-        "breaks": [json_graphs.ranked_break(ranked) for ranked in rank_breaks(snapshot)],
-        "skipped_frames": [json_graphs.skipped_frame(skipped) for skipped in snapshot.skipped_frames],
-        "eager_ops": json_graphs.eager_ops(snapshot.eager_ops),
-        **guard_fields(snapshot),
-        "aten_graphs": [json_graphs.aten_graph(graph) for graph in snapshot.code.aten_graphs],
+        "limits_exceeded": exceeded,
+        "breaks": [_ranked_break(ranked) for ranked in rank_breaks(snapshot)],
+        "missing": list(_missing(snapshot)),
+    }
+    return fields(
+        "report",
+        snapshot,
+        **values,
+        **_guard_fields(snapshot),
         **kernel_fields(snapshot),
-        "partitions": [json_graphs.partition(partition) for partition in snapshot.code.partitions],
-        "passes": [json_graphs.pass_run(run) for run in snapshot.code.passes],
         **_measurements(snapshot, calls),
         **script_fields(snapshot),
-        "state_dict": state_dict(snapshot.state_keys),
-        "output": [{"stream": output.stream, "text": output.text} for output in snapshot.output],
-        "output_dropped_chars": snapshot.output_dropped,
-        "missing": list(_missing(snapshot)),
+    )
+
+
+def _ranked_break(ranked: RankedBreak) -> Fields:
+    """Return a graph break with its cost, null if unknown."""
+    cost = fields("break_cost", ranked, us=ranked.cost_us) if ranked.cost_us is not None else None
+    return fields("break", ranked.graph_break, cost=cost)
+
+
+def graph_break(broken: ev.GraphBreak) -> Fields:
+    """Return a graph break without its cost."""
+    return {key: value for key, value in fields("break", broken, cost=None).items() if key != "cost"}
+
+
+def _guard_fields(snapshot: Snapshot) -> Fields:
+    return {
+        "guards": [
+            fields("guard", guard, graph=installed.graph) for installed in snapshot.guards for guard in installed.guards
+        ],
+        "guard_latency_us": {installed.graph: installed.latency_us for installed in snapshot.guards},
+        "frames": cache_entries(snapshot),
+        "recompile_fixes": recompile_fixes(snapshot),
     }
 
 
@@ -68,80 +83,38 @@ def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
         "timing": json_timing.timing(snapshot, calls),
         "accuracy": json_timing.accuracy(snapshot.accuracy),
         "memory": json_timing.memory(snapshot),
-        "call_profile": json_timing.call_profile(snapshot.call_profile),
-        "calls": [json_timing.call(call) for call in snapshot.calls],
         "compile_time": json_timing.compile_time_fields(snapshot),
-        "phase_times": [json_timing.phase_time(phase) for phase in snapshot.phase_times],
-        "cache_lookups": [
-            {"cache": lookup.cache, "graph": lookup.graph, "outcome": lookup.outcome, "reason": lookup.reason}
-            for lookup in snapshot.cache_lookups
-        ],
-        "device": json_device.device(snapshot.device),
-        "autotuned": [json_device.autotuned(tuned) for tuned in snapshot.autotuned],
-        "cuda_graphs": json_device.cuda_graphs(snapshot),
     }
 
 
-def _entry(entry: ev.EntryFound | None) -> Fields | None:
-    if entry is None:
-        return None
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "rule": entry.rule,
-        "calls": [list(call) for call in entry.calls],
-        **json_graphs.place(entry.location),
-        "notes": list(entry.notes),
-    }
+def script_fields(snapshot: Snapshot) -> Fields:
+    """Return the keys of the report about a script: `regions`, and `script_end`, null for another entry."""
+    graphs: dict[int, list[str]] = defaultdict(list)
+    for known in snapshot.region_graphs:
+        graphs[known.region].append(known.graph)
+    regions = [
+        fields("region", known.region, graphs=graphs[known.region.region], calls=known.calls, compiles=known.marks)
+        for known in timeline(snapshot).regions
+    ]
+    end = snapshot.script_end
+    return {"regions": regions, "script_end": fields("script_end", end) if end else None}
 
 
 def configuration(snapshot: Snapshot) -> Fields:
     """Return how a run compiles, and on what."""
     config, timing = snapshot.config, snapshot.timing
-    return {
-        "mode": config.mode,
-        "backend": config.backend,
-        "dynamic": config.dynamic,
-        "fullgraph": config.fullgraph,
-        "train": config.train,
-        "target": config.target,
-        "device": config.device or (timing.device if timing else None),
-        "threads": config.threads or (timing.threads if timing else None),
-        "seed": config.seed,
-        "inputs": list(config.inputs),
-        "fuse": config.fuse,
-        "dim": config.dim if config.sizes else None,
-        "sizes": list(config.sizes),
-        "vary": list(config.vary),
-    }
+    return fields(
+        "config",
+        config,
+        device=config.device or (timing.device if timing else None),
+        threads=config.threads or (timing.threads if timing else None),
+        dim=config.dim if config.sizes else None,
+    )
 
 
 def failure(failed: ev.Failed | None) -> Fields | None:
     """Return why a run failed; None if it did not."""
-    if failed is None:
-        return None
-    return {
-        "stage": failed.stage,
-        "blame": failed.blame,
-        "type": failed.type,
-        "message": failed.message,
-        **json_graphs.place(failed.location),
-        "hint": failed.hint,
-        "traceback": failed.traceback,
-    }
-
-
-def state_dict(keys: ev.StateKeys | None) -> Fields | None:
-    """Return the first names in the state dict of each form; None for a function."""
-    if keys is None:
-        return None
-    return {
-        "count": keys.count,
-        "compiled_prefix": keys.prefix,
-        "module": list(keys.module),
-        "compiled": list(keys.compiled),
-        "compiled_in_place": list(keys.in_place),
-    }
+    return fields("error", failed) if failed else None
 
 
 def _missing(snapshot: Snapshot) -> Iterable[Fields]:

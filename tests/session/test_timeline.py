@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tcexplore import events as ev
 from tcexplore.documents.timing.timeline_view import FEW, draw_lane, suggest_region_fix, timeline_document
-from tcexplore.report.json_regions import script_fields
+from tcexplore.report.json_report import script_fields
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.session.timeline import BACKWARD, COMPILE, RECOMPILE, timeline

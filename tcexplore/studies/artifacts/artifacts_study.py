@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from tcexplore.documents.document import Document
-from tcexplore.report.json_report import failure, state_dict
+from tcexplore.report.json_records import fields
+from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.artifacts.artifacts_document import artifacts_document
@@ -62,8 +63,9 @@ class ArtifactsStudy(Study[None, Snapshot]):
         """A field is null without the run that it belongs to."""
         runs = artifact_runs(state.results)
         saved = runs.saving.artifacts_saved if runs else None
+        keys = runs.saving.state_keys if runs else None
         return {
-            "state_dict": state_dict(runs.saving.state_keys if runs else None),
+            "state_dict": fields("state_dict", keys) if keys else None,
             "saved_bytes": saved.bytes if saved else None,
             "saved_kinds": dict(saved.kinds) if saved else None,
             "saving": _run_fields(runs.saving) if runs else None,

@@ -15,8 +15,7 @@ from tcexplore.fixes.file_writes import NotWrittenError, write
 from tcexplore.fixes.fix import Change
 from tcexplore.fixes.verification import Verification
 from tcexplore.fixes.verification_facts import facts
-from tcexplore.report.json_graphs import graph_break
-from tcexplore.report.json_report import failure
+from tcexplore.report.json_report import failure, graph_break
 from tcexplore.session import Snapshot
 from tcexplore.studies.fix.fix_document import BreakView, break_document, fix_document
 from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, by_break

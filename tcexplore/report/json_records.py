@@ -1,0 +1,173 @@
+"""Records as the JSON objects that `schema.json` defines: a new key needs only its line in the schema.
+
+A key holds the field of its name, or of its name without the unit: `at_s` holds `at`. `FIELDS` lists the fields with
+another name, `COMPUTED` the values that are not a field. The keys `file`, `line` and `function` hold the location of a
+record. The schema gives the order of the keys and the form of the values. An empty text is null if the key allows null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from tcexplore.documents.code.scheduler_reasons import explain_refusal
+from tcexplore.documents.locations import display_path
+from tcexplore.documents.timing.accuracy_rows import describe_accuracy
+from tcexplore.events import Location
+
+Fields = dict[str, Any]
+Schema = Mapping[str, Any]
+
+FIELDS: dict[str, dict[str, str]] = {
+    "accuracy": {"worst_value": "worst"},
+    "break": {"user_code": "code"},
+    "cache_entry": {"compile_s": "seconds", "backward_compile_s": "backward_seconds"},
+    "call": {"graph_s": "graph_seconds", "frame_s": "frame_seconds"},
+    "compile_time": {
+        "wall_s": "wall_seconds",
+        "graph_s": "graph_seconds",
+        "frame_s": "frame_seconds",
+        "spans": "roots",
+    },
+    "device": {"throttle_reasons": "slowed_by"},
+    "frame": {"frame": "number"},
+    "frame_answer": {"frame": "number"},
+    "graph": {"id": "graph"},
+    "kernel": {"scheduler_class": "kind"},
+    "kernel_line": {"line": "n", "source_lines": "source"},
+    "loop": {"scheduler_nodes": "nodes", "scalar_reason": "reason"},
+    "memory": {"eager_saved_for_backward_bytes": "saved_for_backward"},
+    "partition": {"saved_for_backward": "saved"},
+    "pass": {"changes": "hunks"},
+    "report": {"error": "failure", "state_dict": "state_keys", "output_dropped_chars": "output_dropped"},
+    "region_calls": {
+        "count": "calls",
+        "warm_median_us": "median_us",
+        "warm_p10_us": "low_us",
+        "warm_p90_us": "high_us",
+        "warm_sampled": "sampled",
+        "graphs_entered": "entered",
+        "resumed_graphs_entered": "resumed",
+        "without_graph": "uncompiled",
+        "activity_bin_s": "bin_s",
+    },
+    "resources": {
+        "registers_per_thread": "registers",
+        "spill_bytes_per_thread": "spills",
+        "stack_bytes_per_thread": "stack",
+        "threads_per_block": "threads",
+        "blocks_per_multiprocessor": "blocks",
+    },
+    "roofline": {
+        "flop_per_byte": "intensity",
+        "bound_us": "implied_us",
+        "memory_peak_bytes_per_s": "memory_peak",
+        "compute_peak_flop_per_s": "peak",
+    },
+    "skipped_cuda_graph": {"scheduler_nodes": "nodes"},
+    "span": {"self_s": "self_seconds"},
+    "specialization": {"guard": "reason"},
+    "state_dict": {"compiled_prefix": "prefix", "compiled_in_place": "in_place"},
+    "symbol": {"specializations": "specialized"},
+    "timing": {"calls_per_unit": "calls", "eager_block_units": "block", "compiled_block_units": "block_compiled"},
+    "vectors": {
+        "width_bits": "width",
+        "packed_instructions": "packed",
+        "scalar_instructions": "scalar",
+        "called_functions": "calls",
+    },
+}
+"""Definition in the schema, key, field."""
+
+COMPUTED: dict[str, Callable[[Any], Fields]] = {
+    "accuracy": lambda accuracy: {"summary": describe_accuracy(accuracy)},
+    "frame": lambda frame: {"at_limit": "error" if frame.error_at_limit else "eager"},
+    "fusion_decision": lambda decision: {"explanation": explain_refusal(decision.reason) or None},
+    "loop": lambda loop: {"vector_bits": loop.width or None, "lanes": loop.lanes or None},
+    "part": lambda part: {"graph": part.graph.strip() or None},
+    "region_compile": lambda mark: {
+        "capture_reason": mark.capture_reason,  # null: no backward; empty: without a reason
+        "failed_guards": [recompile.failed_guard for recompile in mark.causes],
+    },
+    "resources": lambda resources: {"instruction_mix": dict(resources.mix)},
+    "script_end": lambda end: {"timed_out": end.time_limit is not None},
+    "zero_one": lambda fixed: {"name": fixed.source.name, "kind": fixed.source.kind, "dim": fixed.source.dim},
+}
+"""Values of a record that are not simply a field, by definition."""
+
+_UNITS = ("_us", "_s", "_bytes", "_mhz", "_w", "_c")
+
+
+def fields(definition: str, record: Any, **values: Any) -> Fields:
+    """Return a record as the object of a definition. `values` replace its fields, or add to them."""
+    computed = COMPUTED[definition](record) if definition in COMPUTED else {}
+    return _object(record, definitions()[definition], FIELDS.get(definition, {}), {**computed, **values})
+
+
+@cache
+def definitions() -> dict[str, Any]:
+    """Return the definitions of the schema, with the whole report as `report`."""
+    schema = json.loads(files("tcexplore.report").joinpath("schema.json").read_text())
+    return {**schema["$defs"], "report": schema}
+
+
+def _object(record: Any, schema: Schema, names: Mapping[str, str], computed: Fields) -> Fields:
+    properties: dict[str, Schema] = schema["properties"]
+    if isinstance(record, tuple) and not hasattr(record, "_fields"):
+        computed = dict(zip(properties, record, strict=True))
+    return {
+        key: _json(computed[key] if key in computed else _field(record, names.get(key, key), form), form)
+        for key, form in properties.items()
+    }
+
+
+def _field(record: Any, name: str, schema: Schema) -> Any:
+    if name in ("file", "line", "function"):
+        location = _location(record)
+        if location is None:
+            return None
+        return display_path(location.file) if name == "file" else getattr(location, name)
+    if not hasattr(record, name):
+        name = name.removesuffix(next(unit for unit in _UNITS if name.endswith(unit)))
+    value = getattr(record, name)
+    return None if value == "" and _nullable(schema) else value
+
+
+def _location(record: Any) -> Location | None:
+    """Return the location that a record is or has."""
+    if record is None or isinstance(record, Location):
+        return record
+    location: Location | None = record.location if hasattr(record, "location") else record.frame
+    return location
+
+
+def _json(value: Any, schema: Schema) -> Any:
+    """Return a value in the form that its schema describes. Objects that are complete stay as they are."""
+    if "anyOf" in schema:
+        return None if value is None else _json(value, schema["anyOf"][0])
+    if isinstance(value, dict):
+        return value
+    if "$ref" in schema:
+        definition = schema["$ref"].rpartition("/")[2]
+        return [display_path(value.file), value.line] if definition == "pair" else fields(definition, value)
+    if "properties" in schema:
+        return _object(value, schema, {}, {})
+    if isinstance(value, tuple | list):
+        return [_json(item, schema.get("items") or {}) for item in value]
+    return _scalar(value, schema)
+
+
+def _scalar(value: Any, schema: Schema) -> Any:
+    """Return a number or text. A number that JSON does not have is None."""
+    if schema.get("type") == ["integer", "string"]:
+        return int(value) if value.lstrip("-").isdecimal() else value
+    infinite = isinstance(value, float) and not math.isfinite(value)
+    return None if infinite and _nullable(schema) else value
+
+
+def _nullable(schema: Schema) -> bool:
+    return "null" in schema.get("type", ()) or None in schema.get("enum", ())

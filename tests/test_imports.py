@@ -13,7 +13,7 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "doctor", "documents", "events", "fixes", "quantities", "report", "session", "studies", "supervisor",
+FRONT = ("cli", "documents", "events", "fixes", "quantities", "report", "session", "studies", "supervisor",
          "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 

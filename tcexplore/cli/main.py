@@ -65,7 +65,7 @@ def _export(request: Request) -> int:
 
 
 def _doctor(_: Request) -> int:
-    from tcexplore.doctor import doctor
+    from tcexplore.cli.doctor import doctor
 
     return doctor()
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tcexplore.doctor import trial_compile
-from tcexplore.doctor.findings import Finding, Section, print_findings
-from tcexplore.doctor.machine_checks import check_caches, check_installation, describe_error, probe_machine
+from tcexplore.cli.doctor import trial_compile
+from tcexplore.cli.doctor.findings import Finding, Section, print_findings
+from tcexplore.cli.doctor.machine_checks import check_caches, check_installation, describe_error, probe_machine
 from tcexplore.studies.study_runs import Outcome
 from tests import fakes
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterable
 
 from tcexplore import __version__
+from tcexplore.cli.doctor.findings import Section, print_findings
+from tcexplore.cli.doctor.machine_checks import check_caches, check_installation, probe_machine
+from tcexplore.cli.doctor.terminal_check import check_terminal
+from tcexplore.cli.doctor.trial_compile import run_trials
 from tcexplore.cli.progress_line import Line, progress
-from tcexplore.doctor.findings import Section, print_findings
-from tcexplore.doctor.machine_checks import check_caches, check_installation, probe_machine
-from tcexplore.doctor.terminal_check import check_terminal
-from tcexplore.doctor.trial_compile import run_trials
 
 EXIT_OK, EXIT_MISSING = 0, 3
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from tcexplore import events as ev
+from tcexplore.cli.doctor.findings import Finding, Section
+from tcexplore.cli.doctor.machine_checks import Answers, describe_error
 from tcexplore.cli.run_once import run_once
-from tcexplore.doctor.findings import Finding, Section
-from tcexplore.doctor.machine_checks import Answers, describe_error
 from tcexplore.quantities import count, duration
 from tcexplore.studies.study_runs import Outcome
 

@@ -6,8 +6,8 @@ import os
 import shutil
 import sys
 
+from tcexplore.cli.doctor.findings import Finding, Section
 from tcexplore.cli.explore_command import terminal_problem
-from tcexplore.doctor.findings import Finding, Section
 
 FULL_SIZE = (140, 40)
 """Minimum columns and rows to show all panes at once."""

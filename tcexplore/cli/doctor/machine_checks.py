@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from tcexplore.doctor.findings import Finding, Section
+from tcexplore.cli.doctor.findings import Finding, Section
 from tcexplore.quantities import size
 
 TIMEOUT_S = 120.0

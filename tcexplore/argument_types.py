@@ -1,4 +1,4 @@
-"""Kinds of argument: text to a value, or one line that says what is wrong with it."""
+"""Argument types for argparse. Each converts a text or raises an error of one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
 
 
 def count(text: str) -> int:
@@ -40,13 +40,13 @@ def seconds(text: str) -> float:
 
 def positive_seconds(text: str) -> float:
     if (number := seconds(text)) == 0:
-        raise argparse.ArgumentTypeError("0 seconds leave no time for a run")
+        raise argparse.ArgumentTypeError("0 seconds is too short for a run")
     return number
 
 
 def ratio(text: str) -> float:
     if (number := _number(text, "ratio")) == 0:
-        raise argparse.ArgumentTypeError("a ratio is above 0")
+        raise argparse.ArgumentTypeError("the ratio must be above 0")
     return number
 
 
@@ -58,12 +58,12 @@ def name(text: str) -> str:
 
 def dynamic(text: str) -> bool | None:
     if text not in DYNAMIC:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(DYNAMIC)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(DYNAMIC)}")
     return DYNAMIC[text]
 
 
 def target(text: str) -> str:
-    """A name of the device table as it is, a file by its whole path: the worker stands in another folder."""
+    """Return a name of the device table unchanged, a file as an absolute path: the worker runs in another folder."""
     if text == NATIVE:
         return text
     from tcexplore.targets.device_table import TargetError, find_target
@@ -75,7 +75,7 @@ def target(text: str) -> str:
 
 
 def vary(text: str) -> str:
-    """`x.0=1..64`, as it is."""
+    """Return a valid specification such as `x.0=1..64` unchanged."""
     from tcexplore.events.input_specs import VaryError, parse_varies
 
     try:
@@ -86,7 +86,7 @@ def vary(text: str) -> str:
 
 
 def several(kind: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
-    """Values parted by commas, each once."""
+    """Return a type for comma-separated values without duplicates."""
 
     def items(text: str) -> tuple[Item, ...]:
         return tuple(dict.fromkeys(kind(item.strip()) for item in text.split(",")))
@@ -94,18 +94,18 @@ def several(kind: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
     return items
 
 
-def _number(text: str, what: str) -> float:
+def _number(text: str, noun: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {noun}")
     return number
 
 
 def inputs(text: str) -> str:
-    """The inputs of one call; what they are worth is seen where torch is."""
+    """Return the inputs of one call unchanged; the worker, which has torch, parses them."""
     if not text.strip(" ,"):
-        raise argparse.ArgumentTypeError("there are no inputs in it")
+        raise argparse.ArgumentTypeError("no inputs given")
     return text

@@ -24,7 +24,7 @@ CHECK_MS = 2_000
 
 
 class UnreadableError(Exception):
-    """A file cannot be read as source; `hint` is what to do."""
+    """A file cannot be read as source; `hint` suggests a remedy."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -38,11 +38,11 @@ def read_source(path: str) -> str:
         with open(path, "rb") as file:
             raw = file.read()
     except FileNotFoundError:
-        raise UnreadableError(f"{path} does not exist.", "It runs as soon as it exists.") from None
+        raise UnreadableError(f"{path} does not exist.", "It runs once it exists.") from None
     except IsADirectoryError:
         raise UnreadableError(f"{path} is a directory.", "Name a Python file in it.") from None
     except PermissionError:
-        raise UnreadableError(f"{path} may not be read.", f"chmod u+r {path}") from None
+        raise UnreadableError(f"{path} is not readable (permission denied).", f"chmod u+r {path}") from None
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from None
     try:
@@ -72,7 +72,7 @@ def read_file(path: str) -> FileChange:
 
 
 class Watch:
-    """Watches the model file and the modules given to `set_modules`. `known` is the model file as already read."""
+    """Watches the model file and the modules given to `set_modules`. `known` is the already read content."""
 
     def __init__(self, file: str, known: FileChange | None = None) -> None:
         self._file = os.path.abspath(file)
@@ -90,7 +90,7 @@ class Watch:
     async def changes(self) -> AsyncIterator[FileChange]:
         """Yield each change of content, the model file's first.
 
-        A file that disappears is a change, and its return another. Saving the same content again is no change.
+        A file that disappears is a change, and its reappearance is another. Saving the same content is not a change.
         """
         while True:
             self._restart = asyncio.Event()

@@ -21,7 +21,7 @@ BUDGET_S = 4.0
 """No further call is compared after this many seconds."""
 
 COPIES = 6
-"""Float64 tensors alive at once while two values are compared."""
+"""Number of live float64 tensors during the comparison of two values."""
 
 MIN_ERROR = torch.finfo(torch.float64).eps
 """Smallest meaningful error against float64."""

@@ -22,7 +22,7 @@ VARIATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.neg, tor
 """Variations of floating-point inputs, to reach branches that the program's own inputs do not take."""
 
 TIME_LIMIT_S = 3.0
-"""Time limit of a call with varied inputs, with which a loop may never end."""
+"""Time limit of a call with varied inputs, which may cause an endless loop."""
 
 
 def compare_change(before: Subject, after: Subject) -> ChangeChecked:
@@ -53,7 +53,7 @@ class _ChangeComparison:
         self._varied = 0
 
     def compare(self, call: Call, prefix: str, *, varied: bool = False) -> None:
-        """Compare one call. A varied call need not end, and may fail if it fails in both programs."""
+        """Compare one call. A varied call may run endlessly or fail if it does so in both programs."""
         before = _try_call(self._before, call, varied=varied)
         if isinstance(before, Exception) and not varied:
             raise before
@@ -61,14 +61,14 @@ class _ChangeComparison:
             return
         after = _try_call(self._after, call, varied=varied)
         if isinstance(after, CallTimeoutError):
-            self._add(f"{prefix}it does not end anymore", wrong=True)
+            self._add(f"{prefix}it no longer ends", wrong=True)
         elif isinstance(before, Observation) and isinstance(after, Observation):
             self._varied += varied
             self._compare_observations(before, after, prefix)
         elif isinstance(before, Observation):
-            self._add(f"{prefix}{type(after).__name__} is raised only now", wrong=True)
+            self._add(f"{prefix}{type(after).__name__} is raised only after the change", wrong=True)
         elif isinstance(after, Observation):
-            self._add(f"{prefix}{type(before).__name__} was raised only before", wrong=True)
+            self._add(f"{prefix}{type(before).__name__} is raised only before the change", wrong=True)
 
     def result(self) -> ChangeChecked:
         worst = max(self._values, key=severity, default=None)
@@ -102,7 +102,7 @@ class CallTimeoutError(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `CallTimeoutError` inside the context after `seconds`. Other threads than the main thread have no limit."""
+    """Raise `CallTimeoutError` inside the context after `seconds`. Threads other than the main thread have no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -140,15 +140,15 @@ def _vary(call: Call, variation: Callable[[torch.Tensor], torch.Tensor]) -> Call
 def _incomparable(before: Subject, after: Subject) -> str:
     """Return the reason why two programs cannot be compared; empty if they have the same weights.
 
-    Copy the buffers, which earlier calls of either program may have changed.
+    Copy the buffers, since earlier calls of either program may have changed them.
     """
     if before.module is None or after.module is None:
         return "" if before.module is after.module else "only one version is a module"
     sides = [dict(subject.module.named_parameters()) for subject in (before, after) if subject.module]
     if sides[0].keys() != sides[1].keys():
-        return "the module's parameters have other names than before"
+        return "the module's parameters have different names than before"
     if not all(torch.equal(sides[0][name], sides[1][name]) for name in sides[0]):
-        return "the initial parameters differ from those before: importing the file draws other random numbers"
+        return "the initial parameters differ from before: importing the file draws different random numbers"
     buffers = dict(after.module.named_buffers())
     with torch.no_grad():
         for name, buffer in before.module.named_buffers():

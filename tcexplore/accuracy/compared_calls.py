@@ -31,8 +31,8 @@ class Subject:
     module: torch.nn.Module | None = None
     """The module with the parameters; None for a function."""
     unrandomized: Callable[[Callable[[Function], None]], Function] | None = None
-    """Compiles again so that random numbers equal eager's, and passes the result to its argument for a warm-up. None if
-    compiled code draws the same random numbers anyway."""
+    """Recompiles so that random numbers match eager's, and passes the result to its argument for a warm-up. None if
+    compiled code already draws the same random numbers."""
 
 
 def input_tensors(call: Call) -> dict[str, torch.Tensor]:

@@ -25,11 +25,11 @@ MAX_CALL_S = 20.0
 
 CAST = "aten._to_copy"
 SILENT = (CAST, "aten.detach", "aten.clone", "aten.alias", "aten.lift_fresh")
-"""Ops that do not change values are ignored: a float64 run makes fewer casts."""
+"""Ops to ignore because they do not change values: a float64 run makes fewer casts."""
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
-NO_OP = "nothing more"
+NO_OP = "no further op"
 
 
 class Float64Reference:
@@ -66,7 +66,7 @@ class Float64Reference:
         return exact
 
     def _unusable(self, call: Call, eager: Observation, exact: Observation, ops: list[str]) -> str:
-        """Return the reason why a float64 run cannot serve as reference: other dtype, random numbers or ops.
+        """Return the reason why a float64 run cannot be the reference: different dtype, random numbers or ops.
 
         Different ops may compute the same values (torch has several for attention), so ops are compared only if the
         values differ.
@@ -75,11 +75,11 @@ class Float64Reference:
         wide = {name: tensor for name, tensor in exact.outputs.items() if tensor.dtype is torch.float64}
         both = floats.keys() & wide.keys()
         if floats and not both:
-            return "the program sets its dtypes itself, so it has no float64 run"
+            return "the program sets dtypes explicitly, so it has no float64 run"
         if all(_near(floats[name], wide[name]) for name in both):
             return ""
         if eager.random:
-            return "its float64 run draws other random numbers"
+            return "its float64 run draws different random numbers"
         subject = self._subject
         original = _trace_ops(lambda: observe(subject, subject.eager, call, subject.module))
         divergence = _describe_divergence(original, ops)
@@ -90,8 +90,8 @@ class OpTrace(TorchDispatchMode):  # type: ignore[misc]
     """Records the names of the ATen ops that run inside in `ops`.
 
     With `widen`, casts to smaller floating-point dtypes become casts to float64: a norm that always computes in float32
-    would otherwise round the float64 run. Compilation is disabled inside: eager `torch.cond` compiles its branches, and
-    code compiled under a dispatch mode would stay cached and fail in later calls.
+    would otherwise reduce the precision of the float64 run. Compilation is disabled inside: eager `torch.cond` compiles
+    its branches, and code compiled under a dispatch mode would stay cached and fail in later calls.
     """
 
     supports_higher_order_operators = True

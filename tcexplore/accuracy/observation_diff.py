@@ -16,7 +16,7 @@ class ObservationDiff(NamedTuple):
 
     text: str
     wrong: bool
-    """Whether a caller gets another result, not only another layout."""
+    """Whether the caller gets a different result, not only a different layout."""
 
 
 def diff_observations(

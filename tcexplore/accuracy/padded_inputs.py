@@ -18,7 +18,7 @@ BUDGET_S = 4.0
 
 KINDS = ("outputs", "changed")
 
-RANDOM = "it draws random numbers, which differ with the number of rows"
+RANDOM = "it draws random numbers, which depend on the number of rows"
 
 
 def check_padding(subject: Subject, plain: Sequence[Call], padded: Sequence[Call]) -> PaddingChecked:
@@ -77,7 +77,7 @@ def _values(plain: Observation, padded: Observation, grown: dict[int, int]) -> I
 
 
 def _cut(tensor: torch.Tensor, shape: torch.Size, grown: dict[int, int]) -> torch.Tensor | None:
-    """Cut off the padding; return None if the shape differs in another way than those of the inputs."""
+    """Cut off the padding; return None if the shape differs in another way than the input shapes do."""
     if tensor.dim() != len(shape):
         return None
     for dim, size in enumerate(shape):

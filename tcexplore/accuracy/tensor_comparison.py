@@ -17,7 +17,7 @@ A different order of summation changes the error by about this factor in either 
 """
 
 ALLOWED_ROUNDINGS = 16
-"""Roundings of the dtype that are always allowed, in case the eager result happens to be exact."""
+"""Allowed error in units of the dtype's rounding, in case the eager result happens to be exact."""
 
 IDENTICAL: Final = "identical"
 AS_ACCURATE: Final = "as accurate as eager"

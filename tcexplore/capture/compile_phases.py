@@ -30,7 +30,7 @@ PHASE_OF: dict[str, Phase] = {
     "compile_file": "compiler",
     "entire_backward_compile": "backward",
 }
-"""Phases by the names of the torch spans that open them; any other span belongs to the phase around it."""
+"""Phases by the torch spans that open them; any other span belongs to the enclosing phase."""
 
 Activity = Literal["span", "frames", "running"]
 """Part of a call that compiles: inside torch's spans, in Dynamo's frame callback, or running a compiled graph."""
@@ -131,7 +131,7 @@ class PhaseReader:
         self._phase: Phase | None = None
 
     def read(self, event: TraceEvent) -> None:
-        """Take one begin or end event; ignore instants and an end without a begin."""
+        """Process a begin or end event; ignore instants and an end without a begin."""
         span = json.loads(event.payload or "{}")
         stack = self._open[span.get("tid")]
         kind, name = span.get("ph"), span.get("name", "")

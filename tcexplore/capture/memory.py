@@ -15,7 +15,7 @@ class PeakMeter(NamedTuple):
     """A way to measure the peak memory of a call."""
 
     method: str
-    """The method in words."""
+    """A description of the method."""
     peak: Callable[[Callable[[], object]], int]
     """Returns the bytes at the peak of a call above those allocated before it."""
 
@@ -24,7 +24,7 @@ class MemoryReading(NamedTuple):
     """A way to read the memory that is allocated now."""
 
     method: str
-    """The method in words."""
+    """A description of the method."""
     read: Callable[[], int | None]
     """Returns bytes, None if they are unknown."""
 

@@ -1,4 +1,4 @@
-"""The user's frames of an FX node, also in library functions that Dynamo compiles separately.
+"""The user's frames of an FX node, including nodes in library functions that Dynamo compiles separately.
 
 After a graph break inside a library, Dynamo compiles the library's functions as separate frames, and their nodes have
 stacks within the library only. Such nodes belong to the user's line that was running when the frame was compiled.
@@ -24,7 +24,7 @@ def record_caller(graph: str, user_files: UserFiles) -> None:
 def user_frames(stack_trace: str | None, user_files: UserFiles) -> tuple[Location, ...]:
     """Return the user's frames in an FX node's `stack_trace`, outermost first.
 
-    If none of its frames is the user's, return the line that called the function being compiled. A node without a
+    If it has no frame of the user, return the line that called the function being compiled. A node without a
     stack trace has no frames.
     """
     frames = user_files.frames_of_text(stack_trace)

@@ -50,7 +50,7 @@ class StructuredTrace(logging.Handler):
     def install(self) -> None:
         """Insert this handler as the logger's first one.
 
-        torch's own lazy handler removes itself during the first event, and a handler after it would miss that event.
+        torch's own lazy handler removes itself during the first event, so a handler after it would miss that event.
         """
         logger = logging.getLogger(_LOGGER)
         logger.handlers.insert(0, self)
@@ -59,7 +59,7 @@ class StructuredTrace(logging.Handler):
         self.filter_unused()
 
     def filter_unused(self) -> None:
-        """Spare torch the events that nobody subscribes to, also in modules that were loaded since the last call."""
+        """Skip events without a subscriber in all torch modules, including those loaded since the last call."""
         self._filter.install(self.hooks)
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""Which files belong to the user, and which of their lines a stack points to."""
+"""The user's files, and the locations of stack frames in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NodeNames(NamedTuple):
 
     all: frozenset[str]
     by_first: dict[str, str]
-    """Each name by the one that the node had before Dynamo renamed it after a variable."""
+    """Final names by the names before Dynamo renamed the nodes after variables."""
 
 
 class UserFiles:
@@ -100,12 +100,12 @@ class UserFiles:
         return tuple(self.location(file, int(line), name) for file, line, name in frames if self.owns(file))
 
     def sources(self) -> tuple[tuple[str, str], ...]:
-        """Return (path, text) of every file in which a location was made, without the model file."""
+        """Return (path, text) of every file that has a location, without the model file."""
         files = sorted(file for file in self._located if file != self.file)
         return tuple((file, "".join(linecache.getlines(file))) for file in files)
 
     def location(self, file: str, line: int | None, function: str) -> Location:
-        """Make a location; a function that Dynamo resumes after a graph break has its original name."""
+        """Return a location; a resume function gets the name of its original function."""
         self._located.add(os.path.abspath(file))
         return Location(os.path.abspath(file), line or 0, function_name(function))
 

@@ -11,7 +11,7 @@ PROTOCOL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that a run reports."""
+    """A fact that a run reports."""
 
     types: ClassVar[dict[str, type[Event]]] = {}
     """Every event class by its name."""
@@ -22,7 +22,7 @@ class Event:
     """Rank of the process in a distributed run; 0 for a single process."""
 
     def __init_subclass__(cls) -> None:
-        # `dataclass(slots=True)` makes a second class of the same name, which replaces the first.
+        # `dataclass(slots=True)` creates a second class of the same name, which replaces the first.
         Event.types[cls.__name__] = cls
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def frame_number(compile_id: str) -> str:
-    """Return the number of the frame, which is unique also among captures of compiled autograd (`torch/_guards.py`)."""
+    """Return the number of the frame, which is unique across captures of compiled autograd (`torch/_guards.py`)."""
     return compile_id.rpartition("/")[0].rpartition("/")[2]
 
 
 def backward_number(compile_id: str) -> str:
-    """Return the number of the capture of compiled autograd, empty for any other compile."""
+    """Return the number of the compiled autograd capture; empty for any other compile."""
     return compile_id[1:].partition("/")[0] if compile_id.startswith("!") else ""

@@ -1,4 +1,4 @@
-"""What Dynamo did: graphs, graph breaks, skipped frames, guards, recompiles."""
+"""Dynamo's results: graphs, graph breaks, skipped frames, guards, recompiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FxNode:
     op: str
     """FX opcode, e.g. `call_function`."""
     target: str
-    """torch's name of what it calls: `torch.nn.functional.linear`, `add`, `aten.mul.Tensor`."""
+    """torch's name of the callee: `torch.nn.functional.linear`, `add`, `aten.mul.Tensor`."""
     args: str = ""
     """Arguments as text, including kwargs."""
     inputs: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class GraphCaptured(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBreak(Event):
-    """A place where Dynamo had to leave the graph."""
+    """A place where Dynamo could not continue the graph."""
 
     graph: str
     """Compile id of the frame that was traced."""
@@ -64,12 +64,12 @@ class GraphBreak(Event):
     kind: str
     """torch's `gb_type`."""
     reason: str
-    """`kind` in plain words."""
+    """The reason in one sentence."""
     explanation: str = ""
     hints: tuple[str, ...] = ()
     context: str = ""
     registry_explanation: str = ""
-    """From the registry that torch ships."""
+    """From torch's registry of graph breaks."""
     registry_hints: tuple[str, ...] = ()
     url: str = ""
     location: Location | None = None
@@ -78,7 +78,7 @@ class GraphBreak(Event):
     stack: tuple[Location, ...] = ()
     """All frames of user code, outermost first."""
     count: int = 1
-    """How often nested frames reported the same place."""
+    """Number of times that nested frames reported the same place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class EagerOps(Event):
     ops: tuple[tuple[str, int, float], ...]
     """(name, times, total microseconds)."""
     region_entries: int
-    """How often the call enters a compiled region."""
+    """Number of times that the call enters a compiled region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Guard:
     kind: str
     """torch's guard type, e.g. `TENSOR_MATCH`."""
     source: str
-    """What it checks, e.g. `L['x']`."""
+    """The value that it checks, e.g. `L['x']`."""
     code: tuple[str, ...] = ()
     """Expressions that check it."""
     summary: str = ""
@@ -116,7 +116,7 @@ class Guard:
     structural: bool = False
     """Checks the identity of modules or torch internals."""
     location: Location | None = None
-    """The line of user code that made it necessary."""
+    """The line of user code that required it."""
     user_code: str = ""
     name: str = ""
     """Readable form of `source`, e.g. `x`."""
@@ -136,9 +136,9 @@ RecompileKind = Literal[
     "size", "stride", "rank", "dtype", "dispatch", "requires_grad", "tensor", "grad mode", "global state", "aliasing",
     "condition", "length", "type", "identity", "bool", "int", "float", "value", "",
 ]  # fmt: skip
-"""The kind of change that fails a guard, empty if unknown. `condition` is one on symbolic sizes; `identity` is another
-object, `type` an object of another type; `bool` to `value` are constants, by the type of the new value; `tensor` is any
-other difference of two tensors."""
+"""The kind of change that fails a guard, empty if unknown. `condition`: a condition on symbolic sizes. `identity`:
+another object. `type`: an object of another type. `bool` to `value`: another constant, by the type of the new value.
+`tensor`: any other difference between two tensors."""
 
 ValueOrigin = Literal["argument", "attribute", "global", "closure", ""]
 """Where a guarded value comes from, empty if unknown. `attribute` is one of a module or object."""
@@ -172,7 +172,7 @@ class Recompiled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameEntered(Event):
-    """Dynamo is about to compile a frame, or gives it up because of a limit."""
+    """Dynamo is about to compile a frame, or skips it because of a limit."""
 
     graph: str
     """Compile id."""
@@ -183,11 +183,11 @@ class FrameEntered(Event):
     caller: Location | None = None
     """Line of user code that called into compiled code."""
     entry_count: int = 0
-    """Cache entries that the frame has already."""
+    """Number of existing cache entries."""
     limit: int | None = None
-    """Cache entries that it may have in one compiled region (`recompile_limit`)."""
+    """Maximum number of cache entries in one compiled region (`recompile_limit`)."""
     accumulated_limit: int | None = None
-    """Compiles that it may have in total (`accumulated_recompile_limit`)."""
+    """Maximum number of compiles in total (`accumulated_recompile_limit`)."""
     limit_hit: str = ""
     """Name of the limit that was reached; empty for none."""
     error_at_limit: bool = False

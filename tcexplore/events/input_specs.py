@@ -1,4 +1,4 @@
-"""Inputs as a user types them: arguments on one line (`f32[64, 512], flag=True`), and specifications of `--vary`."""
+"""Inputs that the user types: arguments on one line (`f32[64, 512], flag=True`), and specifications of `--vary`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 class VaryError(ValueError):
-    """A text that does not say how to vary an argument."""
+    """A text that is not a valid specification of how to vary an argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +52,29 @@ class Vary:
 
 
 def parse_vary(text: str) -> Vary:
-    """Return the argument and its values, none if nothing follows the `=`. Raise `VaryError` for anything else."""
+    """Return the argument and its values, which are empty if nothing follows the `=`. Raise `VaryError` if invalid."""
     match = _SPEC.fullmatch(text)
     if match is None:
-        raise VaryError(f"{text!r} names no argument and values: {_EXAMPLES}")
+        raise VaryError(f"{text!r} does not name an argument and values: {_EXAMPLES}")
     dim = None if match["dim"] is None else int(match["dim"])
     values = tuple(_values(match["values"], text)) if match["values"].strip() else ()
     if len(values) > MAX_CALLS:
         raise VaryError(f"{text!r} has {len(values):,} values; the limit is {MAX_CALLS:,}")
     wrong = next((value for value in values if dim is not None and not _is_size(value)), None)
     if wrong is not None:
-        raise VaryError(f"{text!r}: {wrong!r} is not a size of a dimension")
+        raise VaryError(f"{text!r}: {wrong!r} is not a valid size")
     return Vary(match["argument"], dim, values)
 
 
 def parse_varies(texts: Sequence[str]) -> tuple[Vary, ...]:
-    """Return all arguments to be combined. Raise `VaryError`, also for too many combinations."""
+    """Return all arguments to combine. Raise `VaryError` if one is invalid or there are too many combinations."""
     varies = tuple(parse_vary(text) for text in texts)
     empty = next((text for text, vary in zip(texts, varies, strict=True) if not vary.values), None)
     if empty is not None:
         raise VaryError(f"{empty!r} has no values: {_EXAMPLES}")
     calls = math.prod(len(vary.values) for vary in varies)
     if calls > MAX_CALLS:
-        raise VaryError(f"together they make {calls:,} calls; the limit is {MAX_CALLS:,}")
+        raise VaryError(f"too many combinations: {calls:,} calls; the limit is {MAX_CALLS:,}")
     return varies
 
 

@@ -53,14 +53,14 @@ class Job:
     run: int
     file: str
     source: str
-    """The text that the front end read, so that run and panes agree even if the file has changed again."""
+    """Text that the front end read. Run and panes agree even if the file changes again."""
     name: str | None = None
     argv: tuple[str, ...] = ()
     config: Config = field(default_factory=Config)
     time_for: float | None = None
     """Seconds of timing after the compile; 0 for none, None to continue until the run is ended."""
     passes: int = 1
-    """How often the compiled calls are made, in sequence. With more than one pass, nothing else is timed."""
+    """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
     graph_scripts: bool = False
@@ -98,7 +98,7 @@ class Standby(Event):
     seconds: float
     """Duration of importing and priming."""
     primed: bool = False
-    """Whether the worker has compiled a tiny model, so that its runs start at once."""
+    """Whether the worker has compiled a tiny model, so that its runs start immediately."""
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     """Modes and backends of this torch; empty if it does not list them."""

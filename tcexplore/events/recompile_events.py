@@ -11,7 +11,7 @@ from tcexplore.events.dynamo_events import Recompiled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolSource:
-    """What a symbol stands for: a dimension of the tensor `name`, or the number `name`."""
+    """The value of a symbol: the size of a dimension of the tensor `name`, or the number `name`."""
 
     name: str
     kind: Literal["size", "stride", "value"]
@@ -25,13 +25,13 @@ class SymbolCondition:
 
     code: str
     location: Location | None = None
-    """The line of user code that made it necessary."""
+    """The line of user code that required it."""
     user_code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specialization:
-    """A place where a symbol became a number."""
+    """A place where a symbol was specialized to a number."""
 
     value: str
     reason: str
@@ -47,11 +47,11 @@ class Symbol:
     name: str
     """torch's name: `s77`, `u0`."""
     unbacked: bool = False
-    """Stands for data that is unknown at compile time."""
+    """Its value is unknown at compile time."""
     hint: str = ""
     """Value that it was traced with; empty for none."""
     lower: str = ""
-    """Range at the end of the compile; `int_oo` is no bound."""
+    """Range at the end of the compile; `int_oo` means unbounded."""
     upper: str = ""
     sources: tuple[SymbolSource, ...] = ()
     """Several: sizes that were equal at compile time (duck shaping)."""
@@ -90,8 +90,8 @@ class EntryAnswer:
 
 
 AnswerVerdict = Literal["matches", "recompiles", "limit", "raises", "eager", "unknown"]
-"""`limit`: runs eagerly, since the recompile limit is reached; `raises`: is an error for that reason; `eager`: nothing
-of this frame is compiled; `unknown`: only a call computes the inputs of this frame."""
+"""`limit`: runs eagerly because the recompile limit is reached. `raises`: raises an error for the same reason. `eager`:
+nothing in this frame is compiled. `unknown`: only a call computes the inputs of this frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class FrameAnswer:
     graph: str = ""
     """The entry that matches, empty if none does."""
     entries: tuple[EntryAnswer, ...] = ()
-    """The entries that torch tries, in its order."""
+    """The entries in the order in which torch tries them."""
     dynamic: tuple[str, ...] = ()
     """The sizes and numbers (`x.size()[0]`) that are symbols in the new graph."""
     note: str = ""

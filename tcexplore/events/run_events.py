@@ -11,7 +11,7 @@ Phase = Literal[
     "importing", "eager", "dynamo", "aot", "inductor", "compiler", "backward", "lowering", "accuracy", "assembling",
     "timing", "switching", "comparing", "answering",
 ]  # fmt: skip
-"""What a run does. Phases nest in torch (Inductor runs inside Dynamo's frame); the one that began last is shown."""
+"""A phase of a run. Phases nest in torch (Inductor runs inside Dynamo's frame); the one that began last is shown."""
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
@@ -59,12 +59,12 @@ class EntryFound(Event):
     """Descriptions of the arguments, such as `f32[64, 512]`, for each call."""
     location: Location | None = None
     notes: tuple[str, ...] = ()
-    """Remarks for the user, such as that a GPU is present but the file stays on the CPU."""
+    """Notes for the user, e.g. that a GPU is available but the file uses the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulesImported(Event):
-    """The local modules that the file imported, to be watched too."""
+    """Local modules that the file imported; they are watched too."""
 
     files: tuple[str, ...]
     """Absolute paths."""
@@ -96,7 +96,7 @@ class Failed(Event):
     message: str
     location: Location | None = None
     hint: str = ""
-    """What to try."""
+    """Suggestion for the user."""
     traceback: str = ""
     """Limited to frames of user code, if it has any."""
 

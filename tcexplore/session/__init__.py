@@ -1,4 +1,4 @@
-"""Events in, immutable snapshots out: pure state, with no torch and no textual."""
+"""Immutable snapshots built from events; imports neither torch nor Textual."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Items = Sequence[Hashable]
 Pair = tuple[int, int]
 
 _FEW = 500
-"""Length up to which all items are compared with all; the time grows with its square."""
+"""Maximum length to compare all items with each other, which takes quadratic time."""
 
 
 def pairs(a: Items, b: Items) -> Iterator[Pair]:
@@ -50,7 +50,7 @@ def _anchors(a: Items, b: Items) -> list[Pair]:
 
 
 def _ascending(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the longest subsequence whose second numbers ascend too."""
+    """Return the longest subsequence that also ascends in the second number."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int | None] = []

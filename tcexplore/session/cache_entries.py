@@ -55,7 +55,7 @@ class FrameEntries:
 
     @property
     def free_entries(self) -> int | None:
-        """How many more entries fit; None if the limit is unknown."""
+        """Number of entries until the limit; None if the limit is unknown."""
         return None if self.limit is None else max(self.limit - len(self.entries), 0)
 
 

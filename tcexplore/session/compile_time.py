@@ -1,4 +1,4 @@
-"""Where compiling spends its time: torch's spans as a tree, and the compiled calls one by one."""
+"""Breakdown of the compile time: torch's spans as a tree, and the compiled calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tcexplore import events as ev
 from tcexplore.session.snapshot import Snapshot
 
 CHAIN = 0.97
-"""Share of a span from which its only child is joined with it."""
+"""Minimum share of a span that its only child must have to be merged with it."""
 
 SMALL = 0.01
-"""Share of all compiling below which spans are summed up as the rest of their parent."""
+"""Spans below this share of all compile time are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CompileSpan:
     children: tuple[CompileSpan, ...] = ()
     """Longest first."""
     count: int = 1
-    """Number of spans of this name that are joined."""
+    """Number of merged spans of this name."""
 
     @property
     def self_seconds(self) -> float:
@@ -73,7 +73,7 @@ class CompileTime:
 
 
 def compile_time(snapshot: Snapshot) -> CompileTime:
-    """Return the spans of a run; without roots if nothing was compiled."""
+    """Return the spans of a run; there are no roots if nothing was compiled."""
     roots = tree(snapshot.phase_times)
     calls = [call for call in snapshot.calls if call.variant == "compiled" and call.compiles]
     return CompileTime(
@@ -91,7 +91,7 @@ def _sum(measured: Iterable[float | None]) -> float | None:
 
 
 def tree(phases: Iterable[ev.PhaseTimed]) -> tuple[CompileSpan, ...]:
-    """Return the spans as trees; a span arrives after its children."""
+    """Return the spans as trees; a span event arrives after those of its children."""
     waiting: dict[int, list[CompileSpan]] = defaultdict(list)
     for phase in phases:
         children = _merged(waiting.pop(phase.depth + 1, []))
@@ -128,7 +128,7 @@ def _files(spans: Iterable[CompileSpan]) -> Iterable[float]:
 
 
 def _merged(spans: list[CompileSpan]) -> tuple[CompileSpan, ...]:
-    """Join spans of one name, except those of files."""
+    """Merge spans of one name, except those of files."""
     joined: dict[object, CompileSpan] = {}
     for number, span in enumerate(spans):
         key = (span.name, number) if span.name == "compile_file" else span.name
@@ -169,7 +169,7 @@ def _compiled_call(call: ev.CallMade, number: int, snapshot: Snapshot) -> Compil
 
 
 def _newest(recompiles: Iterator[ev.Recompiled]) -> Iterator[ev.Recompiled]:
-    """Yield the guard of the newest entry per graph; torch reports one of each older entry too."""
+    """Yield the guard of the newest entry per graph; torch also reports one for each older entry."""
     seen = set()
     for recompile in recompiles:
         if recompile.graph not in seen:

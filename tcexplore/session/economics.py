@@ -24,13 +24,13 @@ class Payback:
     """What compiling costs once and saves with each call."""
 
     compile_s: float
-    """Extra seconds of the calls that compiled."""
+    """Additional seconds of the calls that compiled."""
     saved_us: Range
     """Per call, negative if compiled is slower. Its interval is that of the speedup, applied to the eager median."""
 
     @property
     def break_even(self) -> int | None:
-        """Calls after which compiling has paid off; None if nothing is saved."""
+        """Number of calls until compiling pays off; None if nothing is saved."""
         return _calls(self.compile_s, self.saved_us.value)
 
     @property
@@ -44,7 +44,7 @@ class Payback:
         return _calls(self.compile_s, self.saved_us.low)
 
     def net_seconds(self, calls: int) -> Range:
-        """Return the net gain in seconds after so many calls, negative for a loss."""
+        """Return the net gain in seconds after a number of calls, negative for a loss."""
         return Range(*(saved * calls / 1e6 - self.compile_s for saved in self.saved_us))
 
 
@@ -77,7 +77,7 @@ class Economics:
     compiling_calls: int = 0
     """Number of calls that compiled."""
     kernels_cached: bool = False
-    """An earlier run left the C++ kernels on disk; none was compiled."""
+    """C++ kernels came from the cache; none was compiled."""
 
 
 def economics(snapshot: Snapshot) -> Economics:

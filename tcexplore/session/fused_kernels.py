@@ -1,4 +1,4 @@
-"""What was fused into each kernel, and why two kernels were not fused, from the scheduler's decisions."""
+"""Fusions inside each kernel, and reasons why two kernels were not fused, from the scheduler's decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcexplore.session.kernel_dependencies import KernelRelation, Schedules
 from tcexplore.session.snapshot import Snapshot
 
 NO_SHARED_DATA = "no shared data"
-"""Start of torch's reason for unrelated nodes: most pairs, and never of interest."""
+"""Start of torch's reason for unrelated nodes, which applies to most pairs and is never of interest."""
 
 NORMALISATIONS = frozenset({
     "aten.native_layer_norm", "aten.native_layer_norm_backward", "aten.native_group_norm",
@@ -28,17 +28,17 @@ SOFTMAXES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class FusedKernel:
-    """What was fused into a kernel."""
+    """Fusions inside a kernel."""
 
     groups: tuple[tuple[str, ...], ...]
-    """Scheduler nodes, those that were fused together in one tuple; several groups are loop nests of one function."""
+    """Scheduler nodes, one tuple per group of fused nodes; several groups are loop nests of one function."""
     steps: tuple[ev.FusionDecision, ...]
     """The scheduler's fusions in their order."""
     kinds: tuple[str, ...]
     """`extern`, or any of `outer loop`, `template`, `template epilogue`, `foreach`, `reduction`, `pointwise`, and by
     its ops `normalization`, `softmax`; empty if no node was fused."""
     inlined: bool = False
-    """There are more ops than scheduler nodes: lowering put some into the loop of another, without a buffer."""
+    """There are more ops than scheduler nodes: lowering inlined some into the loops of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class NotFused:
     a: ev.Kernel
     b: ev.Kernel
     refusals: tuple[ev.FusionDecision, ...]
-    """Includes nodes that use a buffer in a different order, for which torch reports no shared data too."""
+    """Includes nodes that use a buffer in a different order, for which torch also reports `no shared data`."""
     unrelated: int
     """Further pairs of nodes that share no data."""
     separated_by: str = ""
-    """What prevents a comparison: `graph`, `phase` or `extern`; empty for nothing."""
+    """Obstacle to a comparison: `graph`, `phase` or `extern`; empty for none."""
     relation: KernelRelation | None = None
     """None if unknown."""
     pairwise_attempts: int | None = None
-    """Following users of a buffer with which the scheduler compares each user; None if unknown."""
+    """Number of following users of a buffer that each user is compared with; None if unknown."""
 
 
 class Fusions:
@@ -72,7 +72,7 @@ class Fusions:
                 self._about.setdefault((decision.graph, decision.phase, name), set()).add(index)
 
     def fused(self, kernel: ev.Kernel) -> FusedKernel:
-        """Return what was fused into a kernel."""
+        """Return the fusions inside a kernel."""
         if kernel.language == "extern":
             return FusedKernel(tuple((name,) for name in kernel.scheduler_nodes), (), ("extern",))
         own = set(kernel.scheduler_nodes)
@@ -136,7 +136,7 @@ def _groups(names: Sequence[str], steps: Iterable[ev.FusionDecision]) -> tuple[t
 
 
 def _kinds(kernel: ev.Kernel, groups: Sequence[Sequence[str]]) -> Iterable[str]:
-    """Yield what was fused; a loop nest of its own was not."""
+    """Yield the kinds of fusion; separate loop nests are not fused."""
     if kernel.fusion.startswith("template"):
         yield kernel.fusion
     elif any(len(group) > 1 for group in groups):

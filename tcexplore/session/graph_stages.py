@@ -13,10 +13,10 @@ STAGES = ("joint", "inference", "forward", "backward", "post_grad")
 
 
 def node_phases(graphs: Iterable[ev.AtenGraph], graph: ev.AtenGraph) -> Mapping[str, str]:
-    """Return the phase of each node of a joint graph; nothing for other graphs.
+    """Return the phase of each node of a joint graph; empty for other graphs.
 
-    The partitioner keeps the names of the nodes: a node has the phase of the graph that contains it again, or `joint`
-    if it was dropped.
+    The partitioner keeps the names of the nodes: a node has the phase of the partitioned graph that contains it, or
+    `joint` if it was dropped.
     """
     if graph.stage != "joint":
         return {}
@@ -39,7 +39,7 @@ def in_order(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
 
 
 def lowest(graphs: Iterable[ev.AtenGraph]) -> list[ev.AtenGraph]:
-    """Return the last known stage of each graph and phase: what the kernels were made of."""
+    """Return the last known stage of each graph and phase: the source of the kernels."""
     last: dict[tuple[str, str], ev.AtenGraph] = {}
     for graph in in_order(graphs):
         if graph.stage != "joint":

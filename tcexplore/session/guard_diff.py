@@ -23,7 +23,7 @@ def guards_of(snapshot: Snapshot, graph: str) -> ev.GuardsInstalled | None:
 
 
 def guard_diff(one: ev.GuardsInstalled, other: ev.GuardsInstalled) -> tuple[GuardDiff, ...]:
-    """Return the differences, without structural guards: first values that both check, then the others."""
+    """Return the differences, without structural guards: first values that both entries check, then the others."""
     before, after = _by_key(one), _by_key(other)
     both = [key for key in before if key in after]
     changed = [GuardDiff(before[k], after[k]) for k in both if _text(before[k]) != _text(after[k])]
@@ -51,7 +51,7 @@ def _by_key(installed: ev.GuardsInstalled) -> dict[tuple[str, ...], ev.Guard]:
 
 
 def _key(guard: ev.Guard) -> tuple[str, ...]:
-    """Return what identifies a guard; conditions on sizes have no source and are identified by their text."""
+    """Return the identity of a guard; conditions on sizes have no source and are identified by their text."""
     return (guard.kind, guard.source) if guard.source else (guard.kind, *_text(guard))
 
 

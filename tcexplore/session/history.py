@@ -1,4 +1,4 @@
-"""The runs of one session: which one is in view, and which one it is compared with."""
+"""The runs of one session, the one in view and the baseline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Session:
     pinned: int | None = None
     """Run that the user stepped back to; None follows the newest."""
     baseline: int | None = None
-    """Run with which others are compared; None compares each with the one before."""
+    """Run that others are compared with; None compares each run with the previous one."""
 
     @property
     def newest(self) -> Snapshot | None:
@@ -34,8 +34,8 @@ class Session:
     def view(self, has: Callable[[Snapshot], bool]) -> Snapshot | None:
         """Return the run that a pane shows; `has` tells whether a run has the facts of the pane.
 
-        If the newest run does not have them yet, or failed, this is the last run that has them, and the pane marks it
-        as old (`snapshot is not session.shown`). A pinned run is always shown.
+        If the newest run does not have them yet, or failed, return the last run that has them; the pane marks it as
+        old (`snapshot is not session.shown`). A pinned run is always shown.
         """
         shown = self.shown
         if shown is None or self.pinned is not None or shown.complete or has(shown):
@@ -69,7 +69,7 @@ class Session:
 
     @property
     def expected_calls(self) -> int | None:
-        """Number of calls for which the user wants the net gain."""
+        """Number of calls to compute the net gain for."""
         return self.runs[-1].expected_calls if self.runs else None
 
     def set_expected_calls(self, calls: int | None) -> Session:
@@ -77,7 +77,7 @@ class Session:
         return replace(self, runs=tuple(replace(run, expected_calls=calls) for run in self.runs))
 
     def step(self, by: int) -> Session:
-        """Move the view by so many runs, negative for back; at the newest run, the view follows again."""
+        """Move the view by a number of runs, negative for older; at the newest run, the view follows again."""
         if not self.runs:
             return self
         shown = self.shown
@@ -92,7 +92,7 @@ class Session:
         return earlier[-1] if earlier else None
 
     def toggle_baseline(self) -> Session:
-        """Make the run in view the baseline, or remove it if it is."""
+        """Make the run in view the baseline, or remove it if it already is."""
         shown = self.shown
         return replace(self, baseline=None if shown is None or shown.run == self.baseline else shown.run)
 

@@ -1,4 +1,4 @@
-"""Rows that the user jumped from, to go back and forward."""
+"""Jump list: rows that the user jumped from."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JumpList:
-    """Positions before the current one, and those that the user came back from."""
+    """Positions before and after the current one."""
 
     behind: tuple[Position, ...] = field(default=())
     ahead: tuple[Position, ...] = field(default=())
 
     def leave(self, at: Position) -> JumpList:
-        """Return the list after a jump away from a position; positions ahead are dropped."""
+        """Return the list after a jump from a position; later positions are dropped."""
         if self.behind and self.behind[-1] == at:
             return JumpList(self.behind)
         return JumpList((*self.behind, at)[-LIMIT:])

@@ -1,4 +1,4 @@
-"""Dependencies between kernels in the scheduler: shared buffers, and the kernels on the way from one to the other."""
+"""Dependencies between kernels in the scheduler: shared buffers, and the kernels on the path between them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class KernelRelation:
     buffers: tuple[str, ...]
     """Used by both."""
     depends: bool = False
-    """The second kernel needs a result of the first."""
+    """The second kernel reads a result of the first, directly or not."""
     reversed: bool = False
-    """The first kernel needs a result of the second instead."""
+    """The first kernel reads a result of the second."""
     nodes: tuple[str, ...] = ()
     """Scheduler nodes on the shortest path between them."""
     between: tuple[ev.Kernel, ...] = ()
@@ -42,7 +42,7 @@ class Schedules:
         self._owner = {(k.graph, k.phase, name): k for k in kernels for name in k.scheduler_nodes}
 
     def pairwise_attempts(self, kernel: ev.Kernel) -> int | None:
-        """Return how many following users of a buffer the scheduler compares with each user."""
+        """Return the number of following users of a buffer that the scheduler compares with each user."""
         return self._attempts.get((kernel.graph, kernel.phase))
 
     def relation(self, a: ev.Kernel, b: ev.Kernel) -> KernelRelation | None:

@@ -28,7 +28,7 @@ class KernelFacts(NamedTuple):
     """Machine code and roofline of a kernel; None if unknown."""
 
     assembled: ev.KernelAssembled | None
-    """In the configuration that runs, or else the first."""
+    """For the configuration that runs, else the first one."""
     not_assembled: ev.KernelNotAssembled | None
     roofline: ev.RooflinePoint | None
 
@@ -41,7 +41,7 @@ def kernel_facts(code: Code, kernel: ev.Kernel) -> KernelFacts:
 
 
 def kernel_loops(code: Code, kernel: ev.Kernel) -> tuple[ev.LoopVectorized, ...]:
-    """Return how the loop nests of a C++ kernel were written last."""
+    """Return the last form of each loop nest of a C++ kernel."""
     if kernel.language != "cpp":
         return ()
     own = set(kernel.scheduler_nodes)
@@ -67,10 +67,10 @@ class Achieved(NamedTuple):
     compute: float | None
     """FLOP per second."""
     memory_share: float | None
-    """Of the device's peak; None if that is unknown."""
+    """Share of the device's peak; None if the peak is unknown."""
     compute_share: float | None
     bound_share: float | None
-    """Least time that the roofline allows over the measured time."""
+    """Minimum time of the roofline over the measured time."""
 
 
 def measured_time(snapshot: Snapshot, kernel: ev.Kernel) -> ev.KernelTimed | None:

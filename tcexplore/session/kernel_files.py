@@ -10,7 +10,7 @@ from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.snapshot import Snapshot
 
 ENDINGS = {"assembly": "s", "llir": "ll"}
-"""File endings of stages whose name is not the ending."""
+"""File extensions of stages whose name differs from the extension."""
 
 SOURCES = {"cpp": "cpp", "triton": "py"}
 
@@ -31,7 +31,7 @@ def kernel_files(snapshot: Snapshot, name: str) -> dict[str, str]:
         for_ = f" for {snapshot.target}" if snapshot.target != "native" else ""
         raise NoSuchKernelError(
             f"there is no generated kernel called {name!r}{for_}: "
-            + (f"use one of {known}" if known else "there is none")
+            + (f"use one of {known}" if known else "this run has none")
         )
     stems = [name] if len(kernels) == 1 else [f"{name}_{number}" for number in range(1, len(kernels) + 1)]
     return dict(file for stem, kernel in zip(stems, kernels, strict=True) for file in _files(snapshot, kernel, stem))

@@ -13,17 +13,17 @@ Line = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LineTraffic:
-    """Kernel calls that a line takes part in.
+    """Memory traffic of the kernel calls that a line is part of.
 
-    A fused kernel counts in full for each of its lines, since torch does not tell which line a byte is for: the shares
-    of all lines add up to more than 1.
+    A fused kernel counts in full for each of its lines, since torch does not attribute bytes to lines. So the shares
+    of all lines may add up to more than 1.
     """
 
     calls: int
     bytes: int
     """Read and written by these calls, from the sizes of the scheduler's buffers."""
     share: float
-    """Of all bytes that the kernels of the run move."""
+    """Share of all bytes that the kernels of the run move."""
     extern: bool
     """All calls are of extern kernels."""
     unknown: int = 0

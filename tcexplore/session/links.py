@@ -118,7 +118,7 @@ class LinkIndex:
             self._pair(line_link(location), link)
 
     def _statements(self, snapshot: Snapshot) -> None:
-        """Link the statements of assembled kernels; rows of others do not show them."""
+        """Link the statements of assembled kernels; other kernels have no rows for them."""
         further = {(made.graph, made.phase, made.kernel) for made in snapshot.code.assembled}
         for kernel in snapshot.code.kernels:
             if (kernel.graph, kernel.phase, kernel.name) in further:
@@ -138,7 +138,7 @@ def is_indexed(snapshot: Snapshot) -> bool:
 
 
 def closure(snapshot: Snapshot, selected: Sequence[Link]) -> frozenset[Link]:
-    """Return everything on the chain through `selected`: its origins and what became of it.
+    """Return everything linked to `selected` in both directions: its origins and its results.
 
     The chain starts at the links of the first link's kind; the others only join.
     """
@@ -187,6 +187,6 @@ def _parts(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 def _known(parts: tuple[object, ...]) -> LinkIndex | None:
-    built = tuple(_built)  # another thread may add one meanwhile
+    built = tuple(_built)  # another thread may add one at the same time
     indexes = (index for known, index in built if all(old is new for old, new in zip(known, parts, strict=True)))
     return next(indexes, None)

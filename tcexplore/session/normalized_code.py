@@ -1,4 +1,4 @@
-"""Generated code without names and comments that differ between runs without effect."""
+"""Generated code without names and comments that differ between runs but have no effect."""
 
 from __future__ import annotations
 

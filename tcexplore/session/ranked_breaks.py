@@ -15,13 +15,13 @@ class RankedBreak:
     graph_break: ev.GraphBreak
     cost_us: float | None = None
     share: float | None = None
-    """Of the unit's time."""
+    """Share of the unit's time."""
     gaps: int = 0
-    """How often a graph was left there."""
+    """Number of times that a graph ended here."""
     ops: tuple[tuple[str, int, float], ...] = ()
-    """What runs in between: (name, times, microseconds)."""
+    """Ops that run in between: (name, times, microseconds)."""
     whole_function: bool = False
-    """Dynamo gave up the function: everything that runs outside the graphs is lost to this break."""
+    """Dynamo skipped the function: everything outside the graphs counts as the cost of this break."""
 
 
 def rank_breaks(snapshot: Snapshot) -> tuple[RankedBreak, ...]:

@@ -14,7 +14,7 @@ from tcexplore.session.snapshot import Snapshot
 
 MARK_DYNAMIC, MARK_UNBACKED, DYNAMIC, BUCKETS, TENSOR = "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"
 _NAMED = re.compile(r"\w+|args\[\d+\]|kwargs\['\w+'\]")
-"""Arguments of a call, also those that Dynamo passes to a module of torch through `args` and `kwargs`."""
+"""Arguments of a call, including those that Dynamo passes to a module of torch through `args` and `kwargs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class RecompileFix:
     values: tuple[str, ...] = ()
     """Values that recompiled."""
     location: ev.Location | None = None
-    """Line that made the guard necessary."""
+    """Line that required the guard."""
     blocked_by: ev.Specialization | None = None
-    """Place that specializes the size, and has to change first."""
+    """Place that specializes the size; it has to change first."""
     other_sizes: tuple[tuple[str, int], ...] = ()
     """Sizes that changed with it: (argument, dimension)."""
 
@@ -86,7 +86,7 @@ def changed_with(snapshot: Snapshot, causes: Iterable[ev.Recompiled]) -> tuple[t
 
 
 def _specialized_sizes(snapshot: Snapshot, known: set[tuple[str, int | None]]) -> Iterator[RecompileFix]:
-    """Yield fixes for symbols that became numbers without a recompile so far."""
+    """Yield fixes for symbols that were specialized to numbers but have not caused a recompile yet."""
     for graph in snapshot.symbols:
         # The user can't change the inputs of a graph of compiled autograd.
         for symbol in () if backward_number(graph.graph) else graph.symbols:
@@ -98,7 +98,7 @@ def _specialized_sizes(snapshot: Snapshot, known: set[tuple[str, int | None]]) -
 
 
 def _specialization(snapshot: Snapshot, name: str, dim: int) -> ev.Specialization | None:
-    """Return where a dynamic size became a number."""
+    """Return where a dynamic size was specialized to a number."""
     for graph in reversed(snapshot.symbols):
         for symbol in graph.symbols:
             if symbol.specialized and any((s.name, s.dim, s.kind) == (name, dim, "size") for s in symbol.sources):
@@ -111,5 +111,5 @@ def _values(causes: list[ev.Recompiled]) -> tuple[str, ...]:
 
 
 def _is_argument(cause: ev.Recompiled) -> bool:
-    """Return whether the user passes the value directly: only then can they mark it or make it a tensor."""
+    """Return whether the user passes the value directly: otherwise they can't mark it or make it a tensor."""
     return cause.origin == "argument" and _NAMED.fullmatch(cause.name) is not None

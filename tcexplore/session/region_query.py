@@ -21,7 +21,7 @@ class QueryRegion:
 
 
 def query_regions(snapshot: Snapshot) -> tuple[QueryRegion, ...]:
-    """Return the regions that compiled for inputs, the one that compiled last at the end."""
+    """Return the regions that compiled for inputs, ordered by their last compile."""
     inputs: dict[int, tuple[str, ...]] = {}
     for compiled in snapshot.region_compiles:
         if compiled.inputs:

@@ -37,7 +37,7 @@ class RunChange(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunDiff:
-    """Difference of two runs; each tuple is in the order of the later run, with removals in their old place."""
+    """Difference of two runs; each tuple is in the order of the later run, with removed items in their old place."""
 
     before: Snapshot
     after: Snapshot
@@ -89,7 +89,7 @@ def align(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable])
 
 
 def pair_unordered(before: Sequence[T], after: Sequence[T], key: Callable[[T], Hashable]) -> tuple[RunChange[T], ...]:
-    """Merge two unordered sequences, with items of equal keys paired and removals last."""
+    """Merge two unordered sequences, with items of equal keys paired and removed items last."""
     left: dict[Hashable, list[T]] = {}
     for item in before:
         left.setdefault(key(item), []).append(item)
@@ -101,12 +101,12 @@ def pair_unordered(before: Sequence[T], after: Sequence[T], key: Callable[[T], H
 
 
 def _common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Return the number of equal first items, which need no alignment."""
+    """Return the length of the common prefix, which needs no alignment."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def match_kernels(before: Sequence[ev.Kernel], after: Sequence[ev.Kernel]) -> tuple[RunChange[ev.Kernel], ...]:
-    """Pair each later kernel with an earlier one of equal code (`same`), equal ops or half of its ops (`changed`)."""
+    """Pair each later kernel with an earlier one: equal code is `same`, equal ops or half of the ops is `changed`."""
     left = list(before)
     partner: dict[int, tuple[ChangeKind, ev.Kernel]] = {}
     rules: tuple[tuple[ChangeKind, Callable[[ev.Kernel, ev.Kernel], bool]], ...]

@@ -1,4 +1,4 @@
-"""Figures of a run for the history and for studies, and what changed from the previous run."""
+"""Figures of a run for the history and for studies, and changes from the previous run."""
 
 from __future__ import annotations
 

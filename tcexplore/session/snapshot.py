@@ -15,20 +15,20 @@ RunStatus = Literal["running", "ok", "failed", "superseded"]
 """`superseded`: the next run ended it before it was complete."""
 
 AFTER_COMPILE = ("accuracy", "assembling", "timing", "switching", "comparing", "answering")
-"""Phases in which nothing is compiled any more."""
+"""Phases after the last compile."""
 
 OUTPUT_LIMIT = 2_000_000
 """Characters of output kept per run; the oldest are dropped first."""
 
 _OUTPUT_CHUNK = 65_536
-"""Characters up to which output of one stream is joined."""
+"""Maximum characters of consecutive output of one stream to join."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One run. Tuples hold events in the order of their arrival.
 
-    A field of type `tuple[X, ...]` collects the events of type X, one of type `X | None` keeps the last.
+    A field of type `tuple[X, ...]` collects the events of type X, a field of type `X | None` keeps the last one.
     """
 
     run: int
@@ -92,7 +92,7 @@ class Snapshot:
     artifacts_loaded: ev.ArtifactsLoaded | None = None
     failure: ev.Failed | None = None
     expected_calls: int | None = None
-    """Number of calls for which the user wants the net gain."""
+    """Number of calls to compute the net gain for."""
     missing_facts: tuple[ev.FactMissing, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ class Snapshot:
 
     @property
     def complete(self) -> bool:
-        """Whether everything but further timing is known: the compile is over and nothing failed."""
+        """Whether the compile is over without a failure, so that only timing continues."""
         return self.status == "ok" or (self.status == "running" and self.phase in AFTER_COMPILE)
 
     @property
@@ -127,7 +127,7 @@ class Snapshot:
         return _add_code(self, event) if kind in event_fields(Code) else self
 
     def has_code(self, target: str) -> bool:
-        """Return whether the code for a target was generated, or failed to be."""
+        """Return whether code for a target was generated or failed to generate."""
         code = self.code_for(target)
         return target == NATIVE or bool(code.kernels or code.lowered or code.not_lowered)
 
@@ -141,7 +141,7 @@ class Snapshot:
 
 
 def start_snapshot(job: ev.Job) -> Snapshot:
-    """Return the snapshot of a run that begins, with its own target in view."""
+    """Return the snapshot of a new run, with its own target in view."""
     return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
 
 
@@ -190,7 +190,7 @@ def _replace_region_calls(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot
 
 
 def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
-    """Number the call that enters the frame: its own event arrives only when the call is over."""
+    """Number the call that enters the frame: the event of the call arrives only after it."""
     if snapshot.entry is None or snapshot.entry.kind != "script":
         event = replace(event, call=1 + sum(call.variant == "compiled" for call in snapshot.calls))
     return replace(snapshot, frames=(*snapshot.frames, event))
@@ -198,7 +198,7 @@ def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
 
 @cache
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
-    """Return the steps of events that a field neither collects nor keeps as they are."""
+    """Return the functions for events that need more than a field of their type."""
     return {
         ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
         ev.GraphBreak: _add_break,

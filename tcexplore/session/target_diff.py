@@ -15,10 +15,10 @@ class TargetPair:
     """One kernel for both targets."""
 
     left: ev.Kernel | None
-    """None if this target has no kernel that computes the same."""
+    """None if this target has no equivalent kernel."""
     right: ev.Kernel | None
     alternatives: tuple[ev.Kernel, ...] = ()
-    """Kernels of the side without one that share graph nodes with the kernel."""
+    """Kernels of the other target that share graph nodes with a kernel without an equivalent."""
 
     @property
     def item(self) -> ev.Kernel:
@@ -35,7 +35,7 @@ def other_targets(snapshot: Snapshot) -> list[str]:
 
 
 def target_diff(left: Code, right: Code) -> list[TargetPair]:
-    """Return every kernel of both targets by graph, in the order of the left; kernels of the right only come last."""
+    """Return every kernel of both targets by graph, in the order of the left; kernels only on the right come last."""
     result: list[TargetPair] = []
     for graph in dict.fromkeys(kernel.graph for kernel in (*left.kernels, *right.kernels)):
         ours, theirs = ([k for k in code.kernels if k.graph == graph] for code in (left, right))

@@ -12,7 +12,7 @@ from tcexplore.session.snapshot import Snapshot
 COMPILE, RECOMPILE, BACKWARD, BACKWARD_AGAIN = "compile", "recompile", "backward", "backward again"
 
 _FIRST_CAPTURES = ("", "0")
-"""Numbers of captures that are unavoidable: none, and the first."""
+"""Capture numbers of unavoidable compiles: none, and the first."""
 
 _BACKWARD_SPAN = "entire_backward_compile"
 """torch's span of a backward that is compiled when it first runs, after the call of its region."""
@@ -50,19 +50,19 @@ class RegionTimeline:
     calls: ev.RegionCalls | None
     """None before the first call."""
     marks: tuple[CompileMark, ...]
-    """In the order of time."""
+    """In chronological order."""
 
     def compile_seconds(self, *, again: bool) -> float:
-        """Return the seconds of calls and backwards that compiled for the first time, or `again`."""
+        """Return the seconds of calls and backwards that compiled for the first time, or that compiled `again`."""
         return sum(mark.seconds for mark in self.marks if mark.repeated == again)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Regions of a script over its time."""
+    """Regions of a script over time."""
 
     regions: tuple[RegionTimeline, ...]
-    """Those that were called first."""
+    """In the order of their first calls."""
     seconds: float
     """From the arrival of the job to the last event."""
 
@@ -87,7 +87,7 @@ def _ends(region: RegionTimeline) -> Iterator[float]:
 
 
 def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
-    """Return the marks of each region, in the order of time."""
+    """Return the marks of each region in chronological order."""
     causes: dict[str, list[ev.Recompiled]] = {}
     for recompile in snapshot.recompiles:
         causes.setdefault(recompile.graph, []).append(recompile)

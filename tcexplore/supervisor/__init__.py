@@ -1,4 +1,4 @@
-"""The front end's side of the worker processes: start, feed, replace and end them. Never imports torch."""
+"""Management of worker processes in the front end: start, assign, replace and end them. Never imports torch."""
 
 from __future__ import annotations
 

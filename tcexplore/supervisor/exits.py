@@ -40,7 +40,7 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
 
 
 def explain_syntax_error(job: Job) -> Failed | None:
-    """Return the failure of a model file that doesn't parse, which no worker is needed for; None if it parses."""
+    """Return the failure of a model file that doesn't parse, without a worker; None if it parses."""
     try:
         with warnings.catch_warnings(action="ignore"):
             ast.parse(job.source, job.file)
@@ -56,17 +56,17 @@ def explain_syntax_error(job: Job) -> Failed | None:
 
 
 def explain_stop(phase: RunStage, job: Job, crash: str) -> Event:
-    """Return the last event of a run that the user stopped: nothing is lost while it only times or answers."""
+    """Return the last event of a run that the user stopped: no failure if it was only timing or answering queries."""
     if phase in ("timing", "answering"):
         return Finished(run=job.run)
     hint = "Save the file, or press r, to run it again."
-    return _failed(job, crash, "Stopped", "Stopped at your request.", hint, stage=phase)
+    return _failed(job, crash, "Stopped", "Stopped by the user.", hint, stage=phase)
 
 
 def explain_invalid_message(error: Exception, job: Job) -> Failed:
-    """Return the failure for a message that is no event: the program wrote to a file descriptor of tcexplore."""
+    """Return the failure for an invalid message: the program wrote to a file descriptor of tcexplore."""
     return _failed(
-        job, "", type(error).__name__, f"The program disturbed the channel to tcexplore: {error}",
+        job, "", type(error).__name__, f"The program corrupted the channel to tcexplore: {error}",
         "It writes to, or closes, file descriptors that it did not open.",
     )  # fmt: skip
 

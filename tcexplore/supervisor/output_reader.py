@@ -14,7 +14,7 @@ BATCH_S = 0.04
 """Minimum seconds between two batches."""
 
 LARGEST = 262_144
-"""Maximum characters in a batch; the oldest are dropped, and the text says how many."""
+"""Maximum characters in a batch; the oldest are dropped and counted in the text."""
 
 
 class OutputReader:

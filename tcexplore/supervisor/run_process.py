@@ -30,7 +30,7 @@ from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, ex
 from tcexplore.supervisor.output_reader import OutputReader
 
 FULL_SPEED_S = 60.0
-"""Seconds of continuous timing, which other work would disturb; after them a run is timed only now and then."""
+"""Seconds of continuous timing, which other work would disturb; later, a run is timed only occasionally."""
 
 DRAIN_S = 1.0
 """Seconds to wait for the last output, since another process may hold the pipes open."""
@@ -66,7 +66,7 @@ class RunProcess:
         self._since = monotonic()
         self._stopped = False
         self._commands: list[RunCommand] = []
-        """Commands from before the connection was open."""
+        """Commands sent before the connection was open."""
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._outputs: list[OutputReader] = []
@@ -78,7 +78,7 @@ class RunProcess:
         self.descriptors = ()
 
     def start(self, job: Job, emit: Emit, on_answer: Callable[[], None]) -> None:
-        """Send the job; its events go to `emit`, and the last of them is a `Failed` or a `Finished`.
+        """Send the job; its events go to `emit`, ending with a `Failed` or a `Finished`.
 
         `on_answer` is called once the run is `answered`.
         """

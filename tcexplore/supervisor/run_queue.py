@@ -1,4 +1,4 @@
-"""Run one job at a time, always the newest."""
+"""Run queue: one job at a time, always the newest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRACE_S = 0.3
 
 
 class Workers(Protocol):
-    """The worker pool, as a queue sees it."""
+    """Interface of the worker pool for a queue."""
 
     def add_queue(self, queue: RunQueue) -> None:
         """Serve a queue from now on."""
@@ -55,7 +55,7 @@ class RunQueue:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to be served; return at once."""
+        """Register with the workers; return immediately."""
         self._workers.add_queue(self)
 
     def submit(self, job: Job) -> None:
@@ -75,19 +75,19 @@ class RunQueue:
             self._spawn(_terminate(*self._current))
 
     def send(self, command: RunCommand) -> bool:
-        """Send a command to the current run; return False if no run can take it. A pause also holds for later runs."""
+        """Send a command to the current run; return False if no run receives it. A pause also applies to later runs."""
         if isinstance(command, PauseTiming):
             self._paused = command.paused
         return self._current is not None and self._current.process.send(command)
 
     @property
     def timing(self) -> bool:
-        """Whether other work on this machine would disturb a timing."""
+        """Whether timing is in progress, which other work would disturb."""
         return self._current is not None and self._current.process.timing and not self._paused
 
     @property
     def unanswered(self) -> bool:
-        """Whether the current run has neither a graph nor an end yet."""
+        """Whether the current run has neither produced a graph nor ended yet."""
         return self._current is not None and not self._current.process.answered
 
     def assign(self, worker: WorkerProcess, process: RunProcess) -> None:
@@ -114,7 +114,7 @@ class RunQueue:
             self._spawn(_terminate(*current))
 
     async def close(self) -> None:
-        """Stop being served; return when the run's process is gone."""
+        """Unregister from the workers; return when the run's process is gone."""
         self._workers.remove_queue(self)
         self.end()
         await self.wait_ended()

@@ -1,4 +1,4 @@
-"""The worker pool: keeps workers ready, shares them between run queues, and leaves no process behind."""
+"""Worker pool that keeps workers ready, shares them between run queues, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WorkerPool:
         self._retry: asyncio.TimerHandle | None = None
 
     def start_first_worker(self) -> None:
-        """Start a worker for the first job only: its run waits for nothing but its own imports."""
+        """Start a worker for the first job only, whose run waits only for its own imports."""
         self._start_worker(single=True, prime=False)
 
     def _start_worker(self, *, single: bool, prime: bool) -> None:
@@ -39,7 +39,7 @@ class WorkerPool:
         self._workers.append(WorkerProcess(self._started, self._update, single=single, prime=prime))
 
     async def close(self) -> None:
-        """End every process; return when none is left."""
+        """End every process; return when all have ended."""
         self._closing = True
         if self._retry is not None:
             self._retry.cancel()
@@ -133,7 +133,7 @@ class WorkerPool:
 class Supervisor(RunQueue):
     """The run queue that owns the worker pool.
 
-    `single` asks for workers that don't fork. `once` says that there is only one job: no other worker is prepared.
+    `single` asks for workers that don't fork. With `once` there is only one job, so no other worker is prepared.
     """
 
     def __init__(self, emit: Callable[[Event], None], *, single: bool = False, once: bool = False) -> None:
@@ -141,7 +141,7 @@ class Supervisor(RunQueue):
         super().__init__(self._pool, emit)
 
     async def start(self) -> None:
-        """Start a worker and return at once; `Standby` tells when it is ready."""
+        """Start a worker and return immediately; it emits `Standby` when it is ready."""
         await super().start()
         self._pool.start_first_worker()
 
@@ -150,5 +150,5 @@ class Supervisor(RunQueue):
         return RunQueue(self._pool, emit)
 
     async def close(self) -> None:
-        """End every process, those of study queues included; return when none is left."""
+        """End every process, including those of study queues; return when all have ended."""
         await self._pool.close()

@@ -36,7 +36,7 @@ _START = f"import sys; sys.path.append({_ROOT!r}); from tcexplore.worker.__main_
 
 
 class WorkerProcess:
-    """A worker process, started at once. `changed` is called whenever one of the public attributes has changed."""
+    """A worker process, started immediately. `changed` is called whenever one of the public attributes has changed."""
 
     def __init__(
         self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False, prime: bool = True
@@ -48,7 +48,7 @@ class WorkerProcess:
         """Set once torch is imported and primed."""
         self.fork_server = False
         self.failure: Failed | None = None
-        """Why this worker can make no run."""
+        """Reason why this worker can't serve runs."""
         self.gone = False
         """Whether the process has ended."""
         self._changed = changed

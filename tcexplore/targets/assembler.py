@@ -1,4 +1,4 @@
-"""Compilation of Triton kernels to machine code in a separate process, so that a crash there does no harm."""
+"""Compilation of Triton kernels to machine code in a separate process, so that a crash there is harmless."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AssemblerProcess(Protocol):
 
 
 def spawn_assembler(log: IO[str]) -> AssemblerProcess:
-    """Start a new Python, which has to import torch first; its stderr goes to `log`."""
+    """Start a new Python process, which first imports torch; its stderr goes to `log`."""
     path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "tcexplore.targets.assembler_process"],
@@ -61,7 +61,7 @@ def assembler_env() -> dict[str, str]:
 class Assembler:
     """One assembler process, started on first use and restarted after it died. Threads may share it.
 
-    `start` creates the first process; later ones are new Pythons.
+    `start` creates the first process; later ones are new Python processes.
     """
 
     def __init__(self, start: Callable[[IO[str]], AssemblerProcess] = spawn_assembler) -> None:

@@ -1,4 +1,4 @@
-"""Assumptions in place of what torch computes or measures on a real device while it compiles."""
+"""Assumptions in place of results that torch computes or measures on a real device while it compiles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Note = Callable[[str], None]
 
 @contextlib.contextmanager
 def assume_measurements(note: Note) -> Iterator[None]:
-    """Fold constants on the CPU and assume what torch would measure, passing each assumption to `note`."""
+    """Fold constants on the CPU and assume measured results, passing each assumption to `note`."""
     with contextlib.ExitStack() as stack:
         for patch in (_fold_on_cpu(), *_padding(note), *_kernels_without_meta(note)):
             stack.enter_context(patch)
@@ -46,10 +46,10 @@ def _fold_on_cpu() -> Any:
 
 
 def _padding(note: Note) -> Iterator[Any]:
-    """Assume no padding of matrix products; torch measures whether it pays if the shapes do not tell."""
+    """Assume no padding of matrix products; torch benchmarks it if the shapes do not decide."""
 
     def unmeasured(key: str) -> bool:
-        note(f"torch measures on the device whether padding this matmul pays; assumed not to: {key[:200]}")
+        note(f"torch benchmarks on the device whether to pad this matmul; assumed not: {key[:200]}")
         return False
 
     if hasattr(pad_mm, "get_cached_should_pad"):
@@ -71,7 +71,7 @@ def _kernels_without_meta(note: Note) -> Iterator[Any]:
         finally:
             for argument in moved:
                 argument.fake_device = DEVICE
-        note(f"{func} has no meta kernel; the layout of its result is that of the CPU kernel")
+        note(f"{func} has no meta kernel; assuming the result layout of the CPU kernel")
         return pytree.tree_map_only(torch.Tensor, lambda out: _on_target(mode, out), result) if moved else result
 
     yield patch_attribute(fake_tensor, "run_fallback_kernel", on_cpu)

@@ -23,7 +23,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """The arguments that decide the choice."""
+    """The arguments that determine the choice."""
 
     query: torch.Tensor
     key: torch.Tensor

@@ -1,4 +1,4 @@
-"""Assembly of an Inductor C++ kernel: source lines of its instructions, and whether it is vectorized."""
+"""Assembly of an Inductor C++ kernel: source lines of its instructions, and its vectorization."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _patch_items(mapping: MutableMapping[Any, Any], items: Mapping[Any, Any]) ->
 
 
 def _fill_tables() -> None:
-    """Fill, for the CPU, the tables that torch fills once for the first device and then keeps."""
+    """Fill, for the CPU, the tables that torch fills only once, for the first device."""
     interfaces.get_interface_for_device("cpu")
     # The call must match torch's own: each function caches by its arguments, and filling its tables again fails.
     joint_graph.lazy_init(torch.device("cpu"))
@@ -164,7 +164,7 @@ def _interfaces(target: Target) -> Iterator[Any]:
 
 
 class UnloadedModule(SimpleNamespace):
-    """A placeholder for the generated module, which is written but not run."""
+    """A placeholder for the generated module, which is not run."""
 
     @staticmethod
     def call(*_: Any) -> tuple[Any, ...]:
@@ -206,7 +206,7 @@ _CACHING_MODULES = ("torch._inductor", "torch.utils._triton", "torch._dynamo.dev
 
 
 def _clear_caches() -> None:
-    """Clear what torch caches about "the" device, since it differs between targets."""
+    """Clear torch's caches of device properties, which differ between targets."""
     for cached in _device_caches():
         cached.cache_clear()
     create = getattr(hints.DeviceProperties, "create", None)

@@ -1,4 +1,4 @@
-"""Lines where the program checks the kind of its device; code generated for a target ignores such a branch."""
+"""Lines where the program checks its device type; a target may take another branch there."""
 
 from __future__ import annotations
 

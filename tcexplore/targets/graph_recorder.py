@@ -39,7 +39,7 @@ class RecordedGraph:
 class GraphRecorder:
     """The graphs compiled between `install` and `close`; `emit` is the hooks' emit function, with target tags.
 
-    Lowering happens after the run's own compilation, whose time is measured, and does not trace the program again.
+    Lowering happens after the run's own compile, whose time is measured, and does not retrace the program.
     """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:

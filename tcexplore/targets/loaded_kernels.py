@@ -26,8 +26,8 @@ _DECORATOR = "@triton_heuristics."
 def local_gpu() -> tuple[Target, bool] | None:
     """Return the GPU in use as a target, and whether the device table has its peaks.
 
-    Occupancy rules hold for an architecture, peaks only for one device. Return None without a GPU of an architecture
-    in the table.
+    Occupancy rules apply to an architecture, peaks only to one device. Return None if there is no GPU or its
+    architecture is not in the table.
     """
     if not torch.cuda.is_available():
         return None
@@ -49,7 +49,7 @@ def local_gpu() -> tuple[Target, bool] | None:
 def loaded_kernel(kernel: Kernel, path: str, device: Target) -> Iterator[Event]:
     """Yield a `KernelAssembled` for each configuration of a Triton kernel that can still be launched.
 
-    After the first call that is only the one that runs. `path` is the wrapper's file.
+    After the first call, only the chosen configuration can. `path` is the wrapper's file.
     """
     tuner = _tuner(kernel.name, path)
     results = _launchable(tuner)
@@ -82,7 +82,7 @@ def _device_index(tuner: Any) -> int:
 def _source_file(ttir: str, kernel: Kernel) -> tuple[str, int]:
     """Return the name of the compiled file, and how many of its lines precede the kernel's displayed source.
 
-    torch forgets both if it compiled in another process; the first location in Triton's IR has the path.
+    torch has neither if it compiled in another process; the first location in Triton's IR has the path.
     """
     match = _KERNEL_FILE.search(ttir)
     if match is None:

@@ -64,7 +64,7 @@ def _without_device(target: Target, note: Callable[[str], None]) -> Iterator[Non
 def _unmeasured(note: Callable[[str], None]) -> dict[str, Any]:
     """Return Inductor options that turn off everything that needs the device: caches, autotuning, CUDA graphs."""
     if inductor_config.max_autotune or inductor_config.max_autotune_gemm:
-        note("max-autotune measures candidates on the device; this code is generated without it")
+        note("max-autotune needs the device; this code is generated without it")
     return {
         "fx_graph_cache": False,
         "fx_graph_remote_cache": False,
@@ -112,7 +112,7 @@ _OPERATOR = re.compile(r"\b(?:aten|prims|torch\.ops)\.[\w.]+|'(?:aten|prims)::[\
 
 
 def _op(error: BaseException) -> str:
-    """Return the op that the text of an error names, if any."""
+    """Return the op named in the text of an error, if any."""
     match = _OPERATOR.search(str(error))
     return match.group(0).strip("'").replace("::", ".") if match else ""
 

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 NATIVE = "native"
-"""The device in this machine; no target of the table has this name."""
+"""The device in this machine; no target in the table has this name."""
 
 DEVICES = Path(__file__).parent / "devices"
 """One file per device."""

@@ -9,13 +9,13 @@ MAX_STRETCH = 3
 """A block may be this many times the target length if that makes both sides more equal."""
 
 TOLERANCE = 0.02
-"""Blocks whose lengths differ by less count as equal: disturbances affect both alike."""
+"""Blocks whose lengths differ by less count as equal."""
 
 WARM_UP_NS = 5_000_000
 """Units longer than this need no untimed unit before them: a cold start matters little."""
 
 SLOW_NS = 100_000_000
-"""In a block this long disturbances even out; another unit would only take time."""
+"""In a block this long, interference averages out, so a second unit is unnecessary."""
 
 
 class BlockSize(NamedTuple):
@@ -30,8 +30,8 @@ class BlockSize(NamedTuple):
 def block_sizes(eager_ns: float, compiled_ns: float, target_ns: float) -> tuple[BlockSize, BlockSize]:
     """Return block sizes for units of these durations; a block takes about `target_ns`, or one unit if that is longer.
 
-    A disturbance (a cold start, a lost time slice) adds the same share to both sides only if their blocks and their
-    warm-ups take equally long: both sides warm up for the duration of the longer unit.
+    Interference (a cold start, a lost time slice) adds the same share to both sides only if their blocks and warm-ups
+    take equally long: both sides warm up for the duration of the longer unit.
     """
     eager_ns, compiled_ns = max(eager_ns, 1.0), max(compiled_ns, 1.0)
     longer, shorter = max(eager_ns, compiled_ns), min(eager_ns, compiled_ns)

@@ -1,4 +1,4 @@
-"""Processor use by other processes, and the frequency governor; needs no privileges."""
+"""CPU use of other processes, and the frequency governor; requires no privileges."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def core_count() -> int:
 
 
 def _busy_seconds(stat: Path) -> float | None:
-    """Return the processor seconds of all processes since boot, summed over the cores."""
+    """Return the CPU seconds of all processes since boot, summed over the cores."""
     try:
         label, user, nice, system, _idle, _wait, irq, softirq, *_ = stat.read_text().split("\n", 1)[0].split()
         ticks = sum(map(int, (user, nice, system, irq, softirq)))

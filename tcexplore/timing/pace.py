@@ -1,4 +1,4 @@
-"""The pace of a measurement: full speed for the first answers, then mostly rest, to leave the machine to the user."""
+"""The pace of a measurement: full speed for the first answers, then mostly rests, to leave the machine to the user."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.97
-"""The nominal confidence of the interval that is reported as 95%, since real machines are less regular than any model.
+"""The nominal confidence of the interval that is reported as 95%, since real machines deviate from the model.
 
 Of 180 measured runs with a known true ratio, the nominal 95% interval contained it in 96%; the 97% interval, a tenth
 wider, in 98%.
@@ -21,7 +21,7 @@ wider, in 98%.
 SEED = 0
 
 MIN_FOR_CORRELATION = 10
-"""With fewer samples an autocorrelation is chance."""
+"""Minimum samples for a meaningful autocorrelation."""
 
 MIN_EFFECTIVE = 6
 """Lower bound of the effective sample size: the range of six samples contains the median in 97% of cases."""

@@ -16,7 +16,7 @@ from tcexplore.timing.timing_verdict import MIN_CONTROL_PAIRS, MIN_SLOW_PAIRS
 from tcexplore.timing.workload import Workload
 
 RESIZE_FACTOR = 1.5
-"""Blocks are resized if a unit turns out to be this many times as fast as in the warm-up.
+"""Blocks are resized if a unit is this many times as fast as in the warm-up.
 
 On a busy machine every warm-up block may be interrupted, and blocks of unequal length are interrupted unequally often.
 """
@@ -67,8 +67,8 @@ def _balanced_swaps(rng: random.Random) -> Iterator[bool]:
 class Sampler:
     """Measures pairs of blocks of one workload into `samples`, in microseconds per call.
 
-    The blocks of both sides take equally long, so that a disturbance hits either side equally often. They are resized
-    if a unit turns out to be much faster than measured before.
+    The blocks of both sides take equally long, so that interference affects both sides equally often. They are
+    resized if a unit is much faster than measured before.
     """
 
     def __init__(self, workload: Workload, timer: BlockTimer, compile_count: Callable[[], int], seed: int = 0) -> None:

@@ -53,7 +53,7 @@ class Samples:
     measured: Pairs = field(default_factory=lambda: Pairs(MAX_PAIRS, control=False))
     control: Pairs = field(default_factory=lambda: Pairs(MAX_CONTROL_PAIRS, control=True))
     discarded: int = 0
-    """Pairs dropped because something was compiled meanwhile."""
+    """Pairs dropped because something was compiled during them."""
 
     @property
     def full(self) -> bool:
@@ -80,9 +80,9 @@ class Conditions:
     resets: bool = False
     """Whether inputs or gradients are reset before each unit."""
     warm_up_spread: float = 0.0
-    """By how much the last rounds of the warm-up differed (0.03 is 3%)."""
+    """Relative difference of the last warm-up rounds (0.03 is 3%)."""
     slow: bool = False
-    """Set once the time for a first answer is over: then fewer pairs are enough."""
+    """Set after the time for a first answer; fewer pairs are enough then."""
     device_eager_us: float | None = None
     device_compiled_us: float | None = None
     reserved_core: int | None = None

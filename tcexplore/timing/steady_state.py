@@ -12,7 +12,7 @@ CACHED_CALLS = 3
 """Units in a row that compile nothing; by then a CUDA graph is recorded as well."""
 
 MAX_CALLS = 40
-"""Several times torch's recompile limit: code that still compiles then will not stop."""
+"""Several times torch's recompile limit: code that still compiles then never stops."""
 
 MAX_RESTARTS = 5
 """Maximum number of restarts of the warm-up because of a late compilation."""
@@ -35,7 +35,7 @@ class SteadyState(NamedTuple):
     unit_ns: float
     """Nanoseconds per unit in the shortest block, which has the fewest interruptions."""
     spread: float
-    """By how much the last rounds differed (0.03 is 3%)."""
+    """Relative difference of the last rounds (0.03 is 3%)."""
 
     @property
     def stable(self) -> bool:

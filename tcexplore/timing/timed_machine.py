@@ -19,7 +19,7 @@ from tcexplore.timing.workload import Workload
 
 COUNTERS = "torch._dynamo.utils:counters"
 FAMILIES = ("frames", "stats", "aot_autograd")
-"""Counters that change when something compiles and stay the same when a call hits the caches."""
+"""Counters that change when something compiles but not when a call hits the caches."""
 
 MIN_CORES = 4
 """Minimum number of cores to reserve one for the terminal app."""
@@ -90,7 +90,7 @@ def reserve_core(threads: int) -> int | None:
     """Keep all threads of this process off one core and return that core.
 
     Return None and do nothing with fewer than `MIN_CORES` cores, if torch's `threads` need all of them, or if the
-    system has no affinities.
+    system does not support CPU affinity.
     """
     try:
         cores = os.sched_getaffinity(0)
@@ -106,7 +106,7 @@ def reserve_core(threads: int) -> int | None:
 
 
 def _thread_ids() -> list[int]:
-    """Return the ids of all threads: each has its own affinity."""
+    """Return the ids of all threads, each of which has its own affinity."""
     try:
         return [int(thread.name) for thread in THREADS.iterdir()]
     except OSError:

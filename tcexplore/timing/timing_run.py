@@ -19,7 +19,7 @@ FIRST_REPORT_S = 0.2
 """Seconds of pairs before the first estimate."""
 
 DOUBLINGS = 2
-"""How often the time may be doubled if the verdict is undecided; more looks would find differences by chance."""
+"""How often the time may be doubled if the verdict is undecided; more attempts would find differences by chance."""
 
 INTERRUPTION_NS = 100_000_000
 """A pause longer than requested by this much does not count as measurement time."""
@@ -29,14 +29,14 @@ PATIENCE_S = 10.0
 
 
 Pause = Callable[[float], bool]
-"""Pauses for the given seconds, 0 between pairs; may do other work meanwhile, and returns whether it did."""
+"""Pauses for the given seconds, 0 between pairs; may do other work, and returns whether it did."""
 
 
 def measure_timing(workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None = None) -> None:
     """Time `workload`, emitting `PairsMeasured` and `TimingEstimate` events or one `TimingSkipped`.
 
     `time_for` is in seconds: None refines until the process ends, 0 skips. Measuring takes longer if a first verdict
-    does (15 pairs and 5 control pairs, or 6 and 5 for slow calls), and doubles the time up to twice if the verdict is
+    does (15 pairs and 5 control pairs, or 6 and 5 for slow calls); the time is doubled at most twice if the verdict is
     undecided. Exceptions of the user's code propagate. `pause` is called between pairs.
     """
     if time_for == 0:
@@ -56,7 +56,7 @@ def measure_timing_on(
 
 
 class _Measurement:
-    """The loop of pairs, estimates and rests until the time is over."""
+    """The measuring loop: pairs, estimates and rests until the time is over."""
 
     def __init__(
         self, machine: TimedMachine, workload: Workload, emit: Emit, time_for: float | None, pause: Pause | None

@@ -10,7 +10,7 @@ from tcexplore.events import TimingVerdict
 from tcexplore.timing.sample_statistics import Interval, mad, median, median_interval
 
 MIN_DIFFERENCE = 0.01
-"""A smaller difference never counts, however narrow the interval."""
+"""A smaller difference never counts, no matter how narrow the interval is."""
 
 MAX_UNCERTAINTY = 0.1
 """If interval or noise allow a larger difference than this, the verdict is undecided."""

@@ -1,1 +1,1 @@
-"""The process side: standby, one run, a private protocol channel. The only room where the user's code runs."""
+"""Worker processes, the only processes in which the user's code runs."""

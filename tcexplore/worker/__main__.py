@@ -18,7 +18,7 @@ UNUSABLE = 3
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prepare, then make runs until the front end is gone; return the exit status."""
+    """Prepare, then serve runs until the front end is gone; return the exit status."""
     parser = argparse.ArgumentParser(prog="tcexplore.worker")
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--parent", type=int, default=os.getppid())
@@ -58,7 +58,7 @@ def _make_runs(control: socket.socket, prepared: Prepared) -> int:
 def _unusable(error: BaseException) -> Failed:
     missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
     hint = f"Install it for this Python: {sys.executable} -m pip install torch" if missing else (
-        f"Try: {sys.executable} -c 'import torch'. tcexplore needs it to work."
+        f"Try: {sys.executable} -c 'import torch'. tcexplore needs it."
     )  # fmt: skip
     return Failed(
         stage="worker",

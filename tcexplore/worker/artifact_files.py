@@ -11,7 +11,7 @@ import torch
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
 
-FACT = "compile artifacts"
+FACT = "cache artifacts"
 
 
 def load(job: Job, hooks: Hooks) -> None:

@@ -1,4 +1,4 @@
-"""Load the original of a changed file into the same process, and compare both in results and time."""
+"""Load the original of a changed file into the same process, and compare the results and times of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tcexplore.worker.torch_settings import DynamoSettings, seed
 class Baseline:
     """The program of a job's file before the change.
 
-    `loaded` are the names of the modules from before the file was run. Raises what running the original raises.
+    `loaded` are the names of modules imported before the file ran. Raises what running the original raises.
     """
 
     def __init__(self, job: Job, user_files: UserFiles, loaded: Collection[str], dynamo: DynamoSettings) -> None:
@@ -93,7 +93,7 @@ def _to_change_timed(event: TimingEstimate) -> ChangeTimed:
 
 
 def _forget_modules(user_files: UserFiles, loaded: Collection[str]) -> None:
-    """Have local modules imported again: they may have changed, and their import may draw random numbers."""
+    """Unload local modules so that they are reimported: they may have changed or draw random numbers."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name not in loaded and file and file.endswith(".py") and user_files.owns(os.path.abspath(file)):

@@ -21,10 +21,10 @@ class CommandQueue:
         self._received: queue.SimpleQueue[RunCommand] = queue.SimpleQueue()
         self._paused = False
         self._deferred: list[RunCommand] = []
-        """Commands that were read before their turn."""
+        """Deferred commands."""
 
     def listen(self) -> None:
-        """Receive commands until the other side is gone or sends an invalid message."""
+        """Receive commands until the other side disconnects or sends an invalid message."""
         with suppress(OSError, ProtocolError):
             while (frame := receive(self._sock)) is not None:
                 self._received.put(decode_run_command(frame.body))

@@ -1,4 +1,4 @@
-"""Every event of a run on its way to the front end: tagged, sent, and recorded if a later step needs it."""
+"""Recorder that tags and sends every event of a run, and keeps those that later steps need."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RunProgress:
     def __init__(self, emit: Emit) -> None:
         self.phase: Phase | None = None
         self.stage: RunStage = "file"
-        """The stage of a failure now: the phase, or what comes between two phases."""
+        """Current stage, for failures: the phase, or the step between two phases."""
         self._emit = emit
         self._start = time.perf_counter()
 

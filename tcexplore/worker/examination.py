@@ -1,4 +1,4 @@
-"""Results and memory of both sides, compared after the compile."""
+"""Comparison of results and memory, eager and compiled, after the compile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Examination:
         self._compile_bytes: int | None = None
 
     def note_compiled(self) -> None:
-        """Measure what the compile added to the allocated memory. Must be called right after the compile."""
+        """Measure the memory that the compile allocated. Must be called right after the compile."""
         after = self._allocated.read()
         self._compile_bytes = None if after is None or self._bytes_before is None else after - self._bytes_before
 
@@ -83,7 +83,7 @@ class Examination:
         )
 
     def _cuda_graph_peak(self) -> int:
-        """Return the largest peak of a CUDA graph, whose memory is taken when it is recorded, not by a call."""
+        """Return the largest peak of a CUDA graph, whose memory is allocated when it is recorded, not during a call."""
         return max((recorded.peak_bytes or 0 for recorded in self._recorder.cuda_graphs), default=0)
 
     def _notes(self) -> tuple[str, ...]:

@@ -42,15 +42,15 @@ class Attribution:
 
 
 _LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
-_REPORT = "This is inside torch. A smaller model that still shows it makes a good report to pytorch/pytorch."
+_REPORT = "This error is inside torch. Consider reporting it to pytorch/pytorch with a minimal model."
 _INDUCTOR = f"If --backend aot_eager works, Inductor is at fault. {_REPORT}"
 _BACKEND = "Try --backend eager, then aot_eager, to see which layer fails."
 _CXX_FAILED = f"The C++ compiler rejected generated code. {_REPORT}"
 _NO_CXX = (
-    "Running the generated code needs a working C++ compiler; everything captured before that is shown. "
+    "Running the generated code requires a working C++ compiler; everything captured until then is shown. "
     "Install one (apt install g++), or set CXX to yours."
 )
-_FULLGRAPH = "fullgraph makes a graph break an error. Without it, breaks are shown and the rest is compiled."
+_FULLGRAPH = "fullgraph turns a graph break into an error. Without it, breaks are shown and the rest is compiled."
 _FAKE = "The call works eagerly, but not with Dynamo's fake tensors: a custom op may lack its fake implementation."
 _RECOMPILES = "The guards pane shows which guard fails each time."
 _BACKENDS = "torch._dynamo.list_backends() lists the backends of this torch."
@@ -70,14 +70,14 @@ RULES = {
     "torch._dynamo.exc.TorchDynamoException": Rule("dynamo", "compiler", _REPORT),
     "torch.OutOfMemoryError": Rule(None, "user", _LESS_MEMORY),
 }
-"""By qualified name, since this torch may lack some of the types."""
+"""Rules by qualified name, since this torch may lack some of the types."""
 
 _PYTHON_HINTS: dict[type[BaseException], str] = {
     ModuleNotFoundError: "Install it into the Python that runs tcexplore, or start tcexplore from the file's own.",
     MemoryError: _LESS_MEMORY,
     EOFError: "A run has no standard input, so input() has nothing to read. Set the value in the file.",
-    RecursionError: "A function calls itself without an end.",
-    SystemExit: "Leave the call out, or put it under if __name__ == '__main__':",
+    RecursionError: "A function calls itself endlessly.",
+    SystemExit: "Remove the call, or put it under if __name__ == '__main__':",
     SyntaxError: "Save again when the line is complete.",
 }
 
@@ -158,7 +158,7 @@ def _message(error: BaseException, stage: RunStage) -> str:
     try:
         return str(error).strip() or type(error).__name__
     except Exception:  # noqa: BLE001  the user's __str__ may raise anything
-        return f"{type(error).__name__}, whose text could not be made"
+        return f"{type(error).__name__} (its message could not be formatted)"
 
 
 def _location(error: BaseException, user_files: UserFiles) -> Location | None:
@@ -175,7 +175,7 @@ def _location(error: BaseException, user_files: UserFiles) -> Location | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and those that caused it."""
+    """Yield the exception and its causes."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:

@@ -1,4 +1,4 @@
-"""The fork server: forks a process for each run, reports how it ended, and leaves none behind."""
+"""Fork server that forks a process for each run, reports its exit, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ForkServer:
             self._channel.send(RunOpened(number=number, pid=pid))
 
     def _become_run(self, server: int, descriptors: tuple[int, ...]) -> None:
-        """Serve one run in the child. Never return: the frames above belong to the server."""
+        """Serve one run in the child. Never return: the outer frames belong to the server."""
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -160,7 +160,7 @@ def _cannot_fork(error: OSError) -> Failed:
         blame="compiler",
         type=type(error).__name__,
         message=f"No process could be started for the run: {error.strerror}.",
-        hint="The machine is short of memory or processes; close something and save again.",
+        hint="The machine is out of memory or processes; close other programs and save again.",
         location=None,
         traceback=f"os.fork in {sys.executable}",
     )

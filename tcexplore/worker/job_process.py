@@ -13,7 +13,7 @@ from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.link import GONE, Channel, receive
 
 BROKEN = 70
-"""Exit status of a worker whose own code failed."""
+"""Exit status of a worker that failed because of a bug in tcexplore."""
 
 
 def serve(descriptors: tuple[int, ...], threads: int) -> None:

@@ -1,4 +1,4 @@
-"""Kernels of a run brought to machine code, and their place on the target's roofline."""
+"""Machine code of a run's kernels, and their roofline estimates for the target."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tcexplore.targets.roofline import roofline_point
 from tcexplore.worker.process_setup import die_with_parent
 
 FIRST = 1
-"""Number of autotuning configurations to assemble per kernel. An absent device can't measure them, so the first one
-represents all."""
+"""Number of autotuning configurations to assemble per kernel. An absent device can't measure them, so only the
+first one is assembled."""
 
 
 class KernelAssembly:
-    """Assembles Triton kernels for `target` one after the other, in a thread."""
+    """Assembles Triton kernels for `target` one by one, in a thread."""
 
     def __init__(self, assembler: Assembler, target: Target, send: Emit) -> None:
         self._assembler = assembler
@@ -91,7 +91,7 @@ def assemble_local(kernels: Iterable[Kernel], wrappers: Iterable[Wrapper], send:
 
 
 def assemble_cpp(kernel: Kernel, send: Emit) -> None:
-    """Send the assembly of a C++ kernel of this machine, or the reason why it has none."""
+    """Send the assembly of a C++ kernel of this machine, or the reason for its absence."""
     try:
         assembled = compile_to_assembly(kernel.source)
     except Exception as error:  # noqa: BLE001  the compiler may fail in any way; the kernel then has no machine code
@@ -191,7 +191,7 @@ def _assemble_in_child(parent: int, read: int, write: int, log: int) -> None:
 
 
 def _close_all_except(descriptors: Iterable[int]) -> None:
-    """Close all other descriptors, above all the protocol socket, which would stay open as long as this process."""
+    """Close all other descriptors, most importantly the protocol socket, which would otherwise stay open."""
     low = 0
     for descriptor in (*sorted(descriptors), os.sysconf("SC_OPEN_MAX")):
         if low < descriptor:  # closerange closes everything if the range is empty

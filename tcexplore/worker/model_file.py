@@ -19,7 +19,7 @@ from tcexplore.events import Job
 class ModelFile:
     """The parsed text of the model file.
 
-    Raises `SyntaxError` if it is no Python, and `ValueError` if it has a null byte.
+    Raises `SyntaxError` if it is not valid Python, and `ValueError` if it has a null byte.
     """
 
     def __init__(self, job: Job) -> None:
@@ -78,7 +78,7 @@ class ModuleOverlay:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a module with a replaced text, and None for any other module."""
+        """Return the spec of a module with a replaced text, or None for any other module."""
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         text = self._texts.get(os.path.abspath(spec.origin)) if spec and spec.origin else None
         if spec is None or spec.origin is None or text is None:

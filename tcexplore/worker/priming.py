@@ -1,4 +1,4 @@
-"""Prepare a worker: import the compiler and compile a tiny model, so that a save is answered at once."""
+"""Prepare a worker: import the compiler and compile a tiny model, so that runs start immediately."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ COMPILER_MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A process that can make runs."""
+    """A process that is ready to serve runs."""
 
     standby: Standby
     fork_server: bool
-    """Whether it forks a process for each run. Otherwise it makes one run itself."""
+    """Whether it forks a process for each run. Otherwise it serves one run itself."""
     threads: int
     """Torch's default number of threads on this machine."""
 
@@ -48,7 +48,7 @@ class Prepared:
 def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
     """Import and, unless `prime` is false, prime. Raise `ImportError` if torch cannot be imported.
 
-    A worker that isn't primed imports only torch: its single run imports what it needs, when it needs it.
+    A worker that isn't primed imports only torch: its single run imports the rest on demand.
 
     A fork server must not run a parallel region, or its children hang in their first one, and must not initialize an
     accelerator. So it primes on one thread, and only on a machine without an accelerator.
@@ -113,8 +113,8 @@ def _modules() -> tuple[str, ...]:
 def backward_survives_fork() -> bool:
     """Return whether a process that ran autograd can fork children that run autograd.
 
-    A torch built for an accelerator can't once Inductor is loaded, even on a machine without one. A child tries it,
-    since a process that tried can no longer be a fork server.
+    A torch built for an accelerator does not allow it once Inductor is loaded, even on a machine without one. A child
+    process tries it, because a process that has run autograd may be unusable as a fork server.
     """
 
     def backward() -> None:

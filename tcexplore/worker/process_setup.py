@@ -24,7 +24,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def outlive_parent() -> None:
-    """Undo `die_with_parent`, for a process that has to end its children first."""
+    """Undo `die_with_parent` for a process that must end its children first."""
     _prctl(_PR_SET_PDEATHSIG, 0)
 
 
@@ -57,7 +57,7 @@ def redirect_stdio(stdout: int, stderr: int) -> None:
 
 
 def discard_output() -> None:
-    """Discard what the program prints from now on: calls are repeated for timing and print nothing new."""
+    """Discard what the program prints from now on: calls are repeated for timing, and their output is not new."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     null = os.open(os.devnull, os.O_WRONLY)

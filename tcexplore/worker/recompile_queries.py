@@ -50,7 +50,7 @@ class RecompileQueries:
             self.answer(RecompileQuery(number=number, inputs=tuple(split_arguments(text))))
 
     def answer(self, query: RecompileQuery) -> None:
-        """Emit the `RecompileAnswer`; if torch lacks something, only the answer fails."""
+        """Emit the `RecompileAnswer`. A failure, e.g. of a missing torch function, affects only the answer."""
         answers: list[RecompileAnswer] = []
         check = self._check
         if check is None:

@@ -54,7 +54,7 @@ from tcexplore.worker.target_codegen import TargetCodegen
 PROFILER = "torch.profiler:profile"
 
 AN_HOUR_S = 3600.0
-"""Seconds to wait for a command, again and again until the front end ends the process."""
+"""Seconds to wait for a command, repeatedly until the front end ends the process."""
 
 
 def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) -> None:
@@ -205,11 +205,11 @@ class Run:
         from tcexplore.timing.timing_run import measure_timing
 
         workload = program.workload(mutates)
-        self._hooks.attempt("ops outside every graph", PROFILER, self._emit_eager_ops, workload)
+        self._hooks.attempt("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
         self._hooks.attempt(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
-        self._hooks.attempt("where a call's time goes", PROFILER, self._emit_call_profile, workload)
+        self._hooks.attempt("call profile", PROFILER, self._emit_call_profile, workload)
         program.restore()
         self._hooks.attempt("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
         self.progress.enter("timing")

@@ -12,7 +12,7 @@ from tcexplore.capture.hooks import Emit
 from tcexplore.events import ScriptEnded
 
 REPEAT_S = 0.5
-"""Seconds until the alarm repeats, in case the script did not end."""
+"""Seconds until the alarm repeats if the script did not end."""
 
 
 class _TimeLimit(BaseException):

@@ -43,7 +43,7 @@ class TargetCodegen:
         self._lowered: set[str] = set()
 
     def prepare(self) -> None:
-        """Start an assembling process if the job has a target. Must be called before hooks are installed."""
+        """Start an assembler process if the job has a target. Must be called before hooks are installed."""
         if self._config.target != NATIVE:
             self._assembler = _start_assembler()
 
@@ -131,7 +131,7 @@ class TargetCodegen:
 
 
 def _start_assembler() -> Assembler:
-    """Return an assembling process that is ready for the first kernel: a fork, unless this process uses a GPU."""
+    """Return an assembler process that is ready for the first kernel: a fork, unless this process uses a GPU."""
     from tcexplore.targets.assembler import Assembler
     from tcexplore.worker.kernel_assembly import fork_assembler
 

@@ -1,4 +1,4 @@
-"""Format torch's log messages of several lines so that they are readable in a pane."""
+"""Format torch's multi-line log messages for a pane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tcexplore.worker.torch_probe`: print what this Python's torch can do as JSON.
+"""`python -m tcexplore.worker.torch_probe`: print the capabilities of this Python's torch as JSON.
 
 The doctor runs it in a separate process, since it imports torch and a broken installation may crash it.
 """

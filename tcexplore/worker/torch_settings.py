@@ -18,9 +18,9 @@ from tcexplore.events import FactMissing, Job
 from tcexplore.worker.torch_log import indent_continued_lines
 
 OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
-    ("torch._inductor.config", "fx_graph_cache", False, "kernels of a graph that was compiled before"),
-    ("torch._functorch.config", "enable_autograd_cache", False, "graphs that AOTAutograd compiled before"),
-    ("torch._inductor.config", "trace.provenance_tracking_level", 1, "which ops a kernel came from"),
+    ("torch._inductor.config", "fx_graph_cache", False, "kernels of previously compiled graphs"),
+    ("torch._functorch.config", "enable_autograd_cache", False, "graphs previously compiled by AOTAutograd"),
+    ("torch._inductor.config", "trace.provenance_tracking_level", 1, "source ops of a kernel"),
 )
 """Module, option, value, and the fact that is missing if torch has no such option."""
 
@@ -79,7 +79,7 @@ def set_threads(requested: int | None, default: int, emit: Emit) -> None:
 
     `torch.set_num_threads` also keeps MKL from using fewer threads where a call is too small to gain from them: `sin`
     of 512 floats then takes twice as long, and thousands of times as long if a core is busy. The user's program is
-    only affected if it sets the number of threads itself, so without `requested` MKL may choose again.
+    only affected if it sets the number of threads itself, so without `requested`, restore MKL's own choice.
     """
     torch.set_num_threads(requested or default)
     fixed = os.environ.get("MKL_DYNAMIC", "").strip().lower() in ("false", "0", "no", "n")
@@ -95,7 +95,7 @@ def set_threads(requested: int | None, default: int, emit: Emit) -> None:
 class DynamoSettings:
     """A copy of Dynamo's configuration, to restore it after the model file may have changed it.
 
-    Does nothing if torch cannot copy the configuration.
+    No effect if torch cannot copy the configuration.
     """
 
     def __init__(self) -> None:

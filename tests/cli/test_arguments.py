@@ -87,7 +87,7 @@ def test_doctor_takes_nothing():
         (["modes", "m.py", "--modes", ""], "--modes"),
         (["sweep", "m.py"], "--sizes"),
         (["sweep", "m.py", "--sizes", "1,0"], "0 is below 1"),
-        (["recompiles", "m.py", "--vary", "x.0=1..500", "--vary", "y=1..500"], "--vary together"),
+        (["recompiles", "m.py", "--vary", "x.0=1..500", "--vary", "y=1..500"], "--vary too many combinations"),
     ],
 )
 def test_bad_arguments_print_one_line_and_exit_with_2(

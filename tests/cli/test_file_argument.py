@@ -82,4 +82,4 @@ def test_missing_irregular_and_forbidden_files_are_refused(tmp_path: Path, monke
         raise PermissionError
 
     monkeypatch.setattr("builtins.open", forbid)
-    assert "may not be read" in refusal(str(forbidden))
+    assert "is not readable" in refusal(str(forbidden))

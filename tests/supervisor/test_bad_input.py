@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "syntax": ("x = 1\ndef f(:\n", "SyntaxError", "invalid syntax", 2),
     "no such module": ("import torch\nimport nowhere_at_all\n", "ModuleNotFoundError", "nowhere_at_all", 2),
     "raises": ("x = 1\nraise ValueError('boom')\n", "ValueError", "boom", 2),
-    "raises without text": ("class E(Exception):\n  def __str__(self): 1 / 0\nraise E\n", "E", "could not be made", 3),
+    "raises without text": ("class E(Exception):\n  def __str__(self): 1 / 0\nraise E\n", "E", "not be formatted", 3),
     "__init__": (MODEL + "  def __init__(self):\n    {}['x']\nmodel = M()\n", "KeyError", "'x'", 4),
     "forward": (MODEL + "  def forward(self, x):\n    x.no\nmodel, inputs = M(), (1,)\n", "AttributeError", "no", 4),
     "shape": (MODEL + "  def forward(self, x):\n    x @ x\nmodel, inputs = M(), (torch.ones(2, 3),)\n",

@@ -1,1 +1,1 @@
-"""What Dynamo did: graphs, graph breaks, skipped frames, recompiles and eager ops."""
+"""Capture of Dynamo: graphs, graph breaks, skipped frames, recompiles and eager ops."""

@@ -25,7 +25,7 @@ from tcexplore.events import BreakCost, BreakCosts, Location
 
 FACT = "graph break costs"
 MAX_UNITS, MIN_UNITS, MAX_SECONDS = 30, 3, 0.5
-"""The number of measured units: as many as fit into the time, within these bounds."""
+"""Bounds on the number of measured units, which depends on the available time."""
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
@@ -92,8 +92,8 @@ def any_graph_broke() -> bool:
 def measure_break_costs(unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None]) -> BreakCosts:
     """Run the warm unit of calls `unit(compiled)` repeatedly, and return the median time at each break.
 
-    Only the faster half of the units counts: disturbances only make a unit longer. Raises `RuntimeError` if this torch
-    does not report its graphs, and whatever the calls raise.
+    Only the faster half of the units counts, because interference only slows units down. Raises `RuntimeError` if this
+    torch does not report its graphs, and whatever the calls raise.
     """
     if _graphs is None:
         raise RuntimeError(f"this torch has no {SYMBOL}")
@@ -119,7 +119,7 @@ def measure_break_costs(unit: Callable[[Function], None], compiled: Function, re
 
 
 class _UnitTimes(NamedTuple):
-    """The microseconds of one unit, by where they were spent."""
+    """The microseconds of one unit, by location."""
 
     at: dict[Location, float]
     gaps: dict[Location, int]
@@ -241,7 +241,7 @@ def _replaced(graphs: dict[str, BrokenGraph], wrap: Callable[[BrokenGraph, Funct
 
 
 def hide_from_dynamo(function: Function) -> Function:
-    """Return the function so that Dynamo does not trace it.
+    """Return the function in a form that Dynamo does not trace.
 
     If this torch can skip a code object, calls cost nothing extra; otherwise a wrapper disables Dynamo.
     """

@@ -124,10 +124,10 @@ _CONSEQUENCES = {
 
 
 def explain_reason(reason: Reason, further: Sequence[Reason] = (), logged: str = "") -> str:
-    """Return a sentence on the reason, and more if the graph is not simply resumed after the break.
+    """Return a sentence on the reason, with more if the graph does not simply resume after the break.
 
     `further` are the reasons that torch gave while it handled the break, `logged` is its log message. A kind without
-    a sentence is given by torch's name.
+    a sentence is described by torch's name.
     """
     circumstances = [_CIRCUMSTANCES[other.kind] for other in further if other.kind in _CIRCUMSTANCES]
     consequences = [sentence for start, sentence in _CONSEQUENCES.items() if logged.startswith(start)]

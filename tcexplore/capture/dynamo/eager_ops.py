@@ -28,7 +28,7 @@ _OP = re.compile(r"^(?!(?:autograd|profiler|torch|tcexplore)::)(\w+)::(\w+)")
 
 
 class EagerOpsUnknownError(RuntimeError):
-    """This torch gives no way to tell which ops run in a graph."""
+    """This torch does not show which ops run in a graph."""
 
 
 class _GraphGlobal(NamedTuple):
@@ -57,8 +57,8 @@ def _graph_installed(_result: Any, output_graph: Any, name: str, _value: Any) ->
 def measure_eager_ops(call: Callable[[], object]) -> EagerOps:
     """Profile a warm call and list the ops outside every graph, the longest first. Times are in microseconds.
 
-    torch's "Torch-Compiled Region" does not help: it contains everything that the compiled frame runs, also between
-    two graphs. So each graph is marked for this call. Ops called by other ops are not counted. Raises
+    torch's "Torch-Compiled Region" does not help: it contains everything that the compiled frame runs, including ops
+    between two graphs. So each graph is marked for this call. Ops called by other ops are not counted. Raises
     `EagerOpsUnknownError`, and whatever `call` raises.
     """
     if _graphs is None:
@@ -147,5 +147,5 @@ def _callers(event: Any) -> Iterator[Any]:
 
 
 def _contains_op(caller: Any) -> bool:
-    """Return whether a caller is a graph or another op, so that what it calls is not counted."""
+    """Return whether a caller is a graph or another op, whose nested ops are not counted."""
     return caller.name == MARK or caller.name.startswith(_BACKWARD) or bool(_OP.match(caller.name))

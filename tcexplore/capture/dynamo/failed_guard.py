@@ -187,7 +187,7 @@ _SETTINGS = {
 
 
 def cause_of_text(text: str, *, grad_enabled: bool) -> Cause | None:
-    """Return the cause from a message of torch's, None if the text is code.
+    """Return the cause from a torch message, None if the text is code.
 
     `grad_enabled` tells whether the call records gradients.
     """

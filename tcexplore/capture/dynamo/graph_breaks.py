@@ -1,4 +1,4 @@
-"""Graph breaks, each place once, with torch's registry entry."""
+"""Graph breaks, one per place, with torch's registry entry."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _BreakObserver:
         self._emitted: set[tuple[tuple[Location, ...], str]] = set()
 
     def break_logged(self, _translator: Any, _code_options: Any, reason: str, exc: Any) -> None:
-        """Emit a break that Dynamo logs. Dynamo marks `exc` as logged, since several frames see it pass."""
+        """Emit a break that Dynamo logs. Dynamo marks `exc` as logged, since it propagates through several frames."""
         if not getattr(exc, "logged", False):
             self._emit(exc, reason)
 

@@ -19,7 +19,7 @@ from tcexplore.events import BackwardCaptured, Recompiled
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
 
-_BACKWARD_FACT = "why a backward is captured again"
+_BACKWARD_FACT = "reasons for recaptured backwards"
 _VERBOSE_SYMBOL = "torch._dynamo.compiled_autograd:snapshot_verbose_logging_enabled"
 _BACKWARD_REASONS = "compiled_autograd_compile_reasons"
 
@@ -82,7 +82,7 @@ class _RecompileObserver:
         """Make torch look for the failed guards.
 
         If an object that is compared by identity changed, such as None for a tensor, torch compiles again without
-        calling it a recompile and without a reason.
+        reporting a recompile or a reason.
         """
         from torch._dynamo.guards import get_guard_fail_reason
 

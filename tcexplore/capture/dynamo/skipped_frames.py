@@ -58,13 +58,13 @@ class _SkipObserver:
         """Emit a frame that Dynamo traced without finding anything to compile."""
         if type(error).__name__ != "SkipFrame":
             return
-        if is_resumed(code.co_name):  # a resume function without ops costs nothing
+        if is_resumed(code.co_name):  # a resume function without ops is not worth reporting
             self._explained.add(code)
         else:
             self._emit(code, NO_OPS if str(error).startswith("No ops traced") else str(error))
 
     def compile_failed(self, error: Exception, code: Any, *args: Any, **_kwargs: Any) -> None:
-        """Emit a frame of which Dynamo could compile nothing. With `fullgraph=True` this is an error, not a skip."""
+        """Emit a frame in which Dynamo compiled nothing. With `fullgraph=True` this is an error, not a skip."""
         self._explained.add(code)
         one_graph = len(args) > _ONE_GRAPH and args[_ONE_GRAPH]
         if type(error).__name__ in ("Unsupported", "UserError") and not one_graph:

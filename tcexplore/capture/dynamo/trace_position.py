@@ -1,4 +1,4 @@
-"""The current position of the trace: the compile id that torch works on, and the user's stack."""
+"""The current position of the trace: the current compile id and the user's stack."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ class Entry:
     name: str
     kind: Literal["module", "function"]
     rule: str
-    """The rule of the file contract that found the entry, in words."""
+    """The rule of the file contract that selected the entry, as a phrase."""
     target: Callable[..., Any]
-    """Runs eagerly."""
+    """The eager form."""
     calls: tuple[Call, ...]
     compiled: Callable[..., Any] | None = None
     """The target as the file compiled it, or None if the file does not compile it."""

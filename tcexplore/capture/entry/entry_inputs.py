@@ -15,7 +15,7 @@ _KINDS = """\
 `inputs` may be
   a tuple of positional arguments      inputs = (torch.randn(8, 64),)
   a dict of keyword arguments          inputs = {"x": torch.randn(8, 64)}
-  a list of such calls, run in turn    inputs = [(x, True), (x, False)]
+  a list of calls, made in order       inputs = [(x, True), (x, False)]
   a function that returns one of these"""
 _MAX_LENGTH = 40
 

@@ -178,7 +178,7 @@ def _unknown_name(module: ModuleType, name: str) -> str:
 
 
 def _lookup_report(module: ModuleType, job: Job) -> str:
-    """Return what each rule of the file contract found, and a file that works."""
+    """Return the result of each rule of the file contract, and an example of a valid file."""
     classes, functions = _defined_names(module)
 
     def presence(name: str) -> str:

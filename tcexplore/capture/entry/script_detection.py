@@ -1,4 +1,4 @@
-"""Whether a file compiles something itself, read from its syntax before it runs."""
+"""Detection of files that compile something themselves, from their syntax before they run."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def readable_source(source: str) -> str:
 
 
 class GraphText:
-    """Writes a graph as lines of text, again and again while passes change it. Unchanged nodes are written once."""
+    """Formats a graph as lines of text repeatedly while passes change it. Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
         self._lines: dict[Any, _NodeLine] = {}
@@ -54,7 +54,7 @@ class GraphText:
 
 
 class _NodeLine(NamedTuple):
-    """A node's line and what it was written from. A pass that changes a node gives it new objects."""
+    """A node's line and the objects that it was made from. A pass that changes a node replaces these objects."""
 
     name: str
     target: Any
@@ -75,7 +75,7 @@ def node_line(node: Any) -> str:
 
 
 def target_text(node: Node) -> str:
-    """Return torch's public name for what a node calls, or the bare name of an operator or method."""
+    """Return torch's public name of a node's callee, or the plain name of an operator or method."""
     target: Any = node.target
     if isinstance(target, str | torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return str(target)

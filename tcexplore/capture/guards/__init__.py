@@ -1,1 +1,1 @@
-"""Guards: what torch checks before it uses a compiled graph again."""
+"""Guards: conditions that torch checks before it reuses a compiled graph."""

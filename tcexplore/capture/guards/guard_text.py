@@ -1,4 +1,4 @@
-"""What a guard checks, as code and in words."""
+"""Text of a guard's check: its code and a short description."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def split_check(text: str, known_codes: Iterable[str] = ()) -> Check:
 
 
 def summarize(leaf: LeafGuard, check: Check, tensor: TensorFacts | None = None) -> str:
-    """Return what has to hold, in a few words: `f32[64, 512] cpu, contiguous`, `== 3`, `is the same function`."""
+    """Return a short description of the condition: `f32[64, 512] cpu, contiguous`, `== 3`, `is the same function`."""
     if tensor is not None:
         return tensor_text(tensor)
     return _SUMMARIES.get(leaf.kind, _expression)(leaf, check)

@@ -24,7 +24,7 @@ class LeafGuard(NamedTuple):
 
 
 def leaf_guards(root: Any) -> Iterator[LeafGuard]:
-    """Yield all leaves below the root manager, in the order of the tree. A relation of several objects comes once.
+    """Yield all leaves below the root manager, in the order of the tree. A relation of several objects is yielded once.
 
     torch checks conditions on symbolic shapes (here of kind `SHAPE_ENV`) and duplicate inputs last, so they come last.
     """

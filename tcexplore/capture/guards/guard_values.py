@@ -1,4 +1,4 @@
-"""The values that a failed guard compared: what the code was compiled for, and what the call passes."""
+"""The values that a failed guard compared: the compiled and the passed one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ComparedValues(NamedTuple):
     """Both sides of a guard, each empty if it is unknown."""
 
     name: str
-    """What was compared, readable."""
+    """The name of the compared value, readable."""
     old: str
-    """What the code was compiled for."""
+    """The value that the code was compiled for."""
     new: str
-    """What the call passes."""
+    """The value that the call passes."""
 
 
 def compare_values(code: str, scope: Mapping[str, Any]) -> ComparedValues:

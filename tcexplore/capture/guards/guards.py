@@ -47,7 +47,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
 
 
 def guard_location(manager: Any, name: str) -> Location | None:
-    """Return the line that made it necessary to guard a value (`x`, `self.scale`)."""
+    """Return the line that required a guard on a value (`x`, `self.scale`)."""
     return _locations.get(manager, {}).get(name)
 
 
@@ -125,7 +125,7 @@ class _GuardRecords:
         return facts._replace(shape=tuple(map(str, traced["size"])), stride=tuple(map(str, traced["stride"])))
 
     def location(self, record: Any | None, checks: list[Check]) -> Location | None:
-        """Return the user's line that made the guard necessary, from the record or from torch's comment."""
+        """Return the user's line that required the guard, from the record or from torch's comment."""
         stack = self._user_files.frames(getattr(record, "user_stack", None))
         if stack:
             return stack[-1]
@@ -156,11 +156,11 @@ _LIBRARY_TYPES = (
     ModuleType, BuiltinFunctionType, MethodDescriptorType, torch.nn.Module, torch.Tensor, type(torch.Tensor),
 )  # fmt: skip
 _IMPLIED_KINDS = frozenset({"TYPE_MATCH", "LENGTH_CHECK"})
-"""Guards that add nothing if the value itself is compared."""
+"""Guards that are redundant if the value itself is compared."""
 
 
 def is_structural(leaf: LeafGuard) -> bool:
-    """Return whether a guard only holds modules, their structure and torch's internals in place.
+    """Return whether a guard only checks modules, their structure or torch's internals.
 
     Users rarely change these, so they are folded behind a count. The global state (grad mode, autocast) and
     conditions on shapes are not structural.

@@ -33,7 +33,7 @@ _UNBACKED = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbac
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
-    """Emit a `GraphSymbols` for each graph with symbols, also if torch fails to produce its guards."""
+    """Emit a `GraphSymbols` for each graph with symbols, even if torch fails to produce its guards."""
     observer = _SymbolObserver(hooks, user_files)
     hooks.watch(_FACT, f"{_ENV}.create_symbol", after=observer.symbol_created)
     hooks.watch(_FACT, f"{_ENV}.produce_guards_verbose", before=observer.guards_produced)
@@ -42,7 +42,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
 
 
 class _EnvRecord:
-    """What a `ShapeEnv` itself does not record, in the order of creation."""
+    """Facts that a `ShapeEnv` does not record itself, in order of creation."""
 
     def __init__(self) -> None:
         self.sources: dict[str, list[SymbolSource]] = defaultdict(list)
@@ -139,7 +139,7 @@ def _representative(env: Any, symbol: Any) -> Any:
 
 
 def read_source(source: Any) -> SymbolSource:
-    """Return what a symbol stands for: a size or a stride of a tensor, or a number."""
+    """Return the source of a symbol: a size or a stride of a tensor, or a number."""
     base, prop, dim = (getattr(source, name, None) for name in ("base", "prop", "idx"))
     kind: Any = getattr(prop, "name", "").lower()
     if base is not None and kind in ("size", "stride") and dim is not None:

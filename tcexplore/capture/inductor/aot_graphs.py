@@ -1,4 +1,4 @@
-"""AOTAutograd's graphs (joint, forward, backward, inference) and what the forward saves for the backward."""
+"""AOTAutograd's graphs (joint, forward, backward, inference) and the values that the forward saves for the backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch benchmarked before a choice: configurations of Triton kernels, and algorithms of matrix products."""
+"""torch's benchmarks of candidates: configurations of Triton kernels, and algorithms of matrix products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Autotuned, TuningChoice
 
 _CONFIGURATION_FACT = "autotuning"
-_ALGORITHM_FACT = "choice of algorithms"
+_ALGORITHM_FACT = "algorithm selection"
 _TUNER = "torch._inductor.runtime.triton_heuristics:CachingAutotuner"
 _SELECTOR = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
 
@@ -31,7 +31,7 @@ class Autotuning:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._nodes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        """The node that each algorithm was offered for."""
+        """The node of each candidate algorithm."""
         self._began: list[float] = []
 
     def install(self) -> None:

@@ -18,7 +18,7 @@ from tcexplore.events import CallProfiled, Kernel, KernelTimed, Wrapper
 CALLS = 9
 MIN_CALLS = 3
 MAX_SECONDS = 2.0
-"""Profiled calls; after `MAX_SECONDS` and `MIN_CALLS` calls no further one begins."""
+"""Maximum number of profiled calls; after `MAX_SECONDS` and `MIN_CALLS` no further call begins."""
 
 
 def profile_call(

@@ -1,4 +1,4 @@
-"""Parts of a run that are replayed from CUDA graphs, and the reasons for those that are not."""
+"""CUDA graph recordings of a run, and the reasons for skipped ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CudaGraphs:
         )  # fmt: skip
 
     def _begins(self, _node: Any, _wrapped: Any, _id: Any, parent: Any, inputs: Any, *_: Any, **__: Any) -> None:
-        """Reset the allocator's peak: what a recording allocates is all that its replays use."""
+        """Reset the allocator's peak: replays use only memory that the recording allocated."""
         torch.cuda.synchronize()
         # torch frees cuBLAS's workspace for the duration of a recording; the graph did not free it.
         getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
@@ -100,7 +100,7 @@ class CudaGraphs:
             self._emit_skipped(CudaGraphSkipped(graph=compile_id(), phase=phase, reason=str(reason)))
 
     def _partitioned(self, reason: Any, _scheduler: Any, node: Any, *_: Any, **__: Any) -> None:
-        """Emit why a node stays outside; a fused node calls this for each of its nodes, and only those count."""
+        """Emit why a node stays outside; a fused node calls this for each of its nodes, and only these calls count."""
         from torch._inductor.virtualized import V
 
         if not isinstance(reason, str) or hasattr(node, "snodes") or not torch._inductor.config.triton.cudagraphs:

@@ -1,4 +1,4 @@
-"""Inductor's schedule, the scheduler nodes that it fused, and why it did not fuse others."""
+"""Inductor's schedule, the fused scheduler nodes, and the reasons for refused fusions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCHEDULER = "torch._inductor.scheduler"
 
 
 class Fusion(NamedTuple):
-    """Two scheduler nodes that became one."""
+    """Two scheduler nodes that were fused."""
 
     kind: Literal["producer and consumer", "side by side"]
     bytes_saved: int | None
@@ -95,7 +95,7 @@ class FusionDecisions:
             decisions.clear()
 
     def _final_refusals(self, scheduler: Any) -> dict[tuple[str, str], Refusal]:
-        """Return the last refusal per two final nodes, without pairs that ended up in one node."""
+        """Return the last refusal of each pair of final nodes, without pairs that ended up in one node."""
         final = {part.get_name(): node.get_name() for node in scheduler.nodes for part in node.get_nodes()}
         last: dict[frozenset[str], tuple[str, str]] = {}
         for a, b in self._refusals:

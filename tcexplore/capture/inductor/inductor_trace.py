@@ -1,4 +1,4 @@
-"""Inductor's events in torch's structured trace: wrapper code, cache look-ups, kernel compile times, graph scripts."""
+"""Inductor's events in torch's structured trace: wrapper code, cache lookups, kernel compile times, graph scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRITON_COMPILE_TIMES = "triton_kernel_compile_times_us"
 
 
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
-    """Emit a `Wrapper` per generated module, a `CacheLookup` per look-up and a `KernelCompiled` per Triton kernel."""
+    """Emit a `Wrapper` per generated module, a `CacheLookup` per lookup and a `KernelCompiled` per Triton kernel."""
     trace.subscribe("wrapper code", "inductor_output_code", partial(_emit_wrapper, hooks))
     for prefix, cache in _CACHES.items():
         for outcome in _OUTCOMES:

@@ -14,7 +14,7 @@ from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelL
 Item = TypeVar("Item")
 
 _OTHER_LINES = ("MemoryPlanningLine", "FreeLine", "CommentLine", "AssertSizeStrideLine")
-"""Wrapper lines around a call that are no part of it: allocations, frees, comments, checks of the result."""
+"""Wrapper lines around a call that are not part of it: allocations, frees, comments, checks of the result."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def _joined(tuples: Iterable[tuple[Item, ...]]) -> tuple[Item, ...]:
 
 
 def _joined_lines(calls: tuple[KernelCall, ...]) -> tuple[KernelLine, ...]:
-    """Return each line with its nodes and source lines of all calls."""
+    """Return each line with the nodes and source lines of all calls."""
     nodes: dict[int, dict[str, None]] = {}
     source: dict[int, dict[Location, None]] = {}
     for line in (line for call in calls for line in call.lines):
@@ -127,7 +127,7 @@ class ExternCallText:
         )
 
     def begin(self, kernel: CalledKernel) -> None:
-        """Take `kernel` as the one whose call is being generated."""
+        """Begin the generation of a call of `kernel`."""
         self._kernel = kernel
 
     def _generation_begins(self, *_: Any) -> None:

@@ -26,7 +26,7 @@ _UNPLANNED_OPS = ("aten::_foreach_copy_", "aten::copy_", "aten::empty", "aten::a
 
 @dataclass(slots=True)
 class ProfileStep:
-    """One step of a graph's run: an op that the host called, or a piece of a CUDA graph's work."""
+    """One step of a graph's run: an op that the host called, or one task of a CUDA graph."""
 
     name: str
     us: float
@@ -80,7 +80,7 @@ def _timed(kernel: Kernel, calls: Sequence[Sequence[ProfileStep]]) -> KernelTime
 def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
     """Return the steps of one run of a graph.
 
-    If the device worked in it, only generated C++ kernels count of the host's ops.
+    If the device worked in it, the only host ops that count are generated C++ kernels.
     """
     launched = [piece for piece in work if piece.launch is not None and run in piece.launch.with_ancestors()]
     host = [(child.start, ProfileStep(child.name.removeprefix(KERNEL), child.us, "cpu")) for child in _children(run)]
@@ -92,7 +92,7 @@ def _steps(run: ProfilerEvent, work: Sequence[DeviceWork]) -> list[ProfileStep]:
 
 
 def _device_steps(run: ProfilerEvent, launched: Sequence[DeviceWork]) -> list[tuple[float, ProfileStep]]:
-    """Return a step per op with everything that it launched, and per piece of a CUDA graph, with the launch time."""
+    """Return a step and its launch time for each op, with all that it launched, and for each task of a CUDA graph."""
     steps: list[tuple[ProfilerEvent | None, float, ProfileStep]] = []
     for piece in launched:
         op, start = _op_of_launch(run, piece.launch), piece.launch.start if piece.launch else piece.start
@@ -105,7 +105,7 @@ def _device_steps(run: ProfilerEvent, launched: Sequence[DeviceWork]) -> list[tu
 
 
 def _children(run: ProfilerEvent) -> Iterator[ProfilerEvent]:
-    """Yield what the graph itself called, below torch's own frames around its code."""
+    """Yield the ops that the graph called directly, below torch's own frames around its code."""
     for child in run.children:
         if child.name.startswith("## "):
             yield from _children(child)
@@ -150,7 +150,7 @@ def _between(items: Sequence[Item], is_separator: Callable[[Item], bool]) -> lis
 
 
 def _library_calls(steps: Sequence[ProfileStep], externs: Sequence[Kernel]) -> Iterator[Matched]:
-    """Match the library calls between two generated kernels, as far as they are unambiguous."""
+    """Match the unambiguous library calls between two generated kernels."""
     if len(externs) == 1 and steps and (len(steps) == 1 or all(step.replayed for step in steps)):
         yield externs[0], _joined(steps)
         return

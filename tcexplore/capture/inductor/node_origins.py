@@ -1,7 +1,7 @@
 """Origins of AOT and post-grad nodes: the nodes that a pass replaced, the Dynamo nodes, and the user's lines.
 
-Inductor's passes create some nodes without a stack trace. When a pass puts an existing node in the place of one that
-does nothing, torch overwrites its metadata with that of the replaced node.
+Inductor's passes create some nodes without a stack trace. When a pass replaces a no-op node by an existing node, torch
+overwrites the metadata of the latter with that of the former.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def source_nodes(node: Any) -> tuple[Any, ...]:
 
 
 def _predecessors(node: Any) -> tuple[Any, ...]:
-    """Return the nodes that a node without a stack trace stands for.
+    """Return the nodes that a node without a stack trace replaces.
 
-    AOTAutograd ends a graph with a `copy_` for each mutated input: it has the origin of the value that it copies.
+    AOTAutograd ends a graph with a `copy_` for each mutated input: its origin is that of the copied value.
     """
     if node.op == "call_function" and getattr(node.target, "__name__", "") == "copy_.default":
         return tuple(node.args[1:2])
@@ -136,8 +136,8 @@ def _source_lines(node: Any, user_files: UserFiles) -> tuple[Location, ...]:
 def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     """Return the names of the Dynamo nodes that a node comes from.
 
-    A backward node descends from no Dynamo node. torch stores with it the source functions of the forward node whose
-    gradient it computes, under the first name of that Dynamo node.
+    A backward node does not descend from a Dynamo node. torch stores the source functions of the forward node whose
+    gradient it computes with it, under the first name of that Dynamo node.
     """
     dynamo = user_files.node_names.get(current_compile_id() or "")
     functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")

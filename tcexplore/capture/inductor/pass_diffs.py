@@ -1,4 +1,4 @@
-"""What each of Inductor's passes changes in a graph, from the graph's text before and after the pass."""
+"""Changes that each Inductor pass makes to a graph, from the graph's text before and after the pass."""
 
 from __future__ import annotations
 

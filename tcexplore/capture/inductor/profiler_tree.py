@@ -1,4 +1,4 @@
-"""A profile as a tree: nested host events, and the device's work with the launch, call and graph of each piece."""
+"""A profile as a tree: nested host events, and device tasks with the launch, call and graph of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARK = "tcexplore: "
 """Names of tcexplore's marks in a profile."""
 
 _DEVICE_API = ("cuda", "cu", "hip")
-"""Prefixes of the host's calls of the device's API."""
+"""Prefixes of host events that are device API calls."""
 
 _GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch")
 
@@ -24,9 +24,9 @@ class ProfilerEvent:
 
     name: str
     host: bool
-    """Whether the host worked, not the device."""
+    """Whether this is work of the host rather than the device."""
     id: int
-    """Shared by a piece of the device's work and the API call that launched it."""
+    """Shared by a device task and the API call that launched it."""
     start: float
     end: float
     parent: ProfilerEvent | None = None
@@ -50,7 +50,7 @@ class ProfilerEvent:
 
 
 def profiler_tree(events: Iterable[Any]) -> list[ProfilerEvent]:
-    """Convert the profiler's `events()`, without marks on the device's timeline, which are no work."""
+    """Convert the profiler's `events()`, without marks on the device's timeline, which are not work."""
     used = [event for event in events if _on_host(event) or not _is_mark(event)]
     converted = {id(event): _converted(event) for event in used}
     for event in used:
@@ -80,7 +80,7 @@ def _add_child(parent: ProfilerEvent, child: ProfilerEvent) -> None:
 
 
 def _add_other_threads(events: list[ProfilerEvent]) -> None:
-    """Put the work of other threads, such as autograd's for a device, under the call that waits for it."""
+    """Move events of other threads, such as autograd's device thread, below the call that waits for them."""
     calls = [event for event in events if event.name == CALL]
     for event in events:
         if event.host and event.parent is None and event.name != CALL:
@@ -107,9 +107,9 @@ class DeviceWork:
     launch: ProfilerEvent | None
     """The API call that started it, None if the profiler does not record it."""
     call: ProfilerEvent | None
-    """The timed call that it belongs to, None if it lies outside of all calls."""
+    """The timed call that it belongs to, None if it is outside all calls."""
     graph: str
-    """Compile id and phase of the graph that launched it (`0/0 forward`), empty outside of a graph."""
+    """Compile id and phase of the graph that launched it (`0/0 forward`), empty outside graphs."""
     replayed: bool
     """Whether a CUDA graph launched it."""
 
@@ -137,7 +137,7 @@ def _work(event: ProfilerEvent, launch: ProfilerEvent | None, calls: Sequence[Pr
 
 
 def busy_us(work: Iterable[DeviceWork]) -> float:
-    """Return the time during which the device worked on at least one piece."""
+    """Return the time during which at least one device task ran."""
     total, until = 0.0, float("-inf")
     for piece in sorted(work, key=lambda piece: piece.start):
         total += max(0.0, piece.end - max(piece.start, until))
@@ -146,7 +146,7 @@ def busy_us(work: Iterable[DeviceWork]) -> float:
 
 
 def gaps_us(work: Sequence[DeviceWork]) -> float:
-    """Return the idle time of the device between the first and the last piece."""
+    """Return the idle time of the device between the first and the last task."""
     if not work:
         return 0.0
     return max(piece.end for piece in work) - min(piece.start for piece in work) - busy_us(work)

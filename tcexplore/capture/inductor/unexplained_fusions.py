@@ -1,4 +1,4 @@
-"""Pairs that Inductor's scheduler refuses to fuse without a reason: the method that refused, and what the nodes are."""
+"""Pairs that Inductor's scheduler refuses to fuse without a reason: the refusing method, and a description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCHEDULER = "torch._inductor.scheduler:Scheduler"
 _CPP = "torch._inductor.codegen.cpp:CppScheduling"
 
 RefusalObserver = Callable[[Any, Any, str, str], None]
-"""Takes the two nodes, the reason, and the method that refused them."""
+"""Called with the two nodes, the reason, and the method that refused them."""
 
 
 @dataclass(slots=True)

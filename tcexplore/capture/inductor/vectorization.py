@@ -1,4 +1,4 @@
-"""Whether Inductor vectorized a C++ loop nest, and why not, from its tiling objects."""
+"""Vectorization of C++ loop nests by Inductor, and reasons for scalar ones, from its tiling objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import LoopVectorized
 
-_FACT = "which C++ loops are vectorized"
+_FACT = "vectorization of C++ loops"
 _CPP = "torch._inductor.codegen.cpp"
 
 

@@ -1,4 +1,4 @@
-"""Automatic dynamic shapes: which sizes and numbers of a call torch would make symbols in a new graph."""
+"""Automatic dynamic shapes: the sizes and numbers of a call that torch would make symbolic in a new graph."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _evaluate(source: str, scope: dict[str, Any]) -> Any:
 
 
 def _is_static_attribute(source: str, scope: dict[str, Any]) -> bool:
-    """Return whether this is a number that a module holds: torch treats these as constants by default."""
+    """Return whether this is a number attribute of a module, which torch treats as a constant by default."""
     of_module = isinstance(_evaluate(source.rpartition(".")[0], scope), torch.nn.Module)
     return of_module and not getattr(torch._dynamo.config, "allow_unspec_int_on_nn_module", False)
 

@@ -21,7 +21,7 @@ class BoundFrame(NamedTuple):
 
 
 class UnknownFrameError(Exception):
-    """Only running the call would show which frame it enters, and with what. The message gives the reason."""
+    """The frame and its locals are unknown until the call runs. The message gives the reason."""
 
 
 def bind_frame(compiled: Any, call: Call) -> BoundFrame:
@@ -52,7 +52,7 @@ def _resolve_function(compiled: Any, args: tuple[Any, ...]) -> tuple[FunctionTyp
 
 
 def _original_callable(compiled: Any) -> Any:
-    """Return what Dynamo was given. For a module this is the call that Dynamo wraps."""
+    """Return the callable that Dynamo received. For a module this is the call that Dynamo wraps."""
     if isinstance(compiled, torch.nn.Module):
         in_place = getattr(compiled, "_compiled_call_impl", None)
         compiled = in_place if in_place is not None else getattr(compiled, "dynamo_ctx", None) and compiled.forward

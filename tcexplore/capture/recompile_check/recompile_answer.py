@@ -38,7 +38,7 @@ _VERDICT_OF_STANCE: dict[str, AnswerVerdict] = {"eager_on_recompile": "eager", "
 class RecompileCheck:
     """Checks calls of `compiled`, which was called with `calls`.
 
-    Nothing is run: torch's guard managers check the locals that the call would bind.
+    Does not run the program: torch's guard managers check the locals that the call would bind.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class RecompileCheck:
         return FrameAnswer(number=number, verdict=verdict, frame=location, entries=tuple(answers), dynamic=dynamic)
 
     def _verdict(self, frame: BoundFrame, entries: Sequence[Any]) -> AnswerVerdict:
-        """Return what happens if no entry matches."""
+        """Return the verdict if no entry matches."""
         config = torch._dynamo.config
         by_stance = _VERDICT_OF_STANCE.get(_stance())
         if by_stance is not None:
@@ -111,7 +111,7 @@ class RecompileCheck:
         return "raises" if getattr(config, "error_on_recompile", False) else "recompiles"
 
     def _usable_entries(self, code: CodeType) -> list[Any]:
-        """Return the entries of the program's backend: the accuracy check compiles the same code for another one."""
+        """Return the entries of the program's backend: the accuracy check compiles the same code for another."""
         entries = cache_entries(code)
         backend = next((entry.backend for entry in entries if str(entry.compile_id) in self._graphs), None)
         return [entry for entry in entries if backend is None or entry.backend == backend]
@@ -140,7 +140,7 @@ def cache_entries(code: CodeType) -> list[Any]:
 
 
 def _check_entry(entry: Any, frame: BoundFrame, guards: FailedGuards) -> EntryAnswer:
-    """Check the guards of an entry with torch's own guard manager, and find the one that fails first."""
+    """Check the guards of an entry with torch's own guard manager, and return the first one that fails."""
     graph, manager = str(entry.compile_id), entry.guard_manager
     message = getattr(manager, "invalidation_reason", "")
     if not message:

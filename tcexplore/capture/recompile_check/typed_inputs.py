@@ -1,4 +1,4 @@
-"""A call from inputs that the user types. An argument that the text leaves unchanged stays the original object."""
+"""A call from inputs that the user types. An argument that the text does not change remains the original object."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tcexplore.events import Location, RegionCompiled, RegionCreated, RegionGrap
 REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"
 
-GRAPHS_FACT = "how often a compiled graph is run"
+GRAPHS_FACT = "number of graph entries"
 INSTALL_SYMBOL = "torch._dynamo.output_graph:OutputGraph.install_global_unsafe"
 
 EMIT_EVERY_S = 0.2
@@ -47,7 +47,7 @@ class Regions:
         queries: RegionQueries | None = None,
         between_calls: Callable[[], None] = lambda: None,
     ) -> None:
-        """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` now and then."""
+        """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` occasionally."""
         self._hooks = hooks
         self._user_files = user_files
         self._now = now

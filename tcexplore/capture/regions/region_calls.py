@@ -7,7 +7,7 @@ from collections import deque
 from tcexplore.events import RegionCalls
 
 MAX_SAMPLES = 512
-"""The number of warm calls whose times are kept for the quantiles."""
+"""Number of warm calls in the quantiles."""
 
 MAX_BINS = 256
 FINEST_BIN_S = 0.02
@@ -40,9 +40,9 @@ class Region:
         self.number = number
         self.calls = 0
         self.entered = 0
-        """How often the calls entered a compiled graph."""
+        """Number of times that the calls entered a compiled graph."""
         self.resumed = 0
-        """How many of these graphs belong to a resume function after a graph break."""
+        """Number of these graphs that belong to a resume function after a graph break."""
         self.changed = False
         """Whether there were calls since the last `to_event`."""
         self._counts_graphs = counts_graphs

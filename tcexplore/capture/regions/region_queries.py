@@ -13,7 +13,7 @@ from tcexplore.events import RecompileAnswer, RegionCreated
 from tcexplore.events.commands import RecompileQuery
 
 MAX_REGIONS = 16
-"""The number of regions that are kept, newest first: each one keeps its compiled code alive."""
+"""Number of newest regions to keep: each one keeps its compiled code alive."""
 
 NOT_COMPILED = "No region is compiled yet."
 NO_INPUTS = "{name} is guarded by its own state, not by the inputs of a call."
@@ -35,7 +35,7 @@ class _KeptRegion:
 
 
 class RegionQueries:
-    """Keeps the newest region of each line of the user's files, and none of its inputs."""
+    """Keeps the newest region of each line of the user's files, without its inputs."""
 
     def __init__(self, user_files: UserFiles) -> None:
         self._user_files = user_files

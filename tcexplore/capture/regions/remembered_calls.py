@@ -1,4 +1,4 @@
-"""The arguments and torch modes of a call, remembered without keeping the user's tensors or objects alive."""
+"""The arguments and torch modes of a call, stored without keeping the user's tensors or objects alive."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class RememberedCall:
         self._kwargs = pytree.tree_map(wrap, dict(call.kwargs))
 
     def recreate(self) -> Call:
-        """Return the original objects if they are still alive. A tensor that is gone is replaced by a similar one.
+        """Return the original objects if they are still alive. A freed tensor is replaced by a similar one.
 
-        Raises `EntryError` if any other object is gone.
+        Raises `EntryError` if any other object was freed.
         """
         values: dict[int, Any] = {}
 

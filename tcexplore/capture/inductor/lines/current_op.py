@@ -1,4 +1,4 @@
-"""The op whose code is running: an IR node's `inner_fn` computes values for the FX node that it was lowered from."""
+"""The op whose code runs: an IR node's `inner_fn` computes values for the FX node that it was lowered from."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class CurrentOp:
 class SymbolicValues:
     """Ops of constants and index expressions, which Inductor folds and writes only where they are used.
 
-    A constant belongs to the op that creates it, not to the one that uses it.
+    A constant belongs to the op that creates it, not to one that uses it.
     """
 
     def __init__(self, current: CurrentOp) -> None:

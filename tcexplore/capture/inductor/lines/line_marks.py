@@ -50,7 +50,7 @@ class LineMarks:
 
     @property
     def issued(self) -> int:
-        """Number of marks so far; the marks between two readings have the numbers between them."""
+        """Number of marks issued so far, which is also the number of the next mark."""
         return len(self._ops)
 
     def mark(self, line: str, ops: Ops, form: str) -> str:
@@ -90,7 +90,7 @@ class MarkedKernels:
     def install(self, hooks: Hooks) -> bool:
         """Watch kernel definitions; return whether lines may be marked.
 
-        They may not if torch defines kernels elsewhere, or if other hooks mark lines: a value has one mark only.
+        Do not mark lines if torch defines kernels elsewhere, or if other hooks mark lines: a value has only one mark.
         """
         symbols = (f"torch._inductor.codegen.{owner}.define_kernel" for owner in _SCHEDULINGS)
         exist = [hooks.wrap(FACT, symbol, self._defining) for symbol in symbols]

@@ -18,7 +18,7 @@ _MAX_CONVERSIONS = 8
 
 
 class LoopBodies:
-    """Recorder of a node's ops when a loop body is traced, also when it is traced again from an earlier one."""
+    """Recorder of a node's ops when a loop body is traced, including retraces of an earlier body."""
 
     def __init__(self, current: CurrentOp) -> None:
         self._current = current
@@ -36,7 +36,7 @@ class LoopBodies:
         return create_node
 
     def _record(self, node: Any, earlier: Any) -> None:
-        """Record the ops of a new node; `earlier` is the node that is traced again, if any."""
+        """Record the ops of a new node; `earlier` is the node that is retraced, if any."""
         store_ops = self._current.ops if earlier is None else getattr(earlier, "meta", {}).get(_STORE_OPS, ())
         ops = self._current.ops if earlier is None else ops_of(earlier)
         index = _STORED_VALUE.get(node.target) if isinstance(node.target, str) else None
@@ -50,7 +50,7 @@ class LoopBodies:
 
 
 def current_node() -> Any:
-    """Return the loop-body node that is being interpreted, to generate code or to trace it again, else None."""
+    """Return the loop-body node that is being interpreted, to generate code or to retrace it, else None."""
     from torch._inductor.virtualized import V
 
     return getattr(V.interpreter, "current_node", None)

@@ -1,4 +1,4 @@
-"""Code lines as Inductor writes them: each gets the mark of the op that it is written for."""
+"""Marks on the code lines that Inductor writes: each line gets the mark of its op."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class WrittenLines:
         return generate
 
     def share(self, variable: Any, first: int, ops: Ops, *, reused: bool = True) -> None:
-        """Record the marks from `first` on as those of `variable`; without new ones, add `ops` to the ones it has."""
+        """Assign the marks from `first` on to `variable`; if there are no new ones, add `ops` to its existing marks."""
         if self._marks.issued > first:
             setattr(variable, _MARKS, range(first, self._marks.issued))
         elif reused:
@@ -108,7 +108,7 @@ def _owns(kernel: Any, buffer: Any) -> bool:
 
 
 class Reductions:
-    """Marks of reductions: accumulators are declared late, and equal reductions are computed once."""
+    """Marks of reductions: accumulators are declared late, and equal reductions are shared."""
 
     def __init__(self, marks: LineMarks) -> None:
         self._marks = marks

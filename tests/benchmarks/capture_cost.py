@@ -20,11 +20,11 @@ import torch._functorch.config
 import torch._inductor.config
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.install_hooks import MODULES
+from tcexplore.capture.install_hooks import BACKEND_MODULES, DYNAMO_MODULES
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 
-DYNAMO = tuple(module for module in MODULES if module.startswith(("dynamo.", "guards.")))
+MODULES = (*DYNAMO_MODULES, *BACKEND_MODULES)
 
 
 def mlp() -> tuple[torch.nn.Module, torch.Tensor]:
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--modules", choices=("dynamo", "all"), default="all")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    modules = DYNAMO if options.modules == "dynamo" else MODULES
+    modules = DYNAMO_MODULES if options.modules == "dynamo" else MODULES
     caches = (
         torch._inductor.config.patch(fx_graph_cache=False),
         torch._functorch.config.patch(enable_autograd_cache=False),

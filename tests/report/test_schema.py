@@ -30,7 +30,7 @@ RUNS = {
     "two_files": fakes.two_files(),
     "running": fakes.running(),
     "training": training.run(),
-    "gpu": gpu.run("h100"),
+    "gpu": gpu.run(target="h100"),
     "measured": measured.run(),
     "recompiles": recompiling.run(),
 }

@@ -17,7 +17,7 @@ from typing import IO, Any, Protocol
 
 import platformdirs
 
-from tcexplore.events import Event, Kernel
+from tcexplore.events import Kernel
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
 from tcexplore.targets.assembly_stages import machine_code
 from tcexplore.targets.device_table import Target
@@ -74,7 +74,9 @@ class Assembler:
         """Start the process ahead of the first kernel."""
         self._running_process()
 
-    def assemble(self, kernel: Kernel, target: Target, name: str = "", first: int = 100) -> Iterator[Event]:
+    def assemble(
+        self, kernel: Kernel, target: Target, name: str = "", first: int = 100
+    ) -> Iterator[KernelAssembled | KernelNotAssembled]:
         """Yield a `KernelAssembled` for each of the `first` configurations, or one `KernelNotAssembled`.
 
         `name` is the kernel's name in its source if it differs from `kernel.name`. `find_target` must accept

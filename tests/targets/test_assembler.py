@@ -55,6 +55,7 @@ def test_every_stage_to_sass_has_source_lines(assembler: Assembler, recorded: tu
     assert all("tl.load" in line for line in loads)
     assert len(events) == len(real)
     resources = events[0].resources
+    assert resources is not None
     assert resources.threads == 32 * resources.num_warps
     assert 0 < resources.occupancy <= 1
     assert sum(count for _, count in resources.mix) > 50

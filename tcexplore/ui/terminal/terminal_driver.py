@@ -46,7 +46,7 @@ def terminal_closed(descriptor: int = 0) -> bool:
         return False
 
 
-def copy(app: App[object], text: str) -> str:
+def copy(app: App[Any], text: str) -> str:
     """Copy the text with OSC 52, or to a file if it is too large for terminals; return a message for the user."""
     size = len(text.encode("utf-8", "replace"))
     if size <= LARGEST_COPY:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.fix.fix_result import by_break
+from tcexplore.studies.fix.fix_result import AttemptedFix, by_break
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
@@ -92,7 +92,7 @@ async def try_fixes(folder: Path, only: list[str]) -> int:
                 continue
             not_fixable = name.removeprefix("program ") in NOT_FIXABLE
             job = Job(run=1, file=str(path), source=path.read_text(), time_for=0.0)
-            state = StudyState(job, FixOptions(), TIMEOUT_S)
+            state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(job, FixOptions(), TIMEOUT_S)
             await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
             for one in by_break(state.results):
                 fixable += not not_fixable

@@ -112,19 +112,17 @@ def by_hand() -> None:
     """Print wrong, missing and right links, compared with the hand-written listings."""
     row = "{:24} {:>9} {:>9} {:>9}"
     print("\n" + row.format("checked by hand", "wrong", "missing", "right"))
-    judged = []
+    totals = []
     for name in listings.names():
         try:
-            judged.append(listings.judge(name))
+            right, wrong, missing = listings.judge(name)
         except listings.OtherCodeError as error:
             print(f"{name:24} skipped: {error}")
             continue
-        right, wrong, missing = judged[-1]
+        totals.append((right, len(wrong), len(missing)))
         print(row.format(name, len(wrong), len(missing), right))
         print(*(f"    {report}" for report in (*wrong, *missing)), sep="\n", end="\n" if wrong or missing else "")
-    print(
-        row.format("all", *(sum(len(part[i]) for part in judged) for i in (1, 2)), sum(part.right for part in judged))
-    )
+    print(row.format("all", *(sum(counts[at] for counts in totals) for at in (1, 2, 0))))
 
 
 def cost(chosen: Iterable[Model], *, gpu: bool, repeats: int = 5) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,13 +39,14 @@ def models() -> Iterator[Model]:
     for path in sorted(SAMPLES.glob("*.py")):
         module = _imported(path)
         if hasattr(module, "model") and hasattr(module, "inputs"):
-            yield Model(path.stem, str(path), lambda module=module: _first_call(module))
+            yield Model(path.stem, str(path), partial(_first_call, module))
     for name in _ARCHITECTURES:
-        yield Model(name, __file__, lambda name=name: _transformer(name))
+        yield Model(name, __file__, partial(_transformer, name))
 
 
 def _imported(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(f"sample_{path.stem}", path)
+    assert spec is not None, path
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

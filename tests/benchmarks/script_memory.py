@@ -101,5 +101,5 @@ if __name__ == "__main__":
     parser.add_argument("--warm", type=int, default=20_000)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        sys.stdout.reconfigure(line_buffering=True)
         follow_script(parser.parse_args().warm, Path(folder))

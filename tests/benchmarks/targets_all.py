@@ -18,7 +18,8 @@ from tests.benchmarks.targets_models import SMALL
 def main() -> int:
     names, assembler, failed = sys.argv[1:] or list(SMALL), Assembler(), 0
     for target in all_targets().values():
-        began, assembled, failures = time.perf_counter(), 0, []
+        began, assembled = time.perf_counter(), 0
+        failures: list[str] = []
         for name in names:
             for kind in identity.KINDS:
                 kernels, reasons = _assemble(name, kind, target, assembler)

@@ -232,8 +232,7 @@ def compare(file: Path, names: list[str], target: str, diff: bool) -> int:
 
 
 def _count_common(real: list[str], lowered: list[str]) -> int:
-    rest = list(lowered)
-    return sum(1 for d in real if d in rest and (rest.remove(d) or True))
+    return (Counter(real) & Counter(lowered)).total()
 
 
 def _show(real: list[str], lowered: list[str], extern: list[str], called: list[str]) -> None:

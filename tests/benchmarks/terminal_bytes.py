@@ -12,37 +12,30 @@ from textual.app import App
 
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.engine import Deliver
 from tcexplore.ui.lines.row_view import RowView
 from tests import fakes
 from tests.terminal import Terminal
+from tests.ui.app_under_test import FakeEngine
 
 PAGES = 10
 QUIET = 1.0
 """Seconds without a byte after which a page down is done: longer than Textual's animation."""
 
 
-class NoEngine:
+class LargeRunEngine(FakeEngine):
     """Has one large run from the start."""
 
     app: ExplorerApp
 
-    async def start(self, _: object) -> None:
+    async def start(self, _: Deliver) -> None:
         """Show the run."""
         self.app.session = Session(runs=(fakes.large.snapshot(),))
-
-    def rerun(self) -> None:
-        """Nothing to run."""
-
-    def stop_run(self) -> None:
-        """Nothing to stop."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
 
 
 def show(*, animated: bool) -> None:
     """Run the app on a large run in this terminal; `animated` pages and draws as Textual does by default."""
-    engine = NoEngine()
+    engine = LargeRunEngine()
     app = engine.app = ExplorerApp(lambda: engine)
     if animated:
         app.animation_level = "full"

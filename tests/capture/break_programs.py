@@ -6,6 +6,7 @@ import contextlib
 import random
 import zlib
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -98,7 +99,7 @@ class Scope:
     def __enter__(self) -> Scope:
         return self
 
-    def __exit__(self, *_: object) -> bool:
+    def __exit__(self, *_: object) -> Literal[False]:
         return False
 
 

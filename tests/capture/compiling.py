@@ -28,7 +28,7 @@ with warnings.catch_warnings():
     import torch._inductor.codegen.triton
     from torch._inductor.graph import GraphLowering
 
-    from tests.capture import no_gpu
+    from tests.capture import no_gpu as no_gpu
 
 MODULES: tuple[ModuleType, ...] = (
     dynamo_graphs, aot_graphs, lowering_graph, kernels, fusion_decisions, inductor_trace,

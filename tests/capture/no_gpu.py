@@ -11,7 +11,7 @@ import ctypes
 import functools
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,7 +128,7 @@ def _moved(gm: torch.fx.GraphModule, inputs: list[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def _simulated_gpu() -> Iterator[None]:
-    answers = {
+    answers: dict[str, Callable[..., Any]] = {
         "current_device": lambda: 0, "device_count": lambda: 1, "is_available": lambda: True,
         "get_device_properties": lambda _=None: _PROPERTIES, "get_compute_capability": lambda _=None: 90,
         "is_triton_capable": lambda _=None: True, "raise_if_triton_unavailable": lambda _=None: None,

@@ -99,7 +99,7 @@ class _CompiledModel(contextlib.ExitStack):
         if not recompiled and not recompiles:
             return Outcome("matches" if entered else "limit", entered[0] if entered else "", "", ())
         if not recompiled:
-            verdict = "limit" if recompiles[0].limit_hit else "recompiles"
+            verdict: AnswerVerdict = "limit" if recompiles[0].limit_hit else "recompiles"
             return Outcome(verdict, "", recompiles[0].failed_guard, ())
         events = select(GraphSymbols, self._events)
         symbols = [symbol for event in events if event.graph == recompiles[0].graph for symbol in event.symbols]

@@ -21,7 +21,7 @@ def statements(kernel: Kernel) -> list[int]:
 
 def _triton_bodies(source: str) -> list[int]:
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    return [n for function in functions for n in range(function.body[0].lineno - 1, function.end_lineno)]
+    return [n for function in functions for n in range(function.body[0].lineno - 1, function.end_lineno or 0)]
 
 
 def _is_statement(line: str, language: str) -> bool:

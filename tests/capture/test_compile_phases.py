@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from tcexplore.capture.compile_phases import ActivityTimer
+from tcexplore.capture.compile_phases import Activity, ActivityTimer
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import Event
 
@@ -22,11 +23,12 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_nested_activities_count_once(now: list[float]):
     timer = ActivityTimer()
-    for seconds, step, activity in (
+    steps: tuple[tuple[float, Callable[[Activity], None], Activity], ...] = (
         (1, timer.enter, "frames"), (3, timer.enter, "span"), (7, timer.leave, "span"), (8, timer.leave, "frames"),
         (20, timer.enter, "running"), (21, timer.enter, "running"),
         (23, timer.leave, "running"), (26, timer.leave, "running"),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for seconds, step, activity in steps:
         now[0] = seconds
         step(activity)
     assert timer.seconds == {"frames": 3.0, "span": 4.0, "running": 6.0}

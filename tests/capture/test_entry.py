@@ -71,7 +71,7 @@ def entry_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         sys.modules.pop("my_model", None)
         file.write_text(source)
         job = Job(run=1, file=str(file), source=source, name=name, config=Config(**config))
-        return find_entry(ModelFile(job).as_module(), job, UserFiles(str(file)))
+        return find_entry(ModelFile(job).run_as_module(), job, UserFiles(str(file)))
 
     yield entry_of
     sys.modules.pop("my_model", None)
@@ -88,7 +88,7 @@ def loss(output):
     return output.sum()
 x = torch.ones(2)
 """
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Any], str, str, str]] = {
     "model and inputs": (NET + "model, inputs = Net(), (x,)", {}, "model", "module", "module-level `model`"),
     "model and --input": (NET + "model = Net()", {"inputs": ("f32[2]",)}, "model", "module", "--input"),
     "a named function": (NET + "inputs = (x,)", {"name": "helper"}, "helper", "function", "named"),

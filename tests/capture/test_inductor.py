@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,7 @@ from tcexplore.events import (
     ScheduleMade,
     Wrapper,
 )
+from tcexplore.events.inductor_events import CacheOutcome
 from tests.capture.compiling import captured
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -53,7 +55,7 @@ def _events() -> list[Event]:
     return captured(Layers(), (torch.randn(16, 32),), __file__, train=True)
 
 
-def _of(kind: type) -> list:
+def _of(kind: type[Any]) -> list[Any]:
     return [event for event in _events() if isinstance(event, kind)]
 
 
@@ -174,7 +176,7 @@ def test_saved_tensors_have_bytes_and_lines() -> None:
 @pytest.mark.parametrize(("name", "cache", "outcome"), [
     ("fx_graph_cache_hit", "fx_graph", "hit"), ("aotautograd_cache_bypass", "aot_autograd", "bypass"),
 ])  # fmt: skip
-def test_cache_lookups_come_from_the_trace(name: str, cache: str, outcome: str) -> None:
+def test_cache_lookups_come_from_the_trace(name: str, cache: str, outcome: CacheOutcome) -> None:
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)

@@ -24,7 +24,7 @@ def test_a_node_replaced_by_a_number_is_ignored():
     hooks = Hooks(events.append)
     record_replacements(hooks)
     try:
-        rate.replace_all_uses_with(0.1)  # type: ignore[arg-type]
+        rate.replace_all_uses_with(0.1)
         new = graph.call_function(operator.pos, (doubled,))
         earlier.replace_all_uses_with(new)
     finally:

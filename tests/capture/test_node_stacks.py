@@ -40,6 +40,7 @@ def _imported(path: Path, text: str) -> Any:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None, path
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

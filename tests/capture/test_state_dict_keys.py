@@ -19,7 +19,7 @@ def test_compiled_keys_have_a_prefix_and_in_place_keys_have_none():
     assert keys.in_place == keys.module == ("0.weight", "0.bias", "1.weight", "1.bias")
     assert model._compiled_call_impl is None
     model.compile(backend="eager")
-    assert state_keys(model, model).prefix == ""  # type: ignore[union-attr]
+    assert state_keys(model, model).prefix == ""
 
 
 def test_functions_and_modules_without_parameters_have_no_keys():

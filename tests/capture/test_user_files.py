@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,9 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def stack_of(function: object) -> traceback.StackSummary:
+def stack_of(function: Callable[[int], object]) -> traceback.StackSummary:
     try:
-        function(1)  # type: ignore[operator]
+        function(1)
     except ValueError as error:
         return traceback.extract_tb(error.__traceback__)
     raise AssertionError("nothing was raised")

@@ -150,8 +150,13 @@ def test_the_app_refuses_a_missing_file_before_it_starts(
 
 def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: pytest.MonkeyPatch):
     del check
-    calls = []
+    calls: list[tuple[object, ...]] = []
+
+    def record(*arguments: object) -> int:
+        calls.append(arguments)
+        return 0
+
     monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
-    monkeypatch.setattr("tcexplore.ui.run_app.run_app", lambda *arguments: calls.append(arguments) or 0)
+    monkeypatch.setattr("tcexplore.ui.run_app.run_app", record)
     assert main(["model.py:Net", "--train", "--", "-v"]) == 0
     assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net")]

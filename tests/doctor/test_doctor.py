@@ -61,7 +61,7 @@ def test_a_missing_or_failing_compiler_has_a_remedy(compiler: dict[str, Any]):
 
 
 def test_no_gpu_and_a_cpu_build_are_distinguished():
-    none = {"gpu": {"gpus": [], "driver": None}}
+    none: dict[str, dict[str, Any]] = {"gpu": {"gpus": [], "driver": None}}
     assert "finds none" in findings_by_name(HEALTHY | none)["GPU"].text
     cpu = HEALTHY["torch"] | {"cuda": None, "version": "2.13.0+cpu"}
     finding = findings_by_name(HEALTHY | none | {"torch": cpu})["GPU"]

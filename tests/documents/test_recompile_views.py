@@ -39,7 +39,8 @@ def test_rows_are_single_lines_in_known_styles(view: str, run):  # noqa: ANN001
 
 
 def test_guard_differences_of_two_entries():
-    assert [row.text for row in rows(lambda s, _, w: guard_diff_document(s, "0/1", "0/2", w), recompiling.run())] == [
+    document = guard_diff_document(recompiling.run(), "0/1", "0/2")
+    assert [document.row(index).text for index in range(len(document))] == [
         " 2 guards differ between 0/1 and 0/2",
         " − 0/1 self.steps == 1",
         " + 0/2 self.steps == 2",

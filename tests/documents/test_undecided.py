@@ -9,11 +9,12 @@ import pytest
 from tcexplore.documents.strip.history_strip import history_row
 from tcexplore.documents.strip.verdict_line import run_verdict, verdict_row
 from tcexplore.documents.timing.timing_view import timing_document
+from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session import Session, Snapshot
 from tests import fakes
 
 
-def run(verdict: str) -> Snapshot:
+def run(verdict: TimingVerdict) -> Snapshot:
     made = fakes.running(1)
     estimate = fakes.complete(1).timing
     assert estimate is not None
@@ -22,7 +23,7 @@ def run(verdict: str) -> Snapshot:
 
 
 @pytest.mark.parametrize("verdict", ["measuring", "undecided"])
-def test_no_speed_up_is_shown_before_it_is_known(verdict: str) -> None:
+def test_no_speed_up_is_shown_before_it_is_known(verdict: TimingVerdict) -> None:
     snapshot = run(verdict)
     session = Session(runs=(snapshot,))
     shown = [verdict_row(session).text, history_row(session, 160).text, timing_document(snapshot).row(0).text]

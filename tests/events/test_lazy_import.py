@@ -14,7 +14,7 @@ def test_event_modules_provide_their_names_and_no_other():
     assert events.GraphBreak.__module__ == "tcexplore.events.dynamo_events"
     assert events.event_types()["GraphBreak"] is events.GraphBreak
     with pytest.raises(AttributeError):
-        events.NoSuchEvent  # noqa: B018
+        events.NoSuchEvent  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_first_frame_imports_no_event_module():

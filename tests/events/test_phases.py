@@ -22,13 +22,13 @@ def entered_phases() -> set[str]:
         node for file in WORKER.glob("*.py") for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "enter"
     ]  # fmt: skip
-    return {call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
+    return {str(call.args[0].value) for call in calls if call.args and isinstance(call.args[0], ast.Constant)}
 
 
 def compile_phases() -> set[str]:
     """Return the phases that torch's spans open."""
     tables = [node.value for node in ast.parse(COMPILE_PHASES.read_text()).body if isinstance(node, ast.AnnAssign)]
-    return {value.value for table in tables if isinstance(table, ast.Dict) for value in table.values}
+    return {ast.literal_eval(value) for table in tables if isinstance(table, ast.Dict) for value in table.values}
 
 
 def test_every_phase_that_the_worker_emits_is_a_phase() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tcexplore.studies.fix.fix_result import AttemptedFix
+
 pytest.importorskip("torch")
 
 from tcexplore.events import Config, Job
@@ -76,7 +78,7 @@ def job(folder: Path, name: str, text: str) -> Job:
 
 async def fixed(of: Job, runs: Runs) -> tuple[Snapshot, dict[int, BreakFixes]]:
     """Return the run of the unmodified file, and the fixes tried for the break of each line."""
-    state = StudyState(of, FixOptions(), 120.0)
+    state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(of, FixOptions(), 120.0)
     await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
     first = state.results[0]
     assert isinstance(first, Snapshot)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from rich.cells import cell_len
 
 from tcexplore import events as ev
+from tcexplore.session import Snapshot
 from tests import fakes
 from tests.report.check_text import check_text as text
 
@@ -14,8 +17,8 @@ RUNS = [fakes.complete, fakes.recompiled, fakes.failed, fakes.nothing_compiled, 
 
 @pytest.mark.parametrize("width", [80, 60, 120])
 @pytest.mark.parametrize("run", RUNS)
-def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(run: object, width: int):
-    for line in text(run(), width).splitlines():  # type: ignore[operator]
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(run: Callable[[], Snapshot], width: int):
+    for line in text(run(), width).splitlines():
         assert cell_len(line) <= width
         assert line == line.rstrip()
 

@@ -40,6 +40,8 @@ def test_a_frame_over_the_limit_is_not_a_recompile():
 def test_guard_diff_lists_values_that_two_entries_guard_differently():
     snapshot = recompiling.run()
     one, other = (guards_of(snapshot, graph) for graph in ("0/1", "0/2"))
+    assert one is not None
+    assert other is not None
     texts = [(d.before and d.before.summary, d.after and d.after.summary) for d in guard_diff(one, other)]
     assert texts == [("== 1", "== 2"), ("== 0.1", "type is float")]
     assert guard_diff(one, one) == ()
@@ -51,8 +53,8 @@ def test_fixes_are_offered_only_if_they_apply():
     assert fixes == {(MARK_DYNAMIC, "x"), (DYNAMIC, "x"), (MARK_UNBACKED, "x"), (BUCKETS, "x"), (TENSOR, "lr")}
 
     without_one = tuple(r for r in snapshot.recompiles if r.new != "1")
-    fixes = {fix.kind for fix in recompile_fixes(replace(snapshot, symbols=(), recompiles=without_one))}
-    assert fixes == {MARK_DYNAMIC, DYNAMIC, TENSOR}
+    kinds = {fix.kind for fix in recompile_fixes(replace(snapshot, symbols=(), recompiles=without_one))}
+    assert kinds == {MARK_DYNAMIC, DYNAMIC, TENSOR}
 
     fixed = replace(snapshot, symbols=(), recompiles=without_one, config=ev.Config(dynamic=False))
     assert {fix.kind for fix in recompile_fixes(fixed)} == {BUCKETS, TENSOR}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcexplore import events as ev
 from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import kernel_facts
@@ -14,7 +16,7 @@ def kernel(name: str, target: str) -> ev.Kernel:
 
 def run(target: str) -> Snapshot:
     snapshot = start_snapshot(ev.Job(run=1, file="/m.py", source="", config=ev.Config(target=target)))
-    of = {"graph": "0/0", "phase": "forward", "kernel": "k"}
+    of: dict[str, Any] = {"graph": "0/0", "phase": "forward", "kernel": "k"}
     for event in (
         kernel("here", NATIVE), kernel("k", "l4"),
         ev.KernelAssembled(run=1, target="l4", config="", stages=(ev.KernelStage("ptx", "ret;"),), **of),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore.events import Config, FusionDecision, Kernel, KernelLine, ScheduleMade, SchedulerNode
 from tcexplore.session import Snapshot
@@ -11,9 +12,9 @@ from tcexplore.session.fused_kernels import Fusions, not_fused
 from tests.snapshots.codes import with_code
 
 
-def kernel(name: str, *nodes: str, **more: object) -> Kernel:
-    given = {"graph": "0/0", "phase": "forward", "language": "cpp", "source": "", **more}
-    return Kernel(name=name, scheduler_nodes=nodes, **given)
+def kernel(name: str, *nodes: str, **more: Any) -> Kernel:
+    fields: dict[str, Any] = {"graph": "0/0", "phase": "forward", "language": "cpp", "source": "", **more}
+    return Kernel(name=name, scheduler_nodes=nodes, **fields)
 
 
 def decision(a: str, b: str, reason: str = "", graph: str = "0/0") -> FusionDecision:

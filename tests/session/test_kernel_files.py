@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_kernels_of_one_name_get_their_own_scripts():
     run = gpu.run()
     forward = next(kernel for kernel in run.code.kernels if kernel.name == NAME)
     backward = replace(forward, phase="backward", source=gpu.TRITON.replace("maximum", "minimum"))
-    of = {"run": 1, "graph": "0/0", "kernel": NAME, "target": "l4"}
+    of: dict[str, Any] = {"run": 1, "graph": "0/0", "kernel": NAME, "target": "l4"}
     for event in (
         backward,
         ev.KernelScript(source=backward.source + "def call(): ...", **of),

@@ -48,4 +48,4 @@ def test_lines_of_extern_kernels_only_are_marked():
     traffic = line_traffic(run.code.kernels)
     assert traffic.lines[FILE, line("self.fc1(x)")].extern
     assert not traffic.lines[FILE, line("self.fc2(h)")].extern, "it has a kernel of its own, too"
-    assert traffic.bytes == sum(k.bytes_read + k.bytes_written for k in run.code.kernels)
+    assert traffic.bytes == sum((k.bytes_read or 0) + (k.bytes_written or 0) for k in run.code.kernels)

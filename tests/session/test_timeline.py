@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.documents.timing.timeline_view import FEW, draw_lane, suggest_region_fix, timeline_document
@@ -15,7 +16,7 @@ from tests.report.check_text import check_text
 FILE = "/tmp/script.py"
 
 
-def seen(region: int, calls: int, **more: object) -> ev.RegionCalls:
+def seen(region: int, calls: int, **more: Any) -> ev.RegionCalls:
     return replace(ev.RegionCalls(run=1, region=region, calls=calls, warm=calls - 2, seconds=3.0), **more)
 
 

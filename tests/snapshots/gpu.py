@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -51,7 +52,7 @@ def _of(event: ev.Event, number: int) -> ev.Event:
 
 
 def _events(target: str) -> tuple[ev.Event, ...]:
-    of = {"graph": "0/0", "phase": "forward", "target": target}
+    of: dict[str, Any] = {"graph": "0/0", "phase": "forward", "target": target}
     name = "triton_poi_fused_relu_0"
     nodes = (
         ev.FxNode(name="mm", op="call_function", target="operator.matmul", args="x, w", location=LINE),
@@ -62,7 +63,7 @@ def _events(target: str) -> tuple[ev.Event, ...]:
         ev.FxNode(name="relu", op="call_function", target="aten.relu.default", origins=("relu",), location=LINE),
     )
     lines = tuple(ev.KernelLine(n=n, nodes=("relu",), source=(LINE,)) for n in (4, 5, 6))
-    place = {"source_lines": (LINE,)}
+    place: dict[str, Any] = {"source_lines": (LINE,)}
     return (
         ev.GraphCaptured(graph="0/0", frame=LINE, nodes=nodes, ops=2, code=""),
         ev.Kernel(name="cpp_fused_relu_0", graph="0/0", phase="forward", language="cpp", source="void kernel() {}"),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.events.result_events import PartKind
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
 from tests.snapshots import gpu
 
 POINTWISE = "triton_poi_fused_relu_0"
 PRODUCT = "extern_kernels.mm"
-_OF = {"graph": "0/0", "phase": "forward"}
+_OF: dict[str, Any] = {"graph": "0/0", "phase": "forward"}
 
 
 def run(number: int = 1) -> Snapshot:
@@ -25,7 +27,7 @@ def run(number: int = 1) -> Snapshot:
     return snapshot
 
 
-def _part(kind: str, name: str, us: float, graph: str = "", count: int = 1) -> ev.CallPart:
+def _part(kind: PartKind, name: str, us: float, graph: str = "", count: int = 1) -> ev.CallPart:
     return ev.CallPart(kind=kind, name=name, count=count, us=us, graph=graph)
 
 

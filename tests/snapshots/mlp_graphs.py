@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcexplore.events import AtenGraph, FxNode, GraphCaptured, Location
 from tests.snapshots.mlp_source import at
 
@@ -20,7 +22,7 @@ def strides(shape: Shape) -> Shape:
     return tuple(out)
 
 
-def tensor(name: str, op: str, target: str, shape: Shape, where: Location | None, **more: object) -> FxNode:
+def tensor(name: str, op: str, target: str, shape: Shape, where: Location | None, **more: Any) -> FxNode:
     """A node whose value is a contiguous f32 tensor on the CPU."""
     return FxNode(
         name=name, op=op, target=target, shape=shape, dtype=F32, device="cpu", location=where,

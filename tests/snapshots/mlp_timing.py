@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from tcexplore.events import Accuracy, CallMade, Deviation, Memory, PairsMeasured, PhaseTimed, TimingEstimate
+from tcexplore.events.timing_events import TimingVerdict
 
 CALLS = (
     CallMade(index=0, variant="eager", seconds=0.004),
@@ -54,7 +55,7 @@ def control(count: int = 5) -> PairsMeasured:
     return PairsMeasured(eager_us=both[0], compiled_us=both[1], control=True)
 
 
-def estimate(verdict: str = "faster", speedup: float = 1.31) -> TimingEstimate:
+def estimate(verdict: TimingVerdict = "faster", speedup: float = 1.31) -> TimingEstimate:
     """The verdict after forty pairs."""
     return TimingEstimate(
         eager_us=412.0, eager_spread_us=6.1, compiled_us=412.0 / speedup, compiled_spread_us=4.2, speedup=speedup,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -27,7 +28,7 @@ def at(line: int) -> ev.Location:
 
 
 def _recompiled(
-    graph: str, entry: str, guard: str, reason: str, old: str, new: str, line: int, **more: object
+    graph: str, entry: str, guard: str, reason: str, old: str, new: str, line: int, **more: Any
 ) -> ev.Recompiled:
     recompile = ev.Recompiled(graph=graph, failed_entry=entry, failed_guard=guard, reason=reason, old=old, new=new,
                               location=at(line), limit=LIMIT, origin="argument")  # fmt: skip

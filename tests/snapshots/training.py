@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tcexplore.events import (
     AtenGraph,
@@ -23,6 +24,7 @@ from tcexplore.events import (
     SchedulerNode,
     Wrapper,
 )
+from tcexplore.events.inductor_events import GraphPhase
 from tcexplore.session import Snapshot
 from tests.snapshots.marked import unmark
 from tests.snapshots.mlp_graphs import tensor
@@ -84,9 +86,13 @@ def aten() -> tuple[AtenGraph, ...]:
     forward = (*_INPUTS, _MUL, _SIGMOID, _ADD, _output("add, mul"))
     backward = (_INPUTS[1], replace(_MUL, op="placeholder", target="mul"), *_TANGENT, _SIGMOID, *_BACK[:-1])
     joint = (*_INPUTS, *_TANGENT, _MUL, _SIGMOID, _ADD, *_BACK, _output("add, sum_1"))
-    stages = (("joint", "forward", joint), ("forward", "forward", forward), ("backward", "backward", backward),
-              ("post_grad", "forward", forward), ("post_grad", "backward", (*backward, _output("sum_1"))))  # fmt: skip
-    return tuple(AtenGraph(graph="0/0", stage=stage, phase=phase, nodes=nodes) for stage, phase, nodes in stages)
+    return (
+        AtenGraph(graph="0/0", stage="joint", phase="forward", nodes=joint),
+        AtenGraph(graph="0/0", stage="forward", phase="forward", nodes=forward),
+        AtenGraph(graph="0/0", stage="backward", phase="backward", nodes=backward),
+        AtenGraph(graph="0/0", stage="post_grad", phase="forward", nodes=forward),
+        AtenGraph(graph="0/0", stage="post_grad", phase="backward", nodes=(*backward, _output("sum_1"))),
+    )
 
 
 PARTITION = Partitioned(
@@ -150,15 +156,17 @@ def kernels() -> tuple[Kernel, ...]:
 
 
 def _kernel(
-    name: str, phase: str, marked: str, nodes: tuple[str, ...], read: int, written: int, saved: int, **more: object
+    name: str, phase: GraphPhase, marked: str, nodes: tuple[str, ...], read: int, written: int, saved: int, **more: Any
 ) -> Kernel:
     places = {node.name: node.location for node in (_MUL, _SIGMOID, _ADD, *_BACK) if node.location}
     source, lines = unmark(marked, places)
     names = tuple(dict.fromkeys(name for line in lines for name in line.nodes))
     where = tuple(dict.fromkeys(places[name] for name in names))
     buffers = tuple(name.replace("op", "buf") for name in nodes)
-    common = {"nodes": names, "source_lines": where, "lines": lines, "scheduler_nodes": nodes, "buffers": buffers,
-              "bytes_read": read, "bytes_written": written, "bytes_saved": saved}  # fmt: skip
+    common: dict[str, Any] = {
+        "nodes": names, "source_lines": where, "lines": lines, "scheduler_nodes": nodes, "buffers": buffers,
+        "bytes_read": read, "bytes_written": written, "bytes_saved": saved,
+    }  # fmt: skip
     return Kernel(graph="0/0", phase=phase, name=name, language="cpp", source=source, kind="SchedulerNode",
                   calls=(KernelCall(order=0, **common),), **common, **more)  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.cli.study_command import study_report
 from tcexplore.documents.document import Document
+from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.report.printed import print_document
 from tcexplore.studies.study import StudyState, load_study, run_study
 from tcexplore.studies.study_json import study_fields
@@ -45,9 +46,9 @@ class Playback:
         self.closed += 1
 
 
-def timed(speedup: float, eager_us: float = 100.0, verdict: str = "") -> ev.TimingEstimate:
+def timed(speedup: float, eager_us: float = 100.0, verdict: TimingVerdict | None = None) -> ev.TimingEstimate:
     """Return an estimate whose interval extends by a hundredth on both sides."""
-    known = verdict or ("faster" if speedup > 1.05 else "slower" if speedup < 0.95 else "no difference")
+    known: TimingVerdict = verdict or ("faster" if speedup > 1.05 else "slower" if speedup < 0.95 else "no difference")
     return ev.TimingEstimate(
         eager_us=eager_us, eager_spread_us=1.0, compiled_us=eager_us / speedup, compiled_spread_us=1.0,
         speedup=speedup, low=speedup - 0.01, high=speedup + 0.01, noise_floor=0.01, pairs=15, verdict=known,

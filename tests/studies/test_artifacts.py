@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tcexplore import events as ev
 from tcexplore.documents.timing.state_dict_view import state_dict_document
+from tcexplore.events.inductor_events import CacheOutcome
 from tcexplore.studies.artifacts.artifacts_result import artifact_runs
 from tests.studies.playback import json_of, played, printed, text
 
@@ -17,7 +18,8 @@ KEYS = ev.StateKeys(
 
 def story(job: ev.Job) -> list[ev.Event]:
     saving = bool(job.save_artifacts)
-    seconds, outcome = (9.0, "miss") if saving else (4.0, "hit")
+    seconds = 9.0 if saving else 4.0
+    outcome: CacheOutcome = "miss" if saving else "hit"
     assert Path(job.caches).parent == Path(job.save_artifacts or job.load_artifacts).parent
     return [
         ev.CallMade(index=0, variant="compiled", seconds=seconds, compiles=1, graphs=("0/0",)),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.events.inductor_events import CacheOutcome
+from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.cold.cold_result import LookupCounts, SpanPair, lookup_counts, span_pairs
 from tcexplore.studies.cold.cold_study import STUDY
 from tcexplore.studies.study import StudyState, run_study
@@ -32,7 +34,7 @@ def spans(seconds: float) -> Sequence[ev.Event]:
 
 def story(job: ev.Job) -> Sequence[ev.Event]:
     cold = job.run == 1
-    outcome = "miss" if cold else "hit"
+    outcome: CacheOutcome = "miss" if cold else "hit"
     return [
         *(spans(8.0) if cold else spans(1.0)[-1:]), ev.CallMade(index=0, variant="compiled", seconds=9.0, compiles=1),
         ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome), ev.Finished(),
@@ -58,7 +60,7 @@ async def test_both_runs_use_one_folder_that_is_removed():
 @pytest.mark.torch
 async def test_the_warm_run_has_the_caches_of_the_cold_one(tmp_path: Path):
     job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE)
-    state = StudyState(job, None, 120.0)
+    state: StudyState[None, RunFigures] = StudyState(job, None, 120.0)
     async with Runs(Supervisor) as runs:
         await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
     cold, warm = state.results

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_document import conclusions
@@ -82,7 +83,9 @@ async def test_the_results_as_text_and_json():
     assert (fields["schema"], fields["study"], fields["stopped"], fields["torch"]) == (2, "modes", True, "2.13.0")
 
 
-def finished(speedup: float, mode: str, compile_s: float = 1.0, verdict: str = "", **changed: Any) -> RunFigures:
+def finished(
+    speedup: float, mode: str, compile_s: float = 1.0, verdict: TimingVerdict | None = None, **changed: Any
+) -> RunFigures:
     """Return a finished run of Inductor; `changed` are fields of its estimate or of its configuration."""
     estimate = {name: value for name, value in changed.items() if name in ("low", "high", "eager_us")}
     config = {name: value for name, value in changed.items() if name not in estimate}

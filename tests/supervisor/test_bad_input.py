@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tcexplore.events import Failed, Finished, Location, ModulesImported, Output
@@ -67,7 +69,7 @@ async def test_a_file_without_an_entry_fails_with_a_hint(runs: Runs, case: str) 
     assert failed.hint
 
 
-ARGUMENTS = {
+ARGUMENTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no such name": (GOOD, {"name": "modle"}, "Did you mean `model`?"),
     "no such dtype": (GOOD, {"inputs": ("q32[4]",)}, "'q32'"),
     "no specification": (GOOD, {"inputs": ("f32[4",)}, "neither a tensor"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -79,7 +80,7 @@ def _laid_out(shape: tuple[int, ...], case: Case, device: str) -> torch.Tensor:
 def _mask(case: Case, device: str) -> torch.Tensor | None:
     batch, heads, length, _ = case.query
     columns, dtype = case.length, getattr(torch, case.dtype)
-    return {
+    masks: dict[str, Callable[[], torch.Tensor | None]] = {
         "none": lambda: None,
         "bool2": lambda: torch.ones(length, columns, dtype=torch.bool, device=device),
         "bool4": lambda: torch.ones(batch, 1, length, columns, dtype=torch.bool, device=device),
@@ -88,7 +89,8 @@ def _mask(case: Case, device: str) -> torch.Tensor | None:
         "learned": lambda: torch.zeros(length, columns, dtype=dtype, device=device, requires_grad=True),
         "column": lambda: torch.ones(batch, 1, length, 1, dtype=torch.bool, device=device),
         "three": lambda: torch.zeros(heads, length, columns, dtype=dtype, device=device),
-    }[case.mask]()
+    }
+    return masks[case.mask]()
 
 
 def choice_of(case: Case, device: str) -> int:

@@ -20,8 +20,8 @@ def test_the_rules_match_every_recorded_choice():
     recorded = json.loads(gzip.decompress(Path(__file__).with_name("h200.json.gz").read_bytes()))["attention"]
     target, wrong = find_target("h200"), []
     for case, real in zip(cases(), recorded, strict=True):
-        *qkv, mask = tensors(case, "meta")
-        chosen = choose_backend(AttentionQuery(*qkv, mask, case.dropout, case.causal, case.gqa), target)
+        query, key, value, mask = tensors(case, "meta")
+        chosen = choose_backend(AttentionQuery(query, key, value, mask, case.dropout, case.causal, case.gqa), target)
         if chosen.value != real:
             wrong.append((case, real, chosen))
     assert wrong == []

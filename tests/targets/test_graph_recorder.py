@@ -64,12 +64,12 @@ def test_events_of_each_target_are_tagged():
     assert len(events) == count, "the runnable form emits nothing"
     assert {k.name for k in events if type(k) is Kernel and (k.target, k.language) == ("h100", "triton")} == set(files)
     for name, source in files.items():
-        module = ast.parse(source)
-        defined = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
+        tree = ast.parse(source)
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert {name, "get_args", "call", "benchmark_all_configs"} <= defined
         assert "__main__" in source
 
-    def of(kind: type, target: str) -> list[Any]:
+    def of(kind: type[Any], target: str) -> list[Any]:
         return [e for e in events if type(e) is kind and e.target == target]
 
     for target, languages in {

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from tcexplore.events import Kernel, KernelAssembled, KernelNotAssembled
-from tcexplore.targets.device_table import NATIVE, find_target
+from tcexplore.targets.device_table import find_target
 from tcexplore.targets.loaded_kernels import local_gpu
+from tcexplore.targets.target_names import NATIVE
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
@@ -52,7 +53,7 @@ def test_the_launched_configuration_is_read_with_its_lines(tmp_path: Path, monke
     wrapper.__file__ = "/cache/wrapper.py"
     # Two configurations; the launcher has the second.
     wrapper.k = tuner("cd" * 32, "ab" * 32, running="ab" * 32)  # type: ignore[attr-defined]
-    wrapper.k.compile_results[0].config.num_warps = 4  # type: ignore[attr-defined]
+    wrapper.k.compile_results[0].config.num_warps = 4
     monkeypatch.setattr(PyCodeCache, "modules", [wrapper])
     device = replace(find_target("mi300x"), key=NATIVE)
     (event,) = loaded_kernel(KERNEL, "/cache/wrapper.py", device)

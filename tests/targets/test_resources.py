@@ -30,7 +30,9 @@ from tcexplore.targets.resources import fit_blocks, nvidia_resources
 def test_occupancy_matches_the_cuda_rules(
     target: str, registers: int, threads: int, shared: int, share: float, blocks: int, limit: str
 ):
-    assert fit_blocks(find_target(target), registers, threads, shared) == (pytest.approx(share), blocks, limit)
+    fit = fit_blocks(find_target(target), registers, threads, shared)
+    assert fit.occupancy == pytest.approx(share)
+    assert (fit.blocks, fit.limited_by) == (blocks, limit)
 
 
 def test_more_registers_never_fit_more_blocks():

@@ -47,9 +47,15 @@ def test_resets_are_not_timed():
 
 
 def test_a_block_of_one_unit_runs_it_once():
-    clock, runs = simulated_clock(), []
+    clock = simulated_clock()
+    runs: list[None] = []
+
+    def run() -> None:
+        clock.work(1e7)
+        runs.append(None)
+
     timer = BlockTimer(clock=clock, synchronize=lambda: None, reset=None, min_block_ns=1_000_000)
-    timer.time_block(lambda: runs.append(clock.work(1e7)), 1)
+    timer.time_block(run, 1)
     assert len(runs) == 1
 
 

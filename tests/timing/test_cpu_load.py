@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from tcexplore.timing import cpu_load
 from tcexplore.timing.cpu_load import OtherProcesses, frequency_governor
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -15,8 +15,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 def clocks(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Return wall and process time, to be set by the test."""
     times = {"wall": 0.0, "own": 0.0}
-    monkeypatch.setattr(cpu_load.time, "monotonic", lambda: times["wall"])
-    monkeypatch.setattr(cpu_load.time, "process_time", lambda: times["own"])
+    monkeypatch.setattr(time, "monotonic", lambda: times["wall"])
+    monkeypatch.setattr(time, "process_time", lambda: times["own"])
     return times
 
 
@@ -52,7 +52,7 @@ def test_without_a_readable_stat_the_load_average_is_used(
 ):
     stat = tmp_path / "stat"
     stat.write_text(content)
-    monkeypatch.setattr(cpu_load.os, "getloadavg", lambda: (3.5, 0, 0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.5, 0, 0))
     assert OtherProcesses(stat).busy_cores() == 2.5
 
 

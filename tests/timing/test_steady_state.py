@@ -12,7 +12,8 @@ def timer_on(clock: SimulatedClock) -> BlockTimer:
 
 
 def test_calls_that_compile_are_not_timed():
-    clock, calls = simulated_clock(), []
+    clock = simulated_clock()
+    calls: list[None] = []
 
     def run() -> None:
         calls.append(None)
@@ -24,7 +25,8 @@ def test_calls_that_compile_are_not_timed():
 
 
 def test_the_warm_up_lasts_until_times_are_stable():
-    clock, calls = simulated_clock(), []
+    clock = simulated_clock()
+    calls: list[None] = []
 
     def run() -> None:
         calls.append(None)
@@ -36,7 +38,8 @@ def test_the_warm_up_lasts_until_times_are_stable():
 
 
 def test_interrupted_calls_do_not_determine_the_block_size():
-    clock, calls = simulated_clock(), []
+    clock = simulated_clock()
+    calls: list[None] = []
 
     def run() -> None:
         calls.append(None)
@@ -47,7 +50,8 @@ def test_interrupted_calls_do_not_determine_the_block_size():
 
 
 def test_times_that_never_stabilize_end_the_warm_up_after_its_limit():
-    clock, calls = simulated_clock(), []
+    clock = simulated_clock()
+    calls: list[None] = []
 
     def run() -> None:
         calls.append(None)
@@ -59,7 +63,8 @@ def test_times_that_never_stabilize_end_the_warm_up_after_its_limit():
 
 
 def test_a_late_compilation_restarts_the_warm_up():
-    clock, calls = simulated_clock(), []
+    clock = simulated_clock()
+    calls: list[None] = []
 
     def run() -> None:
         calls.append(None)

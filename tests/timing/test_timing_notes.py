@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_clean_measurement_has_no_notes():
         ({"device_compiled_us": 100.0}, {}, "Launch-bound"),
     ],
 )
-def test_each_problem_has_one_note(estimate: dict[str, object], conditions: dict[str, object], text: str):
+def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[str, Any], text: str):
     notes = timing_notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions))
     assert len(notes) == 1
     assert text in notes[0]
@@ -72,5 +73,5 @@ def test_each_problem_has_one_note(estimate: dict[str, object], conditions: dict
         ({}, {"governor": "performance"}),
     ],
 )
-def test_no_note_without_a_problem(estimate: dict[str, object], conditions: dict[str, object]):
+def test_no_note_without_a_problem(estimate: dict[str, Any], conditions: dict[str, Any]):
     assert timing_notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions)) == ()

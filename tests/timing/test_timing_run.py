@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tcexplore.events import Event, TimingEstimate
+from tcexplore.events import Event, PairsMeasured, TimingEstimate
 from tcexplore.timing.pace import BURST_PAIRS, DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import MAX_PAIRS
 from tcexplore.timing.timing_run import measure_timing, measure_timing_on
@@ -90,7 +90,7 @@ def test_pairs_are_limited_and_a_note_says_so():
     _, last = recorder.estimates[-1]
     assert last.pairs == MAX_PAIRS < last.pairs_taken
     assert any("newest 2,000" in note for note in last.notes)
-    late = [e for at, e in recorder.events if at > 2_000 and not isinstance(e, TimingEstimate)]
+    late = [e for at, e in recorder.events if at > 2_000 and isinstance(e, PairsMeasured)]
     assert sum(len(e.eager_us) for e in late) <= BURST_PAIRS * 2_000 / 30 + BURST_PAIRS
 
 

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from tcexplore.events import Config, Failed, Job, Output, PhaseStarted
+from tcexplore.events import Config, Event, Failed, Job, Output, PhaseStarted
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.event_batches import EventBatcher
@@ -23,7 +23,7 @@ def _batcher(ui: AppUnderTest) -> EventBatcher:
     return batcher
 
 
-async def tell(ui: AppUnderTest, *news: object) -> None:
+async def tell(ui: AppUnderTest, *news: Job | Event) -> None:
     """Deliver events to the app as the engine does, and wait until they are shown."""
     for one in news:
         ui.engine.deliver(one)

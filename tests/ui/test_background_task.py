@@ -128,7 +128,8 @@ async def test_keys_work_while_two_runs_are_compared(monkeypatch: pytest.MonkeyP
             "tcexplore.ui.screens.diff_screen",
         )
         await ui.pilot.press("d")
-        assert isinstance(ui.app.screen, DiffScreen)
+        diff: object = ui.app.screen
+        assert isinstance(diff, DiffScreen)
         assert "Comparing the two runs" in ui.screen
         await ui.pilot.press("escape")
         assert ui.app.screen is ui.app.main
@@ -150,7 +151,12 @@ async def test_only_the_last_request_is_built():
 
 async def test_sessions_are_never_formatted(monkeypatch: pytest.MonkeyPatch):
     written: list[object] = []
-    monkeypatch.setattr(Session, "__repr__", lambda self: written.append(self) or "")
+
+    def record(session: Session) -> str:
+        written.append(session)
+        return ""
+
+    monkeypatch.setattr(Session, "__repr__", record)
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("2", "v", "v", "d", "escape")
         await ui.show(fakes.session(fakes.complete(7), fakes.complete(8)))

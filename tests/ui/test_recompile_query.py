@@ -8,9 +8,10 @@ import pytest
 from textual.widgets import Input
 
 from tcexplore import events as ev
+from tcexplore.events.run_events import Phase
 from tests import fakes
 from tests.snapshots import recompiling
-from tests.ui.app_under_test import check_screen, run_app
+from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 FILE = "/home/me/script.py"
 
@@ -77,11 +78,11 @@ async def test_two_marked_entries_are_compared():
         assert ui.app.screen is ui.app.main
 
 
-def _text(ui, index: int) -> str:  # noqa: ANN001
+def _text(ui: AppUnderTest, index: int) -> str:
     return ui.view("guards").document.row(index).text
 
 
-def script(*, phase: str = "answering"):
+def script(*, phase: Phase = "answering"):
     created = [
         ev.RegionCreated(region=0, name="Net", kind="module", location=ev.Location(FILE, 30)),
         ev.RegionCreated(region=1, name="scaled", kind="function", location=ev.Location(FILE, 12)),

@@ -148,6 +148,7 @@ async def test_a_study_needs_to_know_the_model():
 async def test_the_key_of_an_open_study_closes_it():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("C")
-        assert isinstance(ui.app.screen, StudyScreen)
+        study: object = ui.app.screen
+        assert isinstance(study, StudyScreen)
         await ui.press("C")
         assert ui.app.screen is ui.app.main

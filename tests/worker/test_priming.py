@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -27,7 +28,7 @@ def test_training_is_primed_only_if_forked_children_can_train(monkeypatch: pytes
     primed: list[bool] = []
     monkeypatch.setattr(priming, "_prime", lambda *_, backward=False, **__: primed.append(backward))
     monkeypatch.setattr(priming, "_modules", lambda: ())
-    monkeypatch.setattr(priming.gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     for survives in (True, False):
         monkeypatch.setattr(priming, "backward_survives_fork", lambda answer=survives: answer)
         threads = priming.prepare().threads

@@ -22,6 +22,7 @@ from tcexplore.events import (
     TimingEstimate,
     TimingSkipped,
 )
+from tcexplore.events.run_events import Phase
 from tests.supervisor.runs import Runs, printed
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
@@ -53,7 +54,7 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     assert all(event.run == events[0].run for event in events)
     phases = [event.phase for event in only(events, PhaseStarted)]
     assert set(phases) <= set(PHASES)
-    milestones = ["importing", "eager", "dynamo", "aot", "inductor", "compiler", "timing"]
+    milestones: list[Phase] = ["importing", "eager", "dynamo", "aot", "inductor", "compiler", "timing"]
     assert sorted(milestones, key=phases.index) == milestones
     seconds = [event.at for event in only(events, PhaseStarted)]
     assert seconds == sorted(seconds)

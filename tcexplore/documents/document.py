@@ -55,7 +55,7 @@ class Document(Protocol):
 
     @property
     def title(self) -> str:
-        """What the border of the pane shows next to the pane's name."""
+        """The summary in the pane's border, next to the pane's name."""
         ...
 
     def __len__(self) -> int: ...

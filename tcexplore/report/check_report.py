@@ -62,7 +62,7 @@ def check_report(
 
 
 def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterator[Row]:
-    """Yield the file, what of it is compiled, its inputs, the machine and the configuration."""
+    """Yield the file, its entry, the inputs, the machine and the configuration."""
     entry, file = snapshot.entry, display_path(snapshot.file)
     yield row((f" {file}:{entry.name}" if entry and entry.name else f" {file}", "title"))
     if entry:

@@ -15,7 +15,7 @@ class StudyEntry(NamedTuple):
     summary: str
     """What it does, for the list of commands and the command palette."""
     label: str = ""
-    """The footer's word in the app; empty for a study that the app opens in another way."""
+    """Its label in the app's footer; empty for a study that the app opens in another way."""
     key: str = ""
     rank: int | None = None
     """Its rank in the footer; None for a study that is not listed there."""

@@ -47,7 +47,7 @@ class StudyState(Generic[Options, Result]):
     machine: Standby | None = None
     """The first message of the worker; None before one is ready."""
     step: str = "waiting for a worker"
-    """What is under way."""
+    """The current step, as text."""
     run: Snapshot | None = None
     """The run under way."""
     stopped: bool = False

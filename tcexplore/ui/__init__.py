@@ -1,1 +1,1 @@
-"""The terminal app: the only room that imports textual."""
+"""The terminal app: the only package that imports Textual."""

@@ -30,7 +30,7 @@ screen, `app` everywhere, the others on the screen of that name."""
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that the user can do."""
+    """One action of the user."""
 
     keys: str
     """Textual's key names, separated by commas; empty for actions that only the command palette has."""

@@ -1,4 +1,4 @@
-"""The app: folds events into the session, which its screens show."""
+"""The app: applies events to the session, which its screens show."""
 
 from __future__ import annotations
 

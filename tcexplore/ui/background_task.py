@@ -15,7 +15,7 @@ from tcexplore.session import Snapshot
 Built = TypeVar("Built")
 
 LARGE = 5_000
-"""Nodes and statements from which on a run's documents and its index are built in a thread: they take a twentieth of a
+"""Minimum nodes and statements of a run whose documents and index are built in a thread: they take a twentieth of a
 second on a slow core."""
 
 _THREAD = ThreadPoolExecutor(1, "background")

@@ -18,7 +18,7 @@ _MERGED = 65_536
 
 
 class EventBatcher:
-    """Collects what arrives within a tick into one `RunEvents`; after a pause, the first item goes out at once."""
+    """Collects items that arrive within a tick into one `RunEvents`; after a pause, the first item goes out at once."""
 
     def __init__(self, post: Callable[[RunEvents], object]) -> None:
         self._post = post

@@ -106,7 +106,7 @@ class FileEngine:
         await self._queue.close()
 
     def _pause_until_primed(self) -> None:
-        """Pause timing while the next worker is primed beside the first run: it keeps a core busy for seconds."""
+        """Pause timing while the next worker is primed during the first run: it keeps a core busy for seconds."""
         self.send(PauseTiming(paused=True))
         self._resume = asyncio.get_running_loop().call_later(PRIMING_S, self._resume_timing)
 

@@ -12,7 +12,7 @@ from tcexplore.events import Event, Job
 
 @dataclass
 class RunEvents(Message):
-    """A batch of what the engine delivered: a `Job` for each run that began, and events of runs, in order."""
+    """A batch of deliveries by the engine: a `Job` for each run that began, and events of runs, in order."""
 
     items: tuple[Job | Event, ...]
 

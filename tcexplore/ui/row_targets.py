@@ -1,4 +1,4 @@
-"""What the row under the cursor refers to (kernel, cache entry, graph break), and comparing two of them."""
+"""The kernel, cache entry or graph break of the row under the cursor, and comparisons of two of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user selected, and everything linked to it."""
+"""The user's selection, and everything linked to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Selection:
     def select(self, links: Sequence[Link], session: Session) -> None:
         """Select these links in the newest compiled run.
 
-        A large run highlights only the links themselves until it is is_indexed; the same selection keeps its old chain.
+        A large run highlights only the links themselves until it is indexed; the same selection keeps its old chain.
         """
         unchanged = self.links == tuple(links)
         self.links = tuple(links)

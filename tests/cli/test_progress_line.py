@@ -40,7 +40,7 @@ def put_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, name, Terminal())
 
 
-def test_the_app_needs_three_terminals(monkeypatch: pytest.MonkeyPatch):
+def test_stdin_stdout_and_stderr_must_be_terminals(monkeypatch: pytest.MonkeyPatch):
     put_terminals(monkeypatch)
     assert terminal_problem() is None
 

@@ -23,7 +23,7 @@ def run(verdict: TimingVerdict) -> Snapshot:
 
 
 @pytest.mark.parametrize("verdict", ["measuring", "undecided"])
-def test_no_speed_up_is_shown_before_it_is_known(verdict: TimingVerdict) -> None:
+def test_no_speedup_is_shown_before_it_is_known(verdict: TimingVerdict) -> None:
     snapshot = run(verdict)
     session = Session(runs=(snapshot,))
     shown = [verdict_row(session).text, history_row(session, 160).text, timing_document(snapshot).row(0).text]

@@ -13,7 +13,7 @@ RIGHT = fakes.complete(1)
 WRONG = RIGHT.apply(ev.Accuracy(run=1, verdict="wrong"))
 
 
-def test_wrong_result_precedes_or_replaces_the_speed_up() -> None:
+def test_wrong_result_precedes_or_replaces_the_speedup() -> None:
     session = Session(runs=(WRONG,))
     speed = f"{summarize(WRONG).speedup:.2f}×"
     line = verdict_row(session).text

@@ -16,7 +16,7 @@ package contains as `tcexplore/report/schema.json`.
 - **Version.** `schema` is 2. It increases when a key is removed or changes its meaning. New keys don't increase it, and
   the schema rejects unknown keys: validate a report with the schema of the release that wrote it (`tcexplore`).
 - **Units** are part of the key: `_us` microseconds, `_s` seconds, `_bytes` bytes, `_mhz` megahertz, `_w` watts,
-  `_c` degrees Celsius. `seconds`, `us` and `bytes` stand for themselves. A `share` is between 0 and 1.
+  `_c` degrees Celsius. Keys named `seconds`, `us` or `bytes` are in that unit. A `share` is between 0 and 1.
 - **Null** is a fact that this run doesn't have. `missing` gives the reason for facts that torch doesn't provide or that
   weren't measured. An empty list or string means that there is none.
 - **Compile ids** are torch's: `0/1` is the second graph of frame 0; `!2/5/0` comes from compiled autograd.

@@ -45,7 +45,7 @@ def test_the_verdict_comes_before_its_reasons_and_again_at_the_end():
     assert "1 graph break" in lines[-2]
 
 
-def test_each_state_has_its_words():
+def test_each_state_has_a_verdict():
     assert "✔ 0 graph breaks   1 graph," in text(fakes.one_graph())
     assert "NOTHING WAS COMPILED" in text(fakes.nothing_compiled())
     assert "✖ RuntimeError" in text(fakes.failed())

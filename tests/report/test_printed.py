@@ -43,7 +43,7 @@ def test_rows_about_keys_are_left_out():
     assert printed(row("kept"), row("press h", keys_only=True)) == "kept\n"
 
 
-def test_blank_rows_do_not_add_up():
+def test_consecutive_blank_rows_become_one():
     assert printed(Row(()), row("a"), Row(()), row("b", keys_only=True), Row(()), row("c"), Row(())) == "a\n\nc\n"
 
 

@@ -20,7 +20,7 @@ def planned(options: ModesOptions) -> list[tuple[str, str, bool | None]]:
     return [(config.backend, config.mode, config.dynamic) for config in configs]
 
 
-def test_the_plan_has_the_modes_of_this_torch_for_inductor_alone():
+def test_the_plan_has_the_modes_of_this_torch_for_inductor_only():
     assert planned(ModesOptions()) == [
         ("eager", "default", False), ("eager", "default", True),
         ("aot_eager", "default", False), ("aot_eager", "default", True),

@@ -1,4 +1,4 @@
-"""The sweep study: which sizes recompile, and from which size on compiling helps."""
+"""The sweep study: which sizes recompile, and at which sizes compiling helps."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_the_results_as_text_and_json():
     state = await swept()
     report = printed("sweep", state)
     for sentence in (
-        "static: compiling helps from size 8 on",
+        "static: compiling helps from size 8 up",
         "all sizes, dynamic=auto: recompiled at size 8, 64",
         "all sizes, dynamic=True: recompiled at size 8",
         "✖ dynamic, size 64: InductorError: lowering failed",
@@ -70,7 +70,7 @@ async def test_the_results_as_text_and_json():
 async def test_conclusions_count_the_measured_sizes():
     whole = await sweep()
     some = Sweep(0, SIZES, tuple(step for step in whole.steps if step.size != 64))
-    assert next(conclusions(some)) == "static: compiling helps from size 8 on; 2 of 3 sizes measured"
+    assert next(conclusions(some)) == "static: compiling helps from size 8 up; 2 of 3 sizes measured"
 
 
 def test_a_sweep_stopped_before_its_first_result_says_so():

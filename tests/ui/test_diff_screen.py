@@ -54,7 +54,7 @@ async def test_the_next_save_is_compared_as_soon_as_it_is_known():
         assert "run 3 → run 4" in ui.screen
 
 
-async def test_parts_fold_and_are_gone_through():
+async def test_tab_goes_through_the_parts_and_enter_folds_them():
     async with run_app(fakes.session(training.run(3), edited())) as ui:
         await ui.press("d", "tab")
         view = comparison(ui).reader

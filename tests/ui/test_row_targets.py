@@ -44,7 +44,7 @@ async def test_a_mark_is_shown_and_removed():
         assert "⚑" not in ui.screen
 
 
-async def test_the_user_is_told_how_to_compare_two_kernels():
+async def test_a_message_explains_how_to_compare_two_kernels():
     async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("m")
         assert "code pane" in ui.notifications[-1]

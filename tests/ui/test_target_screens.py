@@ -64,7 +64,7 @@ async def test_code_for_another_target_is_requested_and_awaited():
         assert ui.app.session.shown.complete, "what is known of the run stays in view"
 
 
-async def test_the_user_is_told_that_a_new_run_generates_the_code():
+async def test_a_message_says_that_a_new_run_generates_the_code():
     async with run_app(fakes.session(on_two())) as ui:
         ui.engine.alive = False
         await ui.press("T", "up", "enter")

@@ -76,7 +76,7 @@ def _cells(choice: TargetChoice, snapshot: Snapshot | None, device: str) -> Sequ
 
 
 _ROOMY = 90
-"""Cells from which on a device's figures are shown, too."""
+"""Minimum width to show a device's figures."""
 
 
 def _device(choice: TargetChoice, device: str) -> tuple[str, str]:

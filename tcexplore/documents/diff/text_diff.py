@@ -10,7 +10,7 @@ from tcexplore.documents.prose import row, shortened
 from tcexplore.session.run_diff import RunChange
 
 SIDE_BY_SIDE = 150
-"""Width from which on two texts are side by side."""
+"""Minimum width to show two texts side by side."""
 
 AROUND = 3
 """Unchanged lines above and below a change."""

@@ -97,7 +97,7 @@ class Lowering:
         return (name in self._toggled) != at_first
 
     def op(self, op: Op) -> Iterator[Row]:
-        """Yield an op and what it became."""
+        """Yield an op, its ATen ops and their statements."""
         if op.node is None:
             yield row(("   without a known Dynamo op", "muted"))
             yield from self._nodes(op, "no op")

@@ -14,7 +14,7 @@ from tcexplore.events import AtenGraph, FxNode, GraphCaptured
 from tcexplore.session.links import Link, aten_link, node_link
 
 FROM = 200
-"""Number of nodes from which on a graph is divided into modules, folded at first."""
+"""Minimum number of nodes of a graph that is divided into modules, folded at first."""
 
 SHORTEST = 4
 """Minimum number of nodes of a fold."""

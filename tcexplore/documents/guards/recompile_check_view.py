@@ -1,4 +1,4 @@
-"""The answers to "would it recompile?", the newest first."""
+"""The recompile check view: the answers, newest first."""
 
 from __future__ import annotations
 

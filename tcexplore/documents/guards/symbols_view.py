@@ -171,7 +171,7 @@ def describe_zero_one(fixed_size: ZeroOneSpecialization) -> str:
 
 
 def describe_fix(fix: RecompileFix, file: str) -> str:
-    """Return what to write and what it does."""
+    """Return the code to write and its effect."""
     return _DESCRIPTIONS[fix.kind](fix, file)
 
 
@@ -181,13 +181,13 @@ def _mark_dynamic(fix: RecompileFix, _: str) -> str:
     )
     together = " Sizes that must be equal have to be marked together." * bool(fix.other_sizes)
     return (
-        f"{marks} before the call: one graph for all sizes from 2 on, from the first compile on. It raises an error "
+        f"{marks} before the call: one graph for all sizes of at least 2, from the first compile. It raises an error "
         f"if the code specializes the size.{together}"
     )
 
 
 def _dynamic(_: RecompileFix, __: str) -> str:
-    return "torch.compile(..., dynamic=True), or --dynamic on: every size is symbolic from the first compile on."
+    return "torch.compile(..., dynamic=True), or --dynamic true: every size is symbolic from the first compile."
 
 
 def _mark_unbacked(fix: RecompileFix, _: str) -> str:

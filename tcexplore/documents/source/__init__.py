@@ -1,1 +1,1 @@
-"""The source pane: the model file and what became of each line."""
+"""The source pane: the model file with facts about each line."""

@@ -1,4 +1,4 @@
-"""What became of each source line: FX nodes, kernels, graph breaks, guards, memory traffic."""
+"""Facts about each source line: FX nodes, kernels, graph breaks, guards, memory traffic."""
 
 from __future__ import annotations
 

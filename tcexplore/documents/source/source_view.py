@@ -22,7 +22,7 @@ from tcexplore.session.links import line_link
 BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
 
 HEAT_IN_WORDS = 120
-"""Width from which on the memory traffic of a line is shown in words."""
+"""Minimum width to show the memory traffic of a line in words."""
 
 UNKNOWN = "…"
 """Placeholder for an unknown line of another file."""

@@ -9,7 +9,7 @@ from tcexplore.session.economics import Payback, economics, payback
 from tcexplore.session.run_summary import wrong_result
 
 DISTINCT = 1.2
-"""Ratio of two break-even points from which on both are given."""
+"""Minimum ratio of two break-even points to show both."""
 
 WRONG = "Not worth compiling until the result is right; `tcexplore bisect` (L) finds the compiler stage."
 

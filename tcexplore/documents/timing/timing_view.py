@@ -108,7 +108,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
-    # A figure would be taken for a result.
+    # A number would look like a result.
     figure = "" if estimate.verdict == "undecided" else f"  {estimate.speedup:.2f}×"
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),

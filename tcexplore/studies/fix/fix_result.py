@@ -38,7 +38,7 @@ class BreakFixes:
 
     @property
     def verified(self) -> Verification | None:
-        """Return the verification of the fix that holds."""
+        """Return the successful verification."""
         return next((one for one in self.verifications if one.verified), None)
 
 

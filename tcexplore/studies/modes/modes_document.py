@@ -30,7 +30,7 @@ HEAD = (
 LEFT = (0, 1, 2)
 INTERVAL = HEAD.index("95% interval")
 WIDTH_WITH_INTERVAL = 100
-"""Columns from which on the table has the interval."""
+"""Minimum width of a table with the interval."""
 
 
 class Order(NamedTuple):

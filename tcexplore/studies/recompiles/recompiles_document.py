@@ -136,7 +136,7 @@ def failure_text(result: VariantRun) -> str:
 
 def _limit(result: VariantRun) -> str:
     call = result.limit_hit_at
-    return f"recompile limit hit at call {call}: the frame ran eagerly from there on" if call else ""
+    return f"recompile limit hit at call {call}: the frame ran eagerly from then on" if call else ""
 
 
 def padding_text(result: VariantRun) -> tuple[str, str]:

@@ -22,7 +22,7 @@ HEAD = (
 
 INTERVALS = (4, 7)
 WIDTH_WITH_INTERVALS = 100
-"""Columns from which on the table has the intervals."""
+"""Minimum width of a table with the intervals."""
 
 STYLES = {"faster": "faster", "slower": "slower", "no difference": "strong"}
 
@@ -80,7 +80,7 @@ def _conclusions(sweep: Sweep, width: int) -> Iterator[Row]:
 
 
 def conclusions(sweep: Sweep) -> Iterator[str]:
-    """Yield sentences: from which size on compiling helps, which sizes recompiled, what failed."""
+    """Yield sentences: the sizes at which compiling helps, those that recompiled, failures."""
     for form in (STATIC, DYNAMIC):
         if any(step.form == form and step.size and step.figures.run.timing for step in sweep.steps):
             yield f"{form}: {_helps(sweep, form)}"
@@ -107,7 +107,7 @@ def _helps(sweep: Sweep, form: Form) -> str:
         sweep.sizes_where(form, may_be_faster),
     )
     if size is not None:
-        text = f"compiling helps from size {size} on"
+        text = f"compiling helps from size {size} up"
     elif some:
         rest = sweep.sizes_where(form, lambda figures: not (is_faster(figures) or may_be_faster(figures)))
         worse = tuple(size for size in rest if size > min(some))

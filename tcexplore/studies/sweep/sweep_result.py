@@ -1,4 +1,4 @@
-"""One dimension at several sizes: figures of each size, sizes that recompiled, from which size on compiling helps."""
+"""One dimension at several sizes: figures of each size, sizes that recompiled, sizes at which compiling helps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Sweep:
         return figures is not None and any(recompile.limit_hit for recompile in figures.run.recompiles)
 
     def helps_from(self, form: Form) -> int | None:
-        """Return the smallest size from which on compiling is faster and correct at every size; None without one."""
+        """Return the smallest size such that compiling is faster and correct from there up; None without one."""
         smallest = None
         for size in sorted(self.sizes, reverse=True):
             figures = self.at(form, size)

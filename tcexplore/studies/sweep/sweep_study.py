@@ -160,7 +160,7 @@ def _all_sizes(sweep: Sweep, form: Form) -> dict[str, Any] | None:
 def parse_dimension(text: str) -> int:
     """Return the number of a dimension. Raises `ValueError` with a message."""
     if not text.strip().isdecimal():
-        raise ValueError("A dimension is a whole number from 0 on.")
+        raise ValueError("A dimension is a whole number, 0 or more.")
     return int(text)
 
 

@@ -41,7 +41,7 @@ class RowView(ScrollView, can_focus=True):
     highlighted: var[frozenset[Link]] = var(frozenset())
     """The selection; rows that stand for it are highlighted."""
     marked: var[Link | None] = var(None)
-    """What the user put a mark on."""
+    """The links that the user marked."""
     faded: var[bool] = var(False)
     """Whether all rows are dimmed: they are of an older run."""
     search_query: var[Query | None] = var(None)

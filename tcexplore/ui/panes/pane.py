@@ -28,7 +28,7 @@ _CORNERS = 4
 
 
 class _Built(NamedTuple):
-    """A document of a view, and what it was built from."""
+    """A document of a view, and its inputs."""
 
     document: Document
     key: tuple[object, ...]
@@ -63,7 +63,7 @@ class Pane(Container):
         self._hidden_width = 0
         """Width in cells to build a document for while the pane is hidden; 0 for none."""
         self._key: tuple[object, ...] = ()
-        """What the document was built from that is shown or being built."""
+        """The inputs of the document that is shown or being built."""
         self._documents: dict[str, tuple[tuple[object, ...], Document]] = {}
         """The last document of each view with its key, so that turning back to a view costs nothing."""
         self._cursors: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What defines a pane: its name, its views of a run, and the title in its frame."""
+"""The definition of a pane: its name, its views of a run, and the title in its frame."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _DEVICE = (
     *_KERNELS, "target", "code.lowered", "code.not_lowered", "device_queries", "code.assembled", "code.not_assembled",
     "code.roofline", "kernel_times", "code.vectorized",
 )  # fmt: skip
-"""What the code is generated for, and what the assembler and the device make of it."""
+"""The target of the code, and facts from the assembler and the device."""
 
 _GUARDS = (*_CAPTURE, "guards", "recompiles", "missing_facts")
 _HAS_KERNELS = ("code.kernels", "code.wrappers")

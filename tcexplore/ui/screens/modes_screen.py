@@ -1,4 +1,4 @@
-"""The modes study on the screen: sorted by a key, and with a row's mode taken over by enter."""
+"""The modes study on the screen: a key sorts it, and enter uses a row's mode for the model file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the terminal can do: bytes, colors, clipboard."""
+"""Terminal support: output, colors, clipboard."""

@@ -1,4 +1,4 @@
-"""The terminal: a driver that sends fewer bytes and ends with the terminal, and the clipboard."""
+"""The terminal: a driver that sends fewer bytes and exits when the terminal closes, and the clipboard."""
 
 from __future__ import annotations
 

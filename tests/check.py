@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     extra = arguments[1:] if chosen else arguments
     lint = LINT if chosen != "test" else ()
     tests = ((*PYTEST, *extra),) if chosen != "lint" else ()
-    with tempfile.TemporaryDirectory(prefix="tcexplore-tests-") as cache:
+    with tempfile.TemporaryDirectory(prefix="tests-cache-") as cache:
         # All test processes share one cache, so that each kernel is compiled once.
         environment = {"TORCHINDUCTOR_CACHE_DIR": cache, **os.environ}
         failed = [check for check in (*lint, *tests) if not passes(check, environment)]

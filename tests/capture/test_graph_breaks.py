@@ -22,7 +22,7 @@ KINDS = [
     (break_programs.branches_on_a_tensor, "if y.sum()", "GB0170", "branch"),
     (break_programs.loops_on_a_tensor, "while x.sum()", "GB0170", "branch"),
     (break_programs.requests_a_break, "graph_break()", "GB0025", "asks for"),
-    (break_programs.calls_a_disabled_function, "kept_out(y)", "GB0098", "torch.compiler.disable"),
+    (break_programs.calls_a_disabled_function, "disabled(y)", "GB0098", "torch.compiler.disable"),
     (break_programs.calls_a_c_extension, "crc32", "GB0007", "`zlib.crc32`"),
     (break_programs.selects_by_values, "x[x > 0]", "GB0036", "depends on the values"),
     (break_programs.calls_backward, "backward()", "GB0123", "backward"),

@@ -37,6 +37,7 @@ class Explorer:
         self._snapshot: Snapshot | None = None
         self._over = asyncio.Event()
         self._number = 0
+        self._unedited: dict[tuple[Any, ...], Snapshot] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -47,13 +48,19 @@ class Explorer:
         self._runner.close()
 
     def explore(self, name: str, *edits: Edit, entry: str | None = None, **config: Any) -> Snapshot:
-        """The finished run of a sample, after edits; without timing."""
+        """Return the finished run of a sample after edits, without timing. A run without edits is made once."""
+        key = (name, entry, tuple(sorted(config.items())))
+        if not edits and key in self._unedited:
+            return self._unedited[key]
         self._number += 1
         job = ev.Job(
             run=self._number, file=str(SAMPLES / name), source=edited(name, *edits), name=entry,
             config=ev.Config(**config), time_for=0.0,
         )  # fmt: skip
-        return self._runner.run(self._run(job))
+        run = self._runner.run(self._run(job))
+        if not edits:
+            self._unedited[key] = run
+        return run
 
     async def _run(self, job: ev.Job) -> Snapshot:
         if self._supervisor is None:

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "session": {"events", "session"},
     "watch": {"watch"},
     "fixes": {"documents", "events", "fixes", "quantities", "session"},
-    "documents": {"documents", "events", "fixes", "quantities", "session", "targets"},
+    "documents": {"documents", "events", "quantities", "session", "targets"},
     "studies": {
         "argument_types",
         "documents",
@@ -42,7 +42,7 @@ MAY_IMPORT = {
         "targets",
         "watch",
     },
-    "report": {"documents", "events", "fixes", "quantities", "report", "session", "studies", "targets"},
+    "report": {"documents", "events", "quantities", "report", "session", "targets"},
     "supervisor": {"events", "supervisor"},
     "capture": {"capture", "events"},
     "accuracy": {"accuracy", "capture", "events", "quantities"},

@@ -76,10 +76,6 @@ class TimingEstimate(Event):
     """All pairs measured so far; the newest `pairs` of them count."""
     pairs_discarded: int = 0
     """Pairs during which something was compiled."""
-    eager_p10_us: float | None = None
-    eager_p90_us: float | None = None
-    compiled_p10_us: float | None = None
-    compiled_p90_us: float | None = None
     eager_outliers: int = 0
     """Blocks beyond Tukey's fences (1.5 interquartile ranges), counted and kept."""
     compiled_outliers: int = 0

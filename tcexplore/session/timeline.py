@@ -52,10 +52,6 @@ class RegionTimeline:
     marks: tuple[CompileMark, ...]
     """In chronological order."""
 
-    def compile_seconds(self, *, again: bool) -> float:
-        """Return the seconds of calls and backwards that compiled for the first time, or that compiled `again`."""
-        return sum(mark.seconds for mark in self.marks if mark.repeated == again)
-
 
 @dataclass(frozen=True, slots=True)
 class Timeline:

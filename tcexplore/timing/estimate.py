@@ -12,7 +12,6 @@ from tcexplore.timing.sample_statistics import (
     half_medians,
     mad,
     median,
-    percentile,
 )
 from tcexplore.timing.samples import Conditions, Samples
 from tcexplore.timing.timing_notes import timing_notes
@@ -61,10 +60,6 @@ def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
         control_pairs=len(samples.control),
         pairs_taken=samples.measured.taken,
         pairs_discarded=samples.discarded,
-        eager_p10_us=percentile(eager, 0.1),
-        eager_p90_us=percentile(eager, 0.9),
-        compiled_p10_us=percentile(compiled, 0.1),
-        compiled_p90_us=percentile(compiled, 0.9),
         eager_outliers=count_outliers(eager).total,
         compiled_outliers=count_outliers(compiled).total,
         eager_halves_us=_halves(eager),

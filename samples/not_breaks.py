@@ -1,4 +1,4 @@
-"""Python that many guides list as graph breaks, and that does not break.
+"""Python code that many guides list as graph breaks, but that does not break.
 
 Look at: 0 graph breaks, one graph. Every line below is traced, or evaluated once during tracing.
 Edit: add a line that you are unsure about, and save.

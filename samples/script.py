@@ -1,6 +1,6 @@
-"""A script that compiles something itself: `tcexplore samples/script.py -- --steps 5`.
+"""A script that calls torch.compile itself: `tcexplore samples/script.py -- --steps 5`.
 
-Look at: there is no `model` and no `inputs` here. What the script compiles is observed where it compiles it, with the
+Look at: there is no `model` and no `inputs` here. tcexplore observes what the script compiles, with the
 inputs that it uses. The last step has a smaller batch and recompiles with a dynamic batch size.
 Edit: make every batch 64 (`batch = 64`) and save. Nothing recompiles.
 """

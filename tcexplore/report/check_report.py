@@ -91,7 +91,7 @@ def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from _rows(breaks_document(snapshot, frozenset(details), width))
     if snapshot.breaks and snapshot.complete:
         command = f"tcexplore fix {display_path(snapshot.file)}"
-        yield from wrapped(f"`{command}` tests edits that remove graph breaks.", width, "muted")
+        yield from wrapped(f"`{command}` tries and verifies edits that remove graph breaks.", width, "muted")
 
 
 def _graphs(snapshot: Snapshot, _: int) -> Iterator[Row]:

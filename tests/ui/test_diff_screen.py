@@ -83,5 +83,5 @@ async def test_help_and_palette_have_its_keys():
         assert "Compare" in ui.screen
         await ui.press("escape")
         titles = [command.title for command in ui.app.get_system_commands(ui.app.screen)]
-        assert "Compare with an earlier run" in titles
+        assert "Diff with an earlier run" in titles
         assert "Go to the next graph break" not in titles

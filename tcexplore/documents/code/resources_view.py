@@ -21,7 +21,7 @@ from tcexplore.session.links import kernel_link
 
 TEACHES = (
     "The GPU resources of each kernel appear here: registers, spills, shared memory, warps, the occupancy and what "
-    "limits it, instructions by kind, warnings. T chooses the GPU."
+    "limits it, instructions by kind, warnings. T chooses the target."
 )
 
 HEAD = ("kernel", "occupancy", "limited by", "registers", "spills", "shared", "warps", "stages", "threads")

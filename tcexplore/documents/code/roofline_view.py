@@ -36,7 +36,7 @@ Measured = tuple[Kernel, Achieved]
 
 TEACHES = (
     "The roofline of each kernel appears here: bytes moved, FLOPs, whether memory or compute bounds it, and the "
-    "least time that the bound allows, an estimate. T chooses the GPU."
+    "least time that the bound allows, an estimate. T chooses the target."
 )
 
 HEAD = ("kernel", "at least", "bound", "moves", "FLOP", "FLOP/byte", "of the time")

@@ -22,8 +22,8 @@ from tcexplore.session.kernel_facts import kernel_facts
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
 TEACHES = (
-    "The stages of each kernel appear here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the GPU "
-    "that T chooses, the assembly of C++ kernels with --assembly."
+    "The stages of each kernel appear here: Triton, TTIR, TTGIR, LLVM IR, PTX and SASS (AMDGCN for AMD) for the "
+    "target that T chooses, the assembly of C++ kernels with --assembly."
 )
 
 NAMES = {

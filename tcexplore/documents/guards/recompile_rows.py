@@ -101,12 +101,12 @@ def count_entries(number: int) -> str:
 
 
 def summarize_entries(frame: FrameEntries) -> str:
-    """Return `8 entries, compiling 5.31 s, recompiles 4.67 s of it`."""
+    """Return `8 entries, compiling 5.31 s (recompiles: 4.67 s)`."""
     entries = count_entries(len(frame.entries))
     times = [(entry.seconds or 0.0) + (entry.backward_seconds or 0.0) for entry in frame.entries]
     if not any(times):
         return entries
-    again = f", recompiles {duration(sum(times[1:]))} of it" if any(times[1:]) else ""
+    again = f" (recompiles: {duration(sum(times[1:]))})" if any(times[1:]) else ""
     return f"{entries}, compiling {duration(sum(times))}{again}"
 
 

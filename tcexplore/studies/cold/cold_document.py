@@ -14,7 +14,7 @@ from tcexplore.studies.cold.cold_result import lookup_counts, span_pairs
 
 INTENT = (
     "Your file runs twice with torch's compile caches in a temporary folder. In the cold run they are empty; the warm "
-    "run has what the cold one left there, like the next start of your program."
+    "run uses the caches of the cold run, as the next start of your program would."
 )
 LEFT_OUT = (
     "Neither time includes what torch does once per process or machine before the first compile: the worker has done "

@@ -24,7 +24,7 @@ class TargetScreen(BoxScreen):
         device: str,
         choose: Callable[[TargetChoice], None],
     ) -> None:
-        super().__init__("Code for which device?")
+        super().__init__("Target to generate code for")
         self._choose = choose
         self._snapshot = snapshot
         self._device = device

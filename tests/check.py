@@ -1,4 +1,4 @@
-"""Every check of the project: `python -m tests.check`.
+"""All checks of the project: `python -m tests.check`.
 
 `python -m tests.check lint` runs only the linter and the type checker, `python -m tests.check test` only the tests.
 Further arguments go to pytest: `python -m tests.check test -m "not torch"` leaves out the tests that need a compiler.
@@ -20,7 +20,7 @@ PYTEST = ("pytest", "-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder
 
 
 def main(arguments: list[str]) -> int:
-    """Run the checks, also those after one that fails. Return 1 if any fails."""
+    """Run all checks, even after a failure. Return 1 if any fails."""
     chosen = arguments[0] if arguments and arguments[0] in ("lint", "test") else None
     extra = arguments[1:] if chosen else arguments
     lint = LINT if chosen != "test" else ()

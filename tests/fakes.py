@@ -1,4 +1,4 @@
-"""Made-up runs and sessions for tests of panes and screens."""
+"""Fake runs and sessions for tests of panes and screens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program in a real pseudo-terminal: type keys, wait for text on the screen, count bytes."""
+"""A program in a real pseudo-terminal: for typing keys, waiting for text on the screen and counting bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 
 
 class Terminal:
-    """`command` in a terminal of `columns` x `rows`; ended with its whole process group on leaving.
+    """`command` in a terminal of `columns` x `rows`; ends with its process group on exit.
 
     `written` counts the bytes that the program sent to the terminal.
     """
@@ -60,29 +60,29 @@ class Terminal:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Close the terminal, as a window that is closed or a line that is cut."""
+        """Close the terminal, as when its window is closed."""
         with contextlib.suppress(OSError):
             os.close(self._master)
         self._master = -1
 
     def type(self, keys: str) -> None:
-        """Send keys as a terminal would."""
+        """Send keys."""
         os.write(self._master, keys.encode())
 
     def forget(self) -> None:
-        """Drop what was painted so far: `wait_for` then finds only what is painted from now on."""
+        """Discard previous output, so that `wait_for` only matches new output."""
         self.read(0)
         self._text = b""
 
     def read(self, seconds: float) -> int:
-        """Take what the program writes until `seconds` of silence; returns the bytes read."""
+        """Read output until none arrives for `seconds`; return the number of bytes."""
         before = self.written
         while self.read_once(seconds):
             pass
         return self.written - before
 
     def read_once(self, seconds: float) -> int:
-        """Wait for something within `seconds`, and take it; returns the bytes read."""
+        """Read the output that arrives within `seconds`; return the number of bytes."""
         if not select.select([self._master], [], [], seconds)[0]:
             return 0
         try:
@@ -94,7 +94,7 @@ class Terminal:
         return len(data)
 
     def wait_for(self, text: str, timeout: float = 60.0) -> float:
-        """Read until `text` was painted; returns `time.perf_counter()` of that moment. Raises `TimeoutError`."""
+        """Read until `text` is painted; return `time.perf_counter()` at that moment. Raises `TimeoutError`."""
         wanted, end = text.encode(), time.perf_counter() + timeout
         while wanted not in _ESCAPES.sub(b"", self._text):
             left = end - time.perf_counter()
@@ -106,7 +106,7 @@ class Terminal:
         return time.perf_counter()
 
     def wait(self, timeout: float) -> int:
-        """The program's exit status, once it has ended; reads on meanwhile. Raises `TimeoutError`."""
+        """Read until the program ends; return its exit status. Raises `TimeoutError`."""
         end = time.perf_counter() + timeout
         while self.process.poll() is None:
             self.read(0.05)
@@ -117,9 +117,9 @@ class Terminal:
 
     @property
     def painted(self) -> bytes:
-        """Every byte since `forget`, escape sequences included."""
+        """Every byte since `forget`, including escape sequences."""
         return self._text
 
     def tail(self) -> str:
-        """The last text painted, for error messages."""
+        """Return the last painted text, for error messages."""
         return _ESCAPES.sub(b"", self._text)[-600:].decode(errors="replace")

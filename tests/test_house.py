@@ -75,7 +75,7 @@ def test_no_private_path_or_debugger_call_remains():
 
 
 DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio"}
-"""Distributions whose import name differs from their own."""
+"""Distributions whose name differs from the import name."""
 
 
 def imported_modules(path: Path) -> Iterator[str]:
@@ -106,7 +106,7 @@ def test_every_imported_module_is_declared():
 
 
 MISUSED_NAMES = {"found", "said", "asked", "told", "heard"}
-"""Names that tell how a value was come by instead of what it is."""
+"""Names that say how a value was obtained instead of what it is."""
 
 
 def test_values_are_named_for_what_they_are():

@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "accuracy": {"accuracy", "capture", "events", "quantities"},
     "timing": {"capture", "events", "quantities", "timing"},
 }
-"""tcexplore's own packages that a package may import: data flows one way."""
+"""Packages of tcexplore that each package may import: data flows one way."""
 
 
 def modules(package: str) -> list[str]:

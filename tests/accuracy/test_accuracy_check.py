@@ -203,7 +203,7 @@ def test_a_program_that_branches_on_the_dtype_is_compared_with_eager_only():
     assert check(branching, lambda x: branching(x) * 1.01, X).verdict == "wrong"
 
 
-def test_a_large_error_on_the_same_path_is_eagers_own():
+def test_a_large_error_on_the_same_path_is_attributed_to_eager():
     def cancelling(x: torch.Tensor) -> torch.Tensor:
         return (x + 1e8) - 1e8
 

@@ -42,7 +42,7 @@ record()
 
 
 class Recorder:
-    """A profile function that writes the hops of each stack at a sink to the log."""
+    """A profile function that logs the hops of each stack at a sink."""
 
     def __init__(self, log: str) -> None:
         self._log = log
@@ -60,7 +60,7 @@ class Recorder:
             self._record(frame)
 
     def _note_result(self, frame: FrameType, value: Any) -> None:
-        """Note the documents and rows that are made of the event."""
+        """Record documents and rows built from the event."""
         name = frame.f_code.co_qualname
         built = name == "graph_document" and self._carries(frame)
         wrapped = name == "guarded" and any(id(part) in self._documents for part in vars(value).values())

@@ -2,7 +2,7 @@
 
 Breaks: in the samples, small programs with one kind of break each, and ten `transformers` architectures, tcexplore's
 breaks against those of torch's own trace of the same file, read from `TORCH_TRACE` in another process. It counts breaks
-that are missed, invented or repeated. Fixes: for the same programs and samples, the share of fixable breaks for which
+that are missed, false or duplicate. Fixes: for the same programs and samples, the share of fixable breaks for which
 a fix is offered, and of those the share that is verified. The seed is that of all runs, 0.
 """
 
@@ -63,7 +63,7 @@ def by_us(run: Snapshot) -> list[tuple[str, int]]:
 
 
 async def compare_breaks(folder: Path, only: list[str]) -> int:
-    """Print the breaks of each file by both sides; return how many are missed, invented or repeated."""
+    """Print the breaks of each file by both sides; return how many are missed, false or duplicate."""
     places = wrong = many = 0
     async with Runs(Supervisor) as runs:
         for name, path in files(folder):

@@ -52,8 +52,8 @@ class OneWidgetApp(App[None]):
         yield self._build()
 
 
-class Nothing(Static, can_focus=True):
-    """Takes keys and shows nothing: the cost of Textual itself."""
+class EmptyWidget(Static, can_focus=True):
+    """A widget that shows nothing, to measure the cost of Textual itself."""
 
 
 async def cost(build: Callable[[], Widget], keys: int) -> Cost:
@@ -75,7 +75,7 @@ async def cost(build: Callable[[], Widget], keys: int) -> Cost:
         return Cost(opening, statistics.median(times))
 
 
-def ours(build: Callable[[], Document]) -> Callable[[], Widget]:
+def row_view(build: Callable[[], Document]) -> Callable[[], Widget]:
     """Return a row view of a document."""
 
     def view() -> Widget:
@@ -121,18 +121,18 @@ async def main() -> None:
     """Print each cost, and the ratio."""
     snapshot = fakes.large.snapshot(NODES, LINES)
     lines, nodes = kernels_document(snapshot, frozenset(), SIZE[0]), opened_graph(snapshot)
-    floor = await cost(lambda: Nothing("nothing"), 20)
+    floor = await cost(lambda: EmptyWidget("nothing"), 20)
     sys.stdout.write(f"Textual itself: {floor.key * 1e3:.1f} ms per key, subtracted below\n")
-    views = await cost(ours(lambda: lines), 20), await cost(ours(lambda: nodes), 20)
+    views = await cost(row_view(lambda: lines), 20), await cost(row_view(lambda: nodes), 20)
     textual_costs = await cost(text_area(lines), 5), await cost(tree(nodes), 20)
-    for name, rows, view, their in zip(("TextArea", "Tree"), (lines, nodes), views, textual_costs, strict=True):
-        _print(f"page down in {len(rows)} rows", view.key - floor.key, name, their.key - floor.key)
-        _print(f"open {len(rows)} rows", view.opening - floor.opening, name, their.opening - floor.opening)
+    for name, rows, view, other in zip(("TextArea", "Tree"), (lines, nodes), views, textual_costs, strict=True):
+        _print(f"page down in {len(rows)} rows", view.key - floor.key, name, other.key - floor.key)
+        _print(f"open {len(rows)} rows", view.opening - floor.opening, name, other.opening - floor.opening)
 
 
-def _print(label: str, view: float, name: str, their: float) -> None:
+def _print(label: str, view: float, name: str, other: float) -> None:
     view = max(view, 1e-4)
-    sys.stdout.write(f"{label:26}{view * 1e3:9.1f} ms   {name:9}{their * 1e3:9.1f} ms{their / view:9.1f} × faster\n")
+    sys.stdout.write(f"{label:26}{view * 1e3:9.1f} ms   {name:9}{other * 1e3:9.1f} ms{other / view:9.1f} × faster\n")
 
 
 if __name__ == "__main__":

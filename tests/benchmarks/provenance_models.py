@@ -62,7 +62,7 @@ def _first_call(module: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 class _OutputOf(torch.nn.Module):
-    """A module of the user that calls an architecture of the library."""
+    """A user-defined module that calls a library architecture."""
 
     def __init__(self, name: str, inner: torch.nn.Module) -> None:
         super().__init__()

@@ -21,11 +21,11 @@ from tests.ui.app_under_test import FakeEngine
 
 NODES, KERNELS, KEYS = 10_000, 300, 40
 SILENCE_S = 0.3
-"""A key is done when the app has written nothing for so long."""
+"""Seconds without output after which a key press is complete."""
 
 
 class FinishedRun(FakeEngine):
-    """Has a finished run from the start."""
+    """An engine with a finished run from the start."""
 
     def __init__(self, show: Callable[[], None]) -> None:
         super().__init__()

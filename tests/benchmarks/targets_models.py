@@ -13,7 +13,7 @@ ModelAndInputs = tuple[Any, tuple[Any, ...]]
 
 
 class Wrap(nn.Module):
-    """A function of some modules, so that a model takes two lines."""
+    """A module that calls a function with some modules as arguments."""
 
     def __init__(self, function: Callable[..., Any], **parts: nn.Module) -> None:
         super().__init__()

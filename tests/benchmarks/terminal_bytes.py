@@ -24,7 +24,7 @@ QUIET = 1.0
 
 
 class LargeRunEngine(FakeEngine):
-    """Has one large run from the start."""
+    """An engine with one large run from the start."""
 
     app: ExplorerApp
 

@@ -28,7 +28,7 @@ from tests.benchmarks.timing_models import Model, ten
 MAX_DIFFERENCE = 0.05
 
 FIXED_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 31)}
-"""Results never get fresh pages of memory."""
+"""Keeps malloc from returning and re-requesting pages for results."""
 
 TORCH_BENCHMARK = """
 import importlib.util, json, sys

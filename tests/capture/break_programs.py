@@ -1,4 +1,4 @@
-"""Programs that break the graph, one per kind of break, and some that only look as if they did."""
+"""Programs that break the graph, one per kind of break, and some that only appear to break it."""
 
 from __future__ import annotations
 

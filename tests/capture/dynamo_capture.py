@@ -34,7 +34,7 @@ E = TypeVar("E", bound=Event)
 
 @contextlib.contextmanager
 def capture_events(file: str) -> Iterator[list[Event]]:
-    """Capture what Dynamo does within the block; yield the list of events."""
+    """Capture Dynamo within the context; yield the list of events."""
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
@@ -56,7 +56,7 @@ def capture_events(file: str) -> Iterator[list[Event]]:
 def capture(program: Callable[..., Any], *calls: tuple[Any, ...], **options: Any) -> list[Event]:
     """Compile a program, make these calls (by default one with a small tensor) and return the events.
 
-    Exceptions of the calls are dropped: the capture has to work anyway.
+    Exceptions of the calls are ignored: the capture must work in any case.
     """
     function = program.forward if isinstance(program, torch.nn.Module) else program
     with capture_events(inspect.getsourcefile(function) or "") as events:

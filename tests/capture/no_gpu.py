@@ -43,7 +43,7 @@ _CUDA = torch.device("cuda", 0)
 
 
 class CodeReady(BaseException):
-    """Raised when the code is complete. It is no `Exception`: torch would wrap that in one of its own."""
+    """Raised when the code is complete. Not an `Exception`, which torch would wrap."""
 
 
 @contextlib.contextmanager

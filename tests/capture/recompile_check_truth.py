@@ -1,4 +1,4 @@
-"""Compare the recompile check with what torch does: check a call, make it, and compare the answers."""
+"""Comparison of the recompile check with torch: check a call, make it, and compare the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS_PER_COMPILE = 15
 
 
 class Outcome(NamedTuple):
-    """What a call does to the first frame."""
+    """The effect of a call on the first frame."""
 
     verdict: AnswerVerdict
     graph: str

@@ -1,6 +1,6 @@
 """Profiles of two calls of small models, recorded on an H200 with torch 2.11.
 
-A row has the event's name, whether the host worked, id, start, end and its parent's row; kernels are Inductor's.
+A row has the event's name, whether it is host work, id, start, end and its parent's row; kernels are Inductor's.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def measure_costs(program: Callable[..., Any]) -> BreakCosts:
             hooks.remove()
 
 
-def test_each_break_has_the_time_and_the_eager_ops_between_its_graphs():
+def test_the_cost_of_a_break_is_the_time_and_the_eager_ops_between_its_graphs():
     costs = measure_costs(break_programs.breaks_twice)
     lines = {line_number(break_programs.breaks_twice, text) for text in ('print("first")', 'print("second")')}
     assert {cost.location.line for cost in costs.costs} == lines

@@ -1,4 +1,4 @@
-"""Time of the activities in a call that compiles; the hooks leave nothing behind."""
+"""Time of the activities in a call that compiles, and removal of the hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcexplore.events import Event
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A timer that the test sets."""
+    """Return the time of a fake timer, set by the test."""
     seconds = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
     return seconds

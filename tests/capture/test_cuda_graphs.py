@@ -30,7 +30,7 @@ class CompileId:
 
 @pytest.fixture
 def allocator(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Values of the fake allocator, set by the test."""
+    """Return the values of the fake allocator, set by the test."""
     bytes_ = {"now": 1000, "peak": 0}
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)

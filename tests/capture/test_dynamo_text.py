@@ -1,4 +1,4 @@
-"""torch's messages, and the text shown for them."""
+"""Parsing of torch's messages and the text shown for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_message_is_parsed_into_fields():
     assert reason.context == "builtin print"
 
 
-def test_an_unknown_message_is_its_own_explanation():
+def test_an_unknown_message_is_shown_unchanged():
     reason = parse_reason("something new\nhappened")
     assert (reason.kind, reason.explanation) == ("something new", "something new\nhappened")
     assert parse_reason("").kind == ""
@@ -102,7 +102,7 @@ def test_causes_are_read_from_torchs_messages(text: str, old: str, new: str, wor
     assert words in cause.reason
 
 
-def test_code_has_no_cause_of_text():
+def test_guard_code_is_not_parsed_as_a_message():
     assert cause_of_text("L['k'] == 3", grad_enabled=True) is None
 
 

@@ -46,7 +46,7 @@ def test_an_exception_of_the_function_is_observed_and_propagates(hooks: Hooks):
     assert errors == [raised.value]
 
 
-def test_a_failing_observer_costs_its_fact_once(hooks: Hooks, events: list[Event]):
+def test_a_failing_observer_is_reported_once_as_a_missing_fact(hooks: Hooks, events: list[Event]):
     hooks.watch("fact", SYMBOL, before=fail)
     assert [json.loads("1"), json.loads("2")] == [1, 2]
     assert events == [FactMissing(fact="fact", symbol=SYMBOL, reason="ValueError: broken")]

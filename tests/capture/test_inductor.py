@@ -94,7 +94,7 @@ def test_forward_and_backward_nodes_have_dynamo_origins_and_lines() -> None:
 
 @pytest.mark.torch
 def test_origins_are_the_same_with_torchs_provenance_tracking() -> None:
-    """torch then records the AOT node of a backward node, under a name that Dynamo may use for another node."""
+    """torch then records the AOT node of a backward node under a name that Dynamo may use for another node."""
     with torch._inductor.config.patch({"trace.provenance_tracking_level": 1}):
         events = captured(Layers(), (torch.randn(16, 32),), __file__, train=True)
     origins = {(g.stage, g.phase, n.name): n.origins for g in events if isinstance(g, AtenGraph) for n in g.nodes}

@@ -1,4 +1,4 @@
-"""Statements of a kernel have the right op and line, and the hooks do not change what torch does."""
+"""Statements of a kernel have the right op and line, and the hooks do not change torch's results."""
 
 from __future__ import annotations
 

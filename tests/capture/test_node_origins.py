@@ -1,4 +1,4 @@
-"""Nodes that passes put in the place of others."""
+"""Origins of nodes that passes replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Inductor pass is recorded, and its hunks are exactly what it changed."""
+"""Every Inductor pass is recorded, and its hunks are exactly its changes."""
 
 from __future__ import annotations
 

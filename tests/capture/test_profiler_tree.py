@@ -43,7 +43,7 @@ def test_host_parts_add_up_and_device_work_is_separate(case: str):
     assert sum(part.us for part in call.parts if part.kind != "device") == pytest.approx(call.total_us)
     assert call.device_busy_us is not None
     assert call.launch_gaps_us is not None
-    assert 0 < call.device_busy_us + call.launch_gaps_us < call.total_us, "the device works and waits within the call"
+    assert 0 < call.device_busy_us + call.launch_gaps_us < call.total_us, "busy time and gaps are within the call"
     assert sum(part.us for part in call.parts if part.kind == "device") / call.device_busy_us == pytest.approx(
         1, rel=0.01
     )
@@ -110,7 +110,7 @@ def event(name: str, start: float, end: float, parent: object = None, **more: ob
     return SimpleNamespace(name=name, time_range=SimpleNamespace(start=start, end=end), cpu_parent=parent, **facts)
 
 
-def test_device_marks_are_no_work_and_other_threads_belong_to_the_call():
+def test_device_marks_are_not_work_and_other_threads_belong_to_the_call():
     call = event(CALL, 0, 100)
     device = {"device_type": "DeviceType.CUDA"}
     tree = profiler_tree(

@@ -20,7 +20,7 @@ X = torch.ones(4, 4)
 
 
 def recompile_after(change: Callable[[], Any], program: Callable[..., Any]) -> Recompiled:
-    """Return the recompile that a change between two equal calls causes."""
+    """Return the recompile caused by a change between two equal calls."""
     with capture_events(guard_programs.__file__) as events:
         compiled = torch.compile(program, backend="eager")
         compiled(X)

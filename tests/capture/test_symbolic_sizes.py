@@ -90,7 +90,7 @@ def test_unbacked_symbols_have_a_location():
     assert symbol.location == location_of(doubled_rows, "nonzero")
 
 
-def test_a_violated_mark_is_reported_although_nothing_is_compiled():
+def test_a_violated_dynamic_mark_is_reported_even_if_nothing_is_compiled():
     x = ones(6, 5)
     torch._dynamo.mark_dynamic(x, 0)
     (symbol,) = captured_symbols((x,), program=adds_six).symbols

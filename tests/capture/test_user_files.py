@@ -38,7 +38,7 @@ def stack_of(function: Callable[[int], object]) -> traceback.StackSummary:
     raise AssertionError("nothing was raised")
 
 
-def test_a_library_is_the_users_once_adopted(library: Path) -> None:
+def test_an_adopted_library_counts_as_user_code(library: Path) -> None:
     import lib.model  # type: ignore[import-not-found]
 
     user_files = UserFiles(__file__)
@@ -76,7 +76,7 @@ def test_torch_python_and_builtins_are_never_adopted(function: object) -> None:
     assert not user_files.owns(json.__file__)
 
 
-def test_a_function_of_the_user_adopts_nothing() -> None:
+def test_a_user_function_adopts_no_library() -> None:
     user_files = UserFiles(__file__)
     user_files.adopt(stack_of)
     assert not user_files.owns(pytest.__file__)

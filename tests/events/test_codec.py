@@ -1,4 +1,4 @@
-"""Every event survives the wire, and nothing but events does."""
+"""Encoding and decoding of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def body(record: Any) -> bytes:
 
 
 def example(hint: Any) -> Any:
-    """A value of a field's type that differs from every default."""
+    """Return a value of a field's type that differs from every default."""
     origin, args = get_origin(hint), get_args(hint)
     if hint in (str, int, float, bool):
         return {str: "x[y] é", int: 7, float: 0.25, bool: True}[hint]
@@ -44,13 +44,13 @@ def filled(record: type) -> Any:
 
 
 @pytest.mark.parametrize("record", ev.event_types().values(), ids=ev.event_types())
-def test_every_event_survives_the_wire(record: type) -> None:
+def test_every_event_is_unchanged_after_encoding_and_decoding(record: type) -> None:
     event = filled(record)
     assert decode(body(event)) == event
 
 
 @pytest.mark.parametrize("record", ev.event_types().values(), ids=ev.event_types())
-def test_a_missing_field_has_its_default_or_is_an_error(record: type) -> None:
+def test_a_missing_field_gets_its_default_or_raises(record: type) -> None:
     data = json.loads(body(filled(record)))
     for f in fields(record):
         less = {k: v for k, v in data.items() if k != f.name}

@@ -1,4 +1,4 @@
-"""Phases, stages and blames are closed sets that every part agrees on."""
+"""Phases, stages and blames are closed sets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_phase_has_a_name_on_the_screen() -> None:
         (Failed(stage="worker", blame="user", type="E", message=""), "blame"),
     ],
 )
-def test_an_unknown_value_is_no_event(event: PhaseStarted | Failed, field: str) -> None:
+def test_an_unknown_value_is_rejected(event: PhaseStarted | Failed, field: str) -> None:
     data = json.loads(encode(event)[HEADER.size :])
     with pytest.raises(ProtocolError):
         decode(json.dumps({**data, field: "unknown"}).encode())

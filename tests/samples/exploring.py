@@ -1,4 +1,4 @@
-"""Running files in a real worker, one after another, from tests that are not asynchronous themselves."""
+"""Synchronous helper that runs samples in a real worker, one by one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tcexplore.supervisor import Supervisor
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
-PATIENCE_S = 100.0
+TIMEOUT_S = 100.0
 
 Edit = tuple[str, str]
 
 
 def edited(name: str, *edits: Edit) -> str:
-    """A sample's text after these edits, each of which must find its place exactly once."""
+    """Return a sample's text after these edits; each old text must occur exactly once."""
     text = (SAMPLES / name).read_text()
     for old, new in edits:
         assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
@@ -29,13 +29,13 @@ def edited(name: str, *edits: Edit) -> str:
 
 
 class Explorer:
-    """One supervisor for many runs: only the first one waits for torch to be imported."""
+    """One supervisor for many runs, so that only the first run waits for the import of torch."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         self._supervisor: Supervisor | None = None
         self._snapshot: Snapshot | None = None
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
         self._number = 0
         self._unedited: dict[tuple[Any, ...], Snapshot] = {}
 
@@ -48,7 +48,7 @@ class Explorer:
         self._runner.close()
 
     def explore(self, name: str, *edits: Edit, entry: str | None = None, **config: Any) -> Snapshot:
-        """Return the finished run of a sample after edits, without timing. A run without edits is made once."""
+        """Return the finished run of a sample after edits, without timing. Runs without edits are cached."""
         key = (name, entry, tuple(sorted(config.items())))
         if not edits and key in self._unedited:
             return self._unedited[key]
@@ -67,34 +67,34 @@ class Explorer:
             self._supervisor = Supervisor(self._take)
             await self._supervisor.start()
         self._snapshot = start_snapshot(job)
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
         self._supervisor.submit(job)
-        async with asyncio.timeout(PATIENCE_S):
-            await self._over.wait()
+        async with asyncio.timeout(TIMEOUT_S):
+            await self._ended.wait()
         return self._snapshot
 
     def _take(self, event: ev.Event) -> None:
         if self._snapshot is not None and event.run == self._snapshot.run:
             self._snapshot = self._snapshot.apply(event)
             if isinstance(event, ev.Finished | ev.Failed):
-                self._over.set()
+                self._ended.set()
 
 
 def lines(snapshot: Snapshot, mark: str) -> list[int]:
-    """The 1-based lines of the file that contain `mark`."""
+    """Return the numbers of the lines that contain `mark`, from 1."""
     return [number for number, line in enumerate(snapshot.source.splitlines(), 1) if mark in line]
 
 
 def generated(snapshot: Snapshot, having: Callable[[ev.Kernel], bool] = lambda _: True) -> list[ev.Kernel]:
-    """The kernels that Inductor wrote itself."""
+    """Return the kernels that Inductor generated."""
     return [kernel for kernel in snapshot.code.kernels if kernel.language != "extern" and having(kernel)]
 
 
 def extern(snapshot: Snapshot) -> list[ev.Kernel]:
-    """The kernels of libraries."""
+    """Return the extern kernels."""
     return [kernel for kernel in snapshot.code.kernels if kernel.language == "extern"]
 
 
 def fuses(*ops: str) -> Callable[[ev.Kernel], bool]:
-    """Whether a kernel contains all of these ops, each a part of an ATen name."""
+    """Return a predicate: whether a kernel contains all of these ops, given as parts of ATen names."""
     return lambda kernel: all(any(op in name for name in kernel.ops) for op in ops)

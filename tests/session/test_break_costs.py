@@ -1,4 +1,4 @@
-"""Breaks are ranked by what they cost."""
+"""Breaks are ranked by cost."""
 
 from __future__ import annotations
 

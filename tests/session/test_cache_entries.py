@@ -1,4 +1,4 @@
-"""The cache entries of each frame, their limit, and what helps."""
+"""The cache entries of each frame, their limit, and fixes for recompiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcexplore.session.run_summary import summarize
 from tests.snapshots import recompiling
 
 
-def test_entries_with_their_calls_causes_and_seconds():
+def test_entries_have_calls_causes_and_seconds():
     first, rest = cache_entries(recompiling.run())
     assert [(e.graph, e.failed_entry, e.call, e.seconds) for e in first.entries] == [
         ("0/0", "", 1, 1.0), ("0/1", "0/0", 2, 1.25), ("0/2", "0/1", 3, 1.5), ("0/3", "0/1", 4, 1.75),

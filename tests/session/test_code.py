@@ -1,4 +1,4 @@
-"""Code for several devices in one run, and which of them is in view."""
+"""Code for several targets in one run, and the target in view."""
 
 from __future__ import annotations
 

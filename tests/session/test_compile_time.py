@@ -1,4 +1,4 @@
-"""Spans, which arrive after those inside them, become a tree."""
+"""Spans, which arrive after their children, are built into a tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls one by one."""
+"""The compiled calls of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compile costs and saves."""
+"""Cost and savings of a compile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLOWER = replace(ESTIMATE, eager_us=400.0, compiled_us=500.0, speedup=0.8, low=0
 EQUAL = replace(ESTIMATE, eager_us=400.0, compiled_us=399.0, speedup=1.0025, low=0.99, high=1.02)
 
 
-def test_break_even_is_the_compile_over_the_saving_with_its_interval():
+def test_break_even_is_compile_time_over_savings_with_an_interval():
     gain = payback(FASTER, 10.0)
     assert gain.saved_us == pytest.approx((200, 150, 240))
     assert gain.break_even == 50_000
@@ -28,7 +28,7 @@ def test_an_interval_around_1_has_no_latest_break_even():
     assert gain.break_even_latest is None
 
 
-def test_slower_never_breaks_even():
+def test_slower_code_never_breaks_even():
     gain = payback(SLOWER, 1.0)
     assert gain.saved_us.value == pytest.approx(-100)
     assert (gain.break_even_soonest, gain.break_even, gain.break_even_latest) == (None, None, None)
@@ -38,6 +38,6 @@ def test_a_free_compile_pays_off_at_once():
     assert payback(FASTER, 0.0).break_even == 0
 
 
-def test_net_gain_includes_the_compile():
+def test_net_gain_includes_the_compile_time():
     net = payback(FASTER, 10.0).net_seconds(100_000)
     assert net == pytest.approx((10, 5, 14))

@@ -1,4 +1,4 @@
-"""What was fused and what was not, from decisions like the scheduler's."""
+"""Fused and unfused kernels, from fake scheduler decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kernel(name: str, *nodes: str, **more: Any) -> Kernel:
 
 
 def decision(a: str, b: str, reason: str = "", graph: str = "0/0") -> FusionDecision:
-    """`op0_op1` is a node that was fused from two, as the scheduler names it."""
+    """Return a decision; `op0_op1` is the scheduler's name of a node fused from two."""
     return FusionDecision(graph=graph, phase="forward", a=a, b=b, fused=not reason, reason=reason,
                           a_nodes=tuple(a.split("_")), b_nodes=tuple(b.split("_")))  # fmt: skip
 
@@ -52,7 +52,7 @@ def test_nodes_that_only_share_a_function_are_not_fused():
     assert answer.groups == (("op0", "op1", "op2"), ("op7",))
     assert [step.b for step in answer.steps] == ["op2", "op1_op2"]
     assert answer.kinds == ("outer loop", "normalization")
-    assert Fusions(RUN).fused(SECOND).kinds == (), "two nodes in one function that no decision joined"
+    assert Fusions(RUN).fused(SECOND).kinds == (), "two nodes in one function without a fusion"
     assert Fusions(RUN).fused(SECOND).groups == (("op4",), ("op5",))
 
 
@@ -89,11 +89,11 @@ def test_more_ops_than_scheduler_nodes_were_inlined():
     one = kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)), KernelLine(n=2, nodes=("mul", "add"))))
     assert Fusions(RUN).fused(one).inlined
     assert not Fusions(RUN).fused(kernel("k", "op0", lines=(KernelLine(n=1, nodes=("mul",)),))).inlined
-    assert not Fusions(RUN).fused(FIRST).inlined, "nothing is said where torch tells no statements"
+    assert not Fusions(RUN).fused(FIRST).inlined, "unknown without statements"
 
 
 def schedule(**nodes: tuple[str, str]) -> ScheduleMade:
-    """By the name of each node the buffers that it uses and the nodes that it needs."""
+    """Return a schedule from the buffers and dependencies of each node by name."""
     made = (
         SchedulerNode(name=n, buffers=tuple(b.split()), dependencies=tuple(d.split())) for n, (b, d) in nodes.items()
     )
@@ -137,7 +137,7 @@ def test_unknown_nodes_have_no_relation():
     )
 
 
-def test_no_shared_data_is_a_refusal_if_both_use_a_buffer():
+def test_no_shared_data_is_a_real_refusal_if_both_nodes_use_a_buffer():
     other = with_code(
         WITH_SCHEDULE, fusion=(decision("op7", "op6", "no shared data"), decision("op5", "op6", "no shared data"))
     )

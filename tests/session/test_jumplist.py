@@ -1,4 +1,4 @@
-"""Back leads the way that following a selection went, and forward goes it again."""
+"""The jump list goes back and forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel as files."""
+"""Files of a kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_kernel_is_written_as_source_and_stages():
     assert list(kernel_files(gpu.run().with_target("native"), "cpp_fused_relu_0")) == ["cpp_fused_relu_0.cpp"]
 
 
-def test_a_native_kernel_comes_with_a_wrapper_that_times_itself():
+def test_a_native_kernel_has_a_wrapper_that_times_itself():
     run = gpu.run().with_target("native")
     runs = ev.Wrapper(run=1, graph="0/0", phase="forward", path="", source="def benchmark_compiled_module(args): ...")
     files = kernel_files(run.apply(runs), "cpp_fused_relu_0")

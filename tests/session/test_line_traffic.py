@@ -1,4 +1,4 @@
-"""A line is as hot as the kernels that it takes part in, and no byte is given to a line that torch gave to none."""
+"""Memory traffic of lines, from the kernels that they are part of."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def test_lines_of_extern_kernels_only_are_marked():
     run = fakes.complete()
     traffic = line_traffic(run.code.kernels)
     assert traffic.lines[FILE, line("self.fc1(x)")].extern
-    assert not traffic.lines[FILE, line("self.fc2(h)")].extern, "it has a kernel of its own, too"
+    assert not traffic.lines[FILE, line("self.fc2(h)")].extern, "it also has a generated kernel"
     assert traffic.bytes == sum((k.bytes_read or 0) + (k.bytes_written or 0) for k in run.code.kernels)

@@ -1,4 +1,4 @@
-"""What belongs to what, both ways, and not more than that."""
+"""Links between lines, nodes and kernels, in both directions."""
 
 from __future__ import annotations
 
@@ -51,32 +51,32 @@ RUN = Snapshot(
 )
 
 
-def test_a_line_leads_to_its_kernel_and_not_to_the_other_ops_of_it():
+def test_a_line_links_to_its_kernel_but_not_to_the_other_ops_of_the_kernel():
     chain = closure(RUN, [line_link(at(2))])
     assert {node_link("0/0", "n1"), aten_link("0/0", "forward", "a1"), kernel_link(FUSED)} <= chain
     assert guard_link("0/0", GUARD) in chain
     assert not {node_link("0/0", "n2"), line_link(at(3)), kernel_link(GEMM)} & chain
 
 
-def test_a_kernel_leads_to_all_its_lines_and_not_to_other_kernels():
+def test_a_kernel_links_to_all_its_lines_but_not_to_other_kernels():
     chain = closure(RUN, [kernel_link(FUSED)])
     assert {line_link(at(2)), line_link(at(3)), node_link("0/0", "n2")} <= chain
     assert not {line_link(at(1)), kernel_link(GEMM), break_link(BREAK)} & chain
 
 
-def test_a_statement_of_a_kernel_leads_to_its_own_line_only():
+def test_a_statement_links_only_to_its_own_line():
     chain = closure(RUN, [aten_link("0/0", "forward", "a1"), line_link(at(2)), kernel_link(FUSED)])
     assert line_link(at(2)) in chain
     assert kernel_link(FUSED) in chain
     assert line_link(at(3)) not in chain
 
 
-def test_a_call_leads_to_what_it_called_and_not_back():
+def test_a_calling_line_links_to_the_nodes_of_the_callee_but_not_back():
     assert node_link("0/0", "n1") in closure(RUN, [line_link(at(9))])
     assert line_link(at(9)) not in closure(RUN, [node_link("0/0", "n1")])
 
 
-def test_a_break_leads_to_its_line_and_what_that_became():
+def test_a_break_links_to_its_line_and_the_nodes_of_the_line():
     chain = closure(RUN, [break_link(BREAK)])
     assert {line_link(at(3)), node_link("0/0", "n2"), kernel_link(FUSED)} <= chain
 

@@ -1,4 +1,4 @@
-"""Two runs compared: kernels by what they compute, breaks and guards by what they say."""
+"""Differences of two runs: kernels, breaks and guards."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_a_break_that_only_moved_is_the_same_break() -> None:
     assert [c.kind for c in run_diff(before, after).breaks] == ["removed"]
 
 
-def test_a_gemm_on_buffers_of_other_numbers_is_the_same_kernel() -> None:
+def test_renumbered_buffers_do_not_change_a_gemm() -> None:
     def gemm(buffer: str, size: int) -> ev.Kernel:
         return replace(kernel("addmm"), language="extern", source=f"extern_kernels.mm({buffer}, out=({size},))")
 
     moved = run_diff(run("a", gemm("buf0", 8)), run("b", gemm("buf4", 8)))
     assert [c.kind for c in moved.kernels] == ["same"]
-    assert not moved.same_program, "the wrapper may have been wired differently"
+    assert not moved.same_program, "the wrapper may differ"
     assert [c.kind for c in run_diff(run("a", gemm("buf0", 8)), run("b", gemm("buf0", 9))).kernels] == ["changed"]
 
 
@@ -91,7 +91,7 @@ def test_equal_items_at_both_ends_are_paired() -> None:
     assert [c.kind for c in align("aa", "a", lambda item: item)] == ["same", "removed"]
 
 
-def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
+def test_object_ids_in_guards_are_ignored() -> None:
     def guarded(identity: int) -> Snapshot:
         code = (f"___check_obj_id(L['self'], {identity})",)
         guards = (
@@ -103,7 +103,7 @@ def test_a_guard_on_an_object_is_the_same_in_every_process() -> None:
     assert [c.kind for c in run_diff(guarded(94153210285408), guarded(94153210285999)).guards] == ["same", "same"]
 
 
-def test_the_order_of_guards_is_no_difference() -> None:
+def test_the_order_of_guards_does_not_matter() -> None:
     guards = [ev.Guard(kind="EQUALS_MATCH", source=name) for name in ("a", "b", "a")]
 
     def guarded(*diff: ev.Guard) -> Snapshot:

@@ -1,4 +1,4 @@
-"""A session keeps the last good result in view and never mixes two runs."""
+"""A session keeps the last good result in view and does not mix runs."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_a_failed_run_leaves_the_last_good_result_in_view() -> None:
     assert session.newest.status == "failed"
 
 
-def test_a_complete_run_without_a_fact_is_shown_empty_rather_than_an_old_one() -> None:
+def test_a_complete_run_without_a_fact_is_shown_instead_of_an_older_run() -> None:
     session = began(1).apply(graph(1)).apply(ev.Finished(run=1)).begin(ev.Job(run=2, file="/m.py", source=""))
     shown = session.apply(ev.Finished(run=2)).view(lambda s: bool(s.graphs))
     assert shown is not None
     assert shown.run == 2
 
 
-def test_a_run_that_is_only_refining_its_timing_is_complete() -> None:
+def test_a_run_that_only_continues_timing_is_complete() -> None:
     session = began(1).apply(ev.PhaseStarted(run=1, phase="timing", at=1.0))
     assert session.newest is not None
     assert session.newest.complete

@@ -1,4 +1,4 @@
-"""A script over time: what its regions compiled, when, and why again; the same on the screen, as text and as JSON."""
+"""The timeline of a script, in the pane, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.report.check_text import check_text
 FILE = "/tmp/script.py"
 
 
-def seen(region: int, calls: int, **more: Any) -> ev.RegionCalls:
+def region_calls(region: int, calls: int, **more: Any) -> ev.RegionCalls:
     return replace(ev.RegionCalls(run=1, region=region, calls=calls, warm=calls - 2, seconds=3.0), **more)
 
 
-def followed(*extra: ev.Event) -> Snapshot:
-    """Two regions, one of which compiles at calls 1 and 3, with a backward of its own in between."""
+def script_run(*extra: ev.Event) -> Snapshot:
+    """Return a run with two regions, one of which compiles at calls 1 and 3 and a backward in between."""
     events = (
         ev.EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()),
         ev.RegionCreated(region=0, name="Net", kind="module", location=ev.Location(FILE, 7)),
@@ -41,35 +41,35 @@ def followed(*extra: ev.Event) -> Snapshot:
     return snapshot
 
 
-CALLS = seen(
+CALLS = region_calls(
     0, 10, sampled=8, median_us=84.0, low_us=80.0, high_us=92.0, entered=20, resumed=10, bin_s=0.5,
     activity=(1, 0, 0, 1, 0, 0, 1, 7),
 )  # fmt: skip
 
 
 def test_marks_have_kind_time_and_causes():
-    result = timeline(followed(CALLS))
+    result = timeline(script_run(CALLS))
     marks = [(mark.kind, mark.at, mark.call) for mark in result.regions[0].marks]
     assert marks == [(COMPILE, 0.0, 1), (BACKWARD, 1.0, None), (RECOMPILE, 3.0, 3)]
     assert result.regions[0].marks[2].causes[0].new == "24"
     assert (result.calls, result.seconds) == (10, 4.0)
-    assert [lane.calls is None for lane in result.regions] == [False, True]
+    assert [region.calls is None for region in result.regions] == [False, True]
 
 
 def test_new_region_calls_replace_old_ones():
-    snapshot = followed(*(seen(0, calls) for calls in range(1, 2000)), seen(1, 5))
+    snapshot = script_run(*(region_calls(0, calls) for calls in range(1, 2000)), region_calls(1, 5))
     assert [(calls.region, calls.calls) for calls in snapshot.region_calls] == [(0, 1999), (1, 5)]
 
 
 def test_the_strip_shows_busy_cells_and_where_it_compiled():
-    drawn = "".join(span.text for span in draw_lane(timeline(followed(CALLS)).regions[0], 4.0, 16))
+    drawn = "".join(span.text for span in draw_lane(timeline(script_run(CALLS)).regions[0], 4.0, 16))
     assert drawn == "●━━━◁━━▂····↻━━━"
-    busy = replace(timeline(followed(CALLS)).regions[0], marks=())
+    busy = replace(timeline(script_run(CALLS)).regions[0], marks=())
     assert "".join(span.text for span in draw_lane(busy, 4.0, 8)) == "▂··▂··▂█"
 
 
 def test_the_timeline_in_the_pane_the_report_and_json():
-    run = followed(CALLS, ev.ScriptEnded(seconds=4.0, time_limit=4.0), ev.Finished())
+    run = script_run(CALLS, ev.ScriptEnded(seconds=4.0, time_limit=4.0), ev.Finished())
     document = timeline_document(run, width=76)
     shown = "\n".join(document.row(index).text for index in range(len(document)))
     page = check_text(run, 100)
@@ -93,7 +93,7 @@ def test_the_timeline_in_the_pane_the_report_and_json():
 
 
 def test_calls_without_a_graph_are_shown():
-    document = timeline_document(followed(seen(0, 3, entered=1, uncompiled=2)), width=76)
+    document = timeline_document(script_run(region_calls(0, 3, entered=1, uncompiled=2)), width=76)
     assert any("2 calls ran eagerly, without a graph" in document.row(i).text for i in range(len(document)))
 
 
@@ -104,8 +104,9 @@ def test_a_learning_rate_that_recompiles_the_optimizer_has_a_fix():
         kind="float", name="self.param_groups[0]['lr']",
     )  # fmt: skip
     step = ev.RegionCompiled(region=1, call=2, at=2.0, seconds=1.0, graphs=("3/1",))
-    lanes = timeline(followed(rate, step)).regions
-    assert {lane.region.name: bool(suggest_region_fix(lane)) for lane in lanes} == {"Net": False, "SGD.step": True}
+    regions = timeline(script_run(rate, step)).regions
+    fixes = {one.region.name: bool(suggest_region_fix(one)) for one in regions}
+    assert fixes == {"Net": False, "SGD.step": True}
 
 
 def test_many_recompiles_are_folded():
@@ -113,12 +114,12 @@ def test_many_recompiles_are_folded():
         ev.RegionCompiled(region=0, call=call, at=float(call), seconds=0.1, graphs=(f"0/{call}",))
         for call in range(4, 104)
     ]
-    run = followed(*again, CALLS)
+    run = script_run(*again, CALLS)
     assert len(timeline_document(run)) < 30
     assert len(timeline_document(run, frozenset({"region 0"}))) > 100 + FEW
 
 
-def test_another_entry_has_no_timeline():
+def test_a_module_has_no_timeline():
     plain = start_snapshot(ev.Job(run=1, file=FILE, source="")).apply(
         ev.EntryFound(run=1, name="model", kind="module", rule="", calls=())
     )
@@ -133,8 +134,8 @@ def test_a_recaptured_backward_shows_the_reason_if_torch_gives_one():
         return made, ev.RegionCompiled(region=2 + number, call=1, at=at, seconds=0.5, graphs=(graph,))
 
     because = "Cache miss due to 1 changed tensor shapes"
-    run = followed(*backward(0), ev.BackwardCaptured(backward="1", reason=because), *backward(1), *backward(2))
-    captured = {lane.region.name: lane.marks[0].capture_reason for lane in timeline(run).regions if lane.marks}
+    run = script_run(*backward(0), ev.BackwardCaptured(backward="1", reason=because), *backward(1), *backward(2))
+    captured = {one.region.name: one.marks[0].capture_reason for one in timeline(run).regions if one.marks}
     assert captured == {"Net": None, "backward 0": None, "backward 1": because, "backward 2": ""}
     document = timeline_document(run, width=120)
     shown = "\n".join(document.row(index).text for index in range(len(document)))

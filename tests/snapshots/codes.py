@@ -1,4 +1,4 @@
-"""Snapshots with other generated code."""
+"""Snapshots with changed generated code."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tcexplore.session import Snapshot
 
 
 def with_code(run: Snapshot, **fields: Any) -> Snapshot:
-    """Return a run whose code for the target in view has other fields."""
+    """Return a run with changed fields in the code for the target in view."""
     return replace(run, codes=(replace(run.code, **fields), *run.other_codes))

@@ -1,4 +1,4 @@
-"""A run on a CPU with the code for a GPU: one Triton kernel with two of its stages, and a product in a library."""
+"""A run on a CPU with code for a GPU: a Triton kernel with two of its stages, and a library call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RESOURCES = ev.KernelResources(
 
 
 def run(number: int = 1, target: str = "l4") -> Snapshot:
-    """The run, complete."""
+    """Return the complete run."""
     snapshot = start_snapshot(ev.Job(run=number, file=FILE, source=SOURCE, config=ev.Config(target=target)))
     for event in _events(target):
         snapshot = snapshot.apply(_of(event, number))

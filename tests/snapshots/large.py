@@ -26,20 +26,20 @@ FILE = f"{FOLDER}/samples/large.py"
 
 
 def source(lines: int = 400) -> str:
-    """A file of that many lines."""
+    """Return the text of a file with this number of lines."""
     body = "\n".join(f"        x = self.blocks[{n}](x)  # block {n}" for n in range(lines - 4))
     return f"from torch import nn\n\n\nclass Large(nn.Module):\n    def forward(self, x):\n{body}\n"
 
 
 def graph(nodes: int = 10_000, reach: int = 200) -> GraphCaptured:
-    """Chains with residual connections, each node reading one or two of the `reach` before it."""
-    dice = random.Random(1)
+    """Return chains with residual connections; each node reads one or two of the `reach` nodes before it."""
+    rng = random.Random(1)
     made: list[FxNode] = []
     for n in range(nodes):
         readable = range(max(0, n - reach), n)
         inputs = {n - 1} if n else set()
         if n % 7 == 0 and readable:
-            inputs.add(dice.choice(readable))
+            inputs.add(rng.choice(readable))
         where = Location(FILE, 6 + n % 390, "forward")
         names = tuple(made[i].name for i in sorted(inputs))
         made.append(FxNode(
@@ -51,7 +51,7 @@ def graph(nodes: int = 10_000, reach: int = 200) -> GraphCaptured:
 
 
 def kernel(lines: int = 50_000) -> Kernel:
-    """One kernel of that many statements, each with its node."""
+    """Return a kernel with this number of statements, each with its node."""
     text = "\n".join(f"    auto tmp{n} = tmp{n - 1} * static_cast<float>({n}.5);" for n in range(1, lines + 1))
     where = Location(FILE, 6, "forward")
     provenance = tuple(KernelLine(n=n, nodes=(f"mul_{n % 50}",), source=(where,)) for n in range(1, lines + 1))
@@ -60,7 +60,7 @@ def kernel(lines: int = 50_000) -> Kernel:
 
 
 def guards(count: int = 2_000) -> GuardsInstalled:
-    """That many guards, one in twenty of them worth a look."""
+    """Return this number of guards; one in twenty is not structural."""
     where = Location(FILE, 6, "forward")
     return GuardsInstalled(graph="0/0", latency_us=900.0, guards=tuple(
         Guard(kind="TENSOR_MATCH" if n % 20 == 0 else "ID_MATCH", source=f"L['xs'][{n}]", structural=n % 20 != 0,
@@ -70,7 +70,7 @@ def guards(count: int = 2_000) -> GuardsInstalled:
 
 
 def snapshot(nodes: int = 10_000, lines: int = 50_000, guarded: int = 2_000) -> Snapshot:
-    """A finished run of that size."""
+    """Return a finished run of this size."""
     return Snapshot(
         run=1,
         file=FILE,
@@ -84,7 +84,7 @@ def snapshot(nodes: int = 10_000, lines: int = 50_000, guarded: int = 2_000) -> 
 
 
 def lowered(nodes: int = 10_000, kernels: int = 300) -> Snapshot:
-    """A run with all that comes below Dynamo: three stages, that many kernels of four scheduler nodes, decisions."""
+    """Return a run with three ATen graphs, this number of kernels with four scheduler nodes each, and decisions."""
     run = snapshot(nodes, lines=10, guarded=20)
     aten = tuple(replace(node, origins=(node.name,), target="aten.add.Tensor") for node in run.graphs[0].nodes)
     stages = (AtenGraph(graph="0/0", stage=s, phase="forward", nodes=aten) for s in ("joint", "forward", "post_grad"))
@@ -106,7 +106,7 @@ def _part(number: int, nodes: tuple[FxNode, ...]) -> Kernel:
 
 
 def _decision(number: int) -> FusionDecision:
-    """The four nodes of a kernel were fused one after another; the next kernel's have nothing to do with them."""
+    """Return a fusion of two nodes of one kernel, or a refusal between two kernels, which share no data."""
     a, b = f"op{number}", f"op{number + 1}"
     reason = "" if number % 4 != 3 else "no shared data"
     return FusionDecision(graph="0/0", phase="forward", a=a, b=b, fused=not reason, reason=reason, a_nodes=(a,),

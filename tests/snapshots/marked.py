@@ -1,4 +1,4 @@
-"""Kernel sources written with the post-grad nodes of each statement behind `//@` or `#@`."""
+"""Kernel sources with the post-grad nodes of each statement in a comment, `//@` or `#@`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARK = re.compile(r"\s*(?://|#)@ (\S+)$")
 
 
 def unmark(marked: str, places: Mapping[str, Location]) -> tuple[str, tuple[KernelLine, ...]]:
-    """The source without its marks, and the provenance that they stood for; `places` has each node's line."""
+    """Return the source without the marks, and its lines with their nodes; `places` has each node's location."""
     source: list[str] = []
     lines: list[KernelLine] = []
     for n, text in enumerate(marked.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""A run on a GPU: its kernels measured, one product chosen among templates, one part replayed and one not."""
+"""A run on a GPU with measured kernels, an autotuned matrix product, and a recorded and a skipped CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF: dict[str, Any] = {"graph": "0/0", "phase": "forward"}
 
 
 def run(number: int = 1) -> Snapshot:
-    """The run, complete."""
+    """Return the complete run."""
     snapshot = start_snapshot(ev.Job(run=number, file=gpu.FILE, source=gpu.SOURCE, config=ev.Config(device="cuda")))
     own = (event for event in gpu.run(number).code.kernels if event.language != "cpp")
     points = (replace(point, target="native", run=number) for point in gpu.run(number).code.roofline)

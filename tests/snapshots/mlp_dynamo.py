@@ -31,7 +31,7 @@ BREAK = GraphBreak(
     count=2,
 )
 
-OUTSIDE = EagerOps(
+EAGER_OPS = EagerOps(
     ops=(("aten::mean", 1, 9.0), ("aten::item", 1, 2.5), ("aten::_local_scalar_dense", 1, 1.0)), region_entries=2
 )
 
@@ -39,7 +39,7 @@ SKIPPED = FrameSkipped(frame=at("super().__init__", "__init__"), reason="no tens
 
 
 def guards(graph: str = "0/0", batch: str = "64") -> GuardsInstalled:
-    """Guards that a user would look at, and the many that nobody edits."""
+    """Return guards of interest to a user, and many structural ones."""
     fc1, norm = at("self.fc1(x)"), at("F.gelu")
     size = f"[{'None' if batch.startswith('s') else batch}, 512]"
     x = Guard(

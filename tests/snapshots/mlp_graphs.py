@@ -14,7 +14,7 @@ Shape = tuple[str, ...]
 
 
 def strides(shape: Shape) -> Shape:
-    """The strides of a contiguous tensor."""
+    """Return the strides of a contiguous tensor."""
     product, out = 1, ["1"] if shape else []
     for size in reversed(shape[1:]):
         product *= int(size)
@@ -23,7 +23,7 @@ def strides(shape: Shape) -> Shape:
 
 
 def tensor(name: str, op: str, target: str, shape: Shape, where: Location | None, **more: Any) -> FxNode:
-    """A node whose value is a contiguous f32 tensor on the CPU."""
+    """Return a node whose value is a contiguous f32 tensor on the CPU."""
     return FxNode(
         name=name, op=op, target=target, shape=shape, dtype=F32, device="cpu", location=where,
         stack=(where,) if where else (), stride=strides(shape), **more,
@@ -31,12 +31,12 @@ def tensor(name: str, op: str, target: str, shape: Shape, where: Location | None
 
 
 def parameter(module: str, kind: str, shape: Shape) -> FxNode:
-    """A placeholder for a module's parameter."""
+    """Return a placeholder for a module's parameter."""
     return tensor(f"l_self_modules_{module}_parameters_{kind}_", "placeholder", f"self.{module}.{kind}", shape, None)
 
 
 def first_graph(graph: str = "0/0") -> GraphCaptured:
-    """Everything before the print."""
+    """Return the graph before the print."""
     fc1, norm, scale = at("self.fc1(x)"), at("F.gelu"), at("h * 1.2")
     nodes = (
         parameter("fc1", "weight", ("1024", "512")),
@@ -60,7 +60,7 @@ def first_graph(graph: str = "0/0") -> GraphCaptured:
 
 
 def second_graph(graph: str = "1/0") -> GraphCaptured:
-    """Everything after the print."""
+    """Return the graph after the print."""
     fc2 = at("self.fc2(h)")
     nodes = (
         parameter("fc2", "weight", ("512", "1024")),
@@ -77,7 +77,7 @@ def second_graph(graph: str = "1/0") -> GraphCaptured:
 
 
 def post_grad() -> tuple[AtenGraph, AtenGraph]:
-    """What the two graphs decomposed into."""
+    """Return the post-grad graphs of both."""
     fc1, norm, scale = at("self.fc1(x)"), at("F.gelu"), at("h * 1.2")
 
     def aten(name: str, target: str, where: Location, *origins: str) -> FxNode:

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""What Inductor made of the perceptron: one fused kernel, one GEMM each, and the wrappers."""
+"""Inductor's code for the perceptron: per graph a fused kernel, a GEMM and a wrapper."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Runner:
 
 
 def wrappers() -> tuple[Wrapper, Wrapper]:
-    """The two modules that call the kernels."""
+    """Return the two wrapper modules."""
     first = f"""        arg0_1, arg1_1, arg2_1, arg3_1, arg4_1 = args
         buf0 = empty_strided_cpu((64, 1024), (1024, 1), torch.float32)
         extern_kernels.addmm(arg1_1, arg2_1, reinterpret_tensor(arg0_1, (512, 1024), (1, 512), 0), alpha=1, beta=1, out=buf0)
@@ -126,7 +126,7 @@ def wrappers() -> tuple[Wrapper, Wrapper]:
 
 
 def kernels(*, lines: bool = True, triton: bool = False) -> tuple[Kernel, ...]:
-    """The four kernels in the order of their calls; without `lines` as a torch that gives no statement's origin."""
+    """Return the four kernels in the order of their calls; without `lines`, statements have no origins."""
     first = post_grad()[0]
     places = {node.name: node.location for node in first.nodes if node.location}
     fused, fused_lines = unmark(_LAYER_NORM_ON, places)

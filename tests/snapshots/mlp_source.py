@@ -1,4 +1,4 @@
-"""The file that the made-up runs are of, as text, and where things are in it."""
+"""The model file of the fake runs, and locations in it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _LINES = SOURCE.split("\n")
 
 
 def line(text: str) -> int:
-    """The number of the first line that contains `text`."""
+    """Return the number of the first line that contains `text`."""
     return next(n for n, candidate in enumerate(_LINES, 1) if text in candidate)
 
 
 def at(text: str, function: str = "forward") -> Location:
-    """The place in the file that contains `text`."""
+    """Return the location of the first line that contains `text`."""
     return Location(FILE, line(text), function)
 
 
 def without_break() -> str:
-    """The file after the user took the print out."""
+    """Return the file without the print."""
     return SOURCE.replace('        print("mean", h.mean())\n', "")

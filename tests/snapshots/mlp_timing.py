@@ -1,4 +1,4 @@
-"""The timing of the perceptron: calls apart, interleaved pairs, the estimate."""
+"""Timing of the perceptron: single calls, interleaved pairs, the estimate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MEMORY = Memory(
 
 
 def pairs(count: int = 40, eager: float = 412.0, compiled: float = 314.0) -> PairsMeasured:
-    """Measured pairs around two medians, always the same ones."""
+    """Return measured pairs around two medians, the same on every call."""
     dice = random.Random(7)
     return PairsMeasured(
         eager_us=tuple(eager * dice.lognormvariate(0, 0.02) for _ in range(count)),
@@ -49,14 +49,14 @@ def pairs(count: int = 40, eager: float = 412.0, compiled: float = 314.0) -> Pai
 
 
 def control(count: int = 5) -> PairsMeasured:
-    """Eager against eager."""
+    """Return pairs of eager with eager."""
     dice = random.Random(8)
     both = [tuple(412.0 * dice.lognormvariate(0, 0.02) for _ in range(count)) for _ in range(2)]
     return PairsMeasured(eager_us=both[0], compiled_us=both[1], control=True)
 
 
 def estimate(verdict: TimingVerdict = "faster", speedup: float = 1.31) -> TimingEstimate:
-    """The verdict after forty pairs."""
+    """Return the estimate after forty pairs."""
     return TimingEstimate(
         eager_us=412.0, eager_spread_us=6.1, compiled_us=412.0 / speedup, compiled_spread_us=4.2, speedup=speedup,
         low=speedup - 0.03, high=speedup + 0.03, noise_floor=0.009, pairs=40, verdict=verdict, threads=2, device="cpu",

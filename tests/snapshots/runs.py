@@ -1,4 +1,4 @@
-"""Whole runs of the perceptron, each as a snapshot grown event by event."""
+"""Runs of the perceptron, each a snapshot built from events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRY = EntryFound(
 
 
 def grow(run: int, events: Iterable[Event], source: str = SOURCE, config: Config | None = None) -> Snapshot:
-    """A snapshot that has seen these events; they are stamped with the run."""
+    """Return the snapshot of a run with these events, which get the number of the run."""
     snapshot = Snapshot(run=run, file=FILE, source=source, config=config or Config())
     for event in events:
         snapshot = snapshot.apply(_stamped(event, run))
@@ -45,7 +45,7 @@ def _stamped(event: Event, run: int) -> Event:
 
 
 def complete(run: int = 7, *, timed: bool = True, lines: bool = True, triton: bool = False) -> Snapshot:
-    """Two graphs, one break, four kernels, guards, output, and timing that is still being refined."""
+    """Return a run with two graphs, a break, four kernels, guards, output, and continuing timing."""
     measured = (mlp_timing.ACCURACY, mlp_timing.MEMORY, mlp_timing.control(), mlp_timing.pairs(), mlp_timing.estimate())
     timing = (*mlp_timing.CALLS, *measured) if timed else ()
     return grow(run, (*_compiled(lines=lines, triton=triton), PhaseStarted(phase="timing", at=2.4), *timing))
@@ -59,13 +59,13 @@ def _compiled(*, lines: bool = True, triton: bool = False) -> tuple[Event, ...]:
         *mlp_kernels.kernels(lines=lines, triton=triton)[:2], mlp_kernels.wrappers()[0], mlp_dynamo.guards(),
         Output(stream="stdout", text="mean tensor(0.3383)\n"), mlp_dynamo.SKIPPED,
         mlp_graphs.second_graph(), mlp_graphs.post_grad()[1], *mlp_kernels.kernels(lines=lines, triton=triton)[2:],
-        mlp_kernels.wrappers()[1], mlp_dynamo.guards("1/0"), *mlp_timing.PHASES, mlp_dynamo.OUTSIDE,
+        mlp_kernels.wrappers()[1], mlp_dynamo.guards("1/0"), *mlp_timing.PHASES, mlp_dynamo.EAGER_OPS,
         Output(stream="stderr", text="UserWarning: lr_scheduler[0] was [/b] not stepped\n"),
     )  # fmt: skip
 
 
 def two_files(run: int = 3) -> Snapshot:
-    """Two of the nodes, and a guard, come from another module of the user's; one tensor is not contiguous."""
+    """Return a run with two nodes and a guard from another local module, and a non-contiguous tensor."""
     layers = f"{FOLDER}/samples/layers.py"
     graph = mlp_graphs.first_graph()
     moved = {"layer_norm": Location(layers, 12, "forward"), "h_1": Location(layers, 14, "forward")}
@@ -80,7 +80,7 @@ def two_files(run: int = 3) -> Snapshot:
 
 
 def one_graph(run: int = 8) -> Snapshot:
-    """No break left: one graph, and it is faster still."""
+    """Return a run without a break: one graph, with a higher speedup."""
     first, gemm = mlp_graphs.first_graph(), mlp_kernels.kernels()[:2]
     timing = (*mlp_timing.CALLS, mlp_timing.pairs(compiled=254), mlp_timing.estimate(speedup=1.62))
     events = (ENTRY, first, mlp_graphs.post_grad()[0], *gemm, mlp_kernels.wrappers()[0], mlp_dynamo.guards(),
@@ -89,18 +89,18 @@ def one_graph(run: int = 8) -> Snapshot:
 
 
 def recompiled(run: int = 9) -> Snapshot:
-    """A second call with half the batch: compiled again, the batch dynamic from then on."""
+    """Return a run that recompiles for half the batch, with a dynamic batch size."""
     again = (mlp_dynamo.RECOMPILE, mlp_graphs.first_graph("0/1"), mlp_dynamo.guards("0/1", batch="s77"))
     return grow(run, (*_compiled(), *again, TimingSkipped(reason="--json without timing"), Finished()))
 
 
 def running(run: int = 8) -> Snapshot:
-    """Just saved: Dynamo is at work and nothing is known yet."""
+    """Return a run that has just started: Dynamo is running, and there is no result yet."""
     return grow(run, (PhaseStarted(phase="importing", at=0.0), PhaseStarted(phase="dynamo", graph="0/0", at=0.4)))
 
 
 def failed(run: int = 4) -> Snapshot:
-    """The user's own code raised."""
+    """Return a run that failed with an exception of user code."""
     error = Failed(
         stage="eager", blame="user", type="RuntimeError", location=at("self.fc1(x)"),
         message="mat1 and mat2 shapes cannot be multiplied (64x500 and 512x1024)",
@@ -113,12 +113,12 @@ def failed(run: int = 4) -> Snapshot:
 
 
 def nothing_compiled(run: int = 5) -> Snapshot:
-    """Every frame was skipped: the program ran, nothing was compiled."""
+    """Return a run in which every frame was skipped and nothing was compiled."""
     return grow(run, (ENTRY, mlp_dynamo.SKIPPED, TimingSkipped(reason="nothing was compiled"), Finished()))
 
 
 def facts_missing(run: int = 6) -> Snapshot:
-    """A torch that lacks two of the hooks."""
+    """Return a run with a torch that lacks two of the hooked functions."""
     missing = (
         FactMissing(fact="kernel lines", symbol="torch._inductor.codegen.common.CSE.generate", reason="no such name"),
         FactMissing(

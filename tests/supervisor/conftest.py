@@ -1,4 +1,4 @@
-"""One supervisor for all tests that only need runs."""
+"""A supervisor shared by all tests that only need runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
         pytest.skip("the fork server needs Linux")
     runs = Runs(tmp_path_factory.mktemp("project"))
     await runs.supervisor.start()
-    # The first run has a worker of its own; the fork server is started beside it.
+    # The first run has a separate worker; the fork server starts at the same time.
     await runs.run("def model(x): return x\ninputs = (1.0,)\n")
     await runs.until(lambda event: isinstance(event, Standby) and event.primed)
     yield runs

@@ -1,4 +1,4 @@
-"""Helper that makes runs one at a time with a real supervisor."""
+"""Helper for runs with a real supervisor, one at a time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Runs:
         )
 
     async def until(self, wanted: Callable[[Event], bool]) -> Event:
-        """Return the first event that is `wanted`."""
+        """Return the first event for which `wanted` is true."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for event in self.events:
@@ -88,14 +88,14 @@ def printed(events: list[Event], stream: str = "stdout") -> str:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that no event reports."""
+    """Wait for a condition by polling."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - processes come and go without an event
             await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process is running and no zombie."""
+    """Return whether a process is running and not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file is one clear failure, and the next run works."""
+"""Each kind of invalid file is reported as one clear failure, and the next run works."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_file_without_an_entry_fails_with_a_hint(runs: Runs, case: str) 
 ARGUMENTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "no such name": (GOOD, {"name": "modle"}, "Did you mean `model`?"),
     "no such dtype": (GOOD, {"inputs": ("q32[4]",)}, "'q32'"),
-    "no specification": (GOOD, {"inputs": ("f32[4",)}, "neither a tensor"),
+    "invalid specification": (GOOD, {"inputs": ("f32[4",)}, "neither a tensor"),
     "no such backend": (GOOD, {"backend": "nope"}, "nope"),
     "no such mode": (GOOD, {"backend": "inductor", "mode": "nope"}, "max-autotune"),
     "no such device": (GOOD, {"device": "toaster"}, "--device toaster"),

@@ -9,7 +9,7 @@ from tcexplore.supervisor.output_reader import LARGEST, OutputReader
 
 
 async def read(*parts: bytes) -> list[str]:
-    """Return the batches for parts that are written one after the other."""
+    """Return the batches for parts that are written one by one."""
     batches: list[str] = []
     source, sink = os.pipe()
     reader = OutputReader(source, batches.append)
@@ -21,7 +21,7 @@ async def read(*parts: bytes) -> list[str]:
     return batches
 
 
-async def test_characters_and_line_ends_split_across_reads_stay_whole() -> None:
+async def test_characters_and_line_ends_split_across_reads_are_joined() -> None:
     whole = "naïve ✓\r\nnext".encode()
     parts = [whole[i : i + 1] for i in range(len(whole))]
     assert "".join(await read(*parts)) == "naïve ✓\nnext"

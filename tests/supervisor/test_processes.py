@@ -1,4 +1,4 @@
-"""Runs replace one another, and no process stays behind, however a run or the front end ends."""
+"""Runs replace one another, and no process survives the end of a run or of the front end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def workers(argument: bytes = b"tcexplore.worker") -> set[int]:
     return pids
 
 
-async def test_fifty_quick_saves_leave_the_last_result_and_no_process(runs: Runs) -> None:
+async def test_after_fifty_quick_saves_only_the_last_run_reports_and_no_process_remains(runs: Runs) -> None:
     await runs.run(GOOD)
     del runs.events[:]
     for _ in range(50):
@@ -55,7 +55,7 @@ async def test_fifty_quick_saves_leave_the_last_result_and_no_process(runs: Runs
         await runs.wait_for(PhaseStarted)
     await runs.wait_for(Finished)
     order = [event.run for event in runs.events if not isinstance(event, Standby)]
-    assert order == sorted(order), "a late event of an older run got through"
+    assert order == sorted(order), "an event of an older run arrived late"
     assert sum(isinstance(event, Failed) for event in runs.events) == 0
     await until(lambda: len(workers()) == SERVER_AND_STANDBY)
 

@@ -1,4 +1,4 @@
-"""The next worker starts at once if a run waits for it, but not while another run is timed."""
+"""The next worker starts immediately if a run waits for it, but not while another run is timed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOB = Job(run=1, file="/m.py", source="")
 
 
 class FakeRunProcess:
-    """A run process in which nothing runs."""
+    """A run process that does nothing."""
 
     ready, timing, answered = True, False, True
 
@@ -64,6 +64,6 @@ async def test_workers_start_one_at_a_time_and_none_while_a_run_is_timed(workers
     assert len(workers) == 2, "a second standby can wait until the timing is over"
     workers[1].spare = None
     supervisor.submit(JOB)
-    assert len(workers) > 2, "a save that no worker can take does not wait"
+    assert len(workers) > 2, "a save without a ready worker does not wait"
     assert supervisor._pool._retry is not None
     supervisor._pool._retry.cancel()

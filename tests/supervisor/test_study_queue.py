@@ -1,4 +1,4 @@
-"""Study queues: they share the workers with the file's runs, which pause their timing, and leave nothing behind."""
+"""Study queues share workers with the runs of the file, pause their timing, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_timing_pauses_while_a_study_runs(runs: Runs) -> None:
     assert [e for e in runs.events if isinstance(e, Failed | Finished) and e.run == number] == []
 
 
-async def test_closing_a_study_queue_ends_its_run_and_no_other(runs: Runs) -> None:
+async def test_closing_a_study_queue_ends_only_its_run(runs: Runs) -> None:
     runs.submit(GOOD, time_for=None)
     await runs.wait_for(PairsMeasured)
     events: list[Event] = []

@@ -32,28 +32,28 @@ MASKS = ("none", "none", "bool2", "bool4", "float4", "expanded", "learned", "col
 
 def cases(count: int = 3000, seed: int = 7) -> list[Case]:
     """Return the same random cases on every call."""
-    dice = random.Random(seed)
-    return [_case(dice) for _ in range(count)]
+    rng = random.Random(seed)
+    return [_case(rng) for _ in range(count)]
 
 
-def _case(dice: random.Random) -> Case:
+def _case(rng: random.Random) -> Case:
     heads, head = (
-        dice.choice((1, 4, 8)),
-        dice.choice((1, 4, 8, 12, 20, 32, 64, 80, 96, 128, 136, 192, 200, 224, 256, 264)),
+        rng.choice((1, 4, 8)),
+        rng.choice((1, 4, 8, 12, 20, 32, 64, 80, 96, 128, 136, 192, 200, 224, 256, 264)),
     )
-    length = dice.choice((1, 2, 17, 64, 100, 128))
+    length = rng.choice((1, 2, 17, 64, 100, 128))
     return Case(
-        dtype=dice.choice(DTYPES[:3]) if dice.random() < 0.97 else "float64",
-        query=(dice.choice((1, 2)), heads, length, head),
-        heads=heads if dice.random() < 0.8 else dice.choice((1, 2, 4)),
-        length=length if dice.random() < 0.7 else dice.choice((1, 2, 64, 77)),
-        narrow=head if dice.random() < 0.85 else dice.choice((32, 64, 128)),
-        layout=dice.choice(LAYOUTS),
-        mask=dice.choice(MASKS),
-        dropout=dice.choice((0.0, 0.0, 0.1, 0.25, 0.5)),
-        causal=dice.random() < 0.3,
-        gqa=dice.random() < 0.3,
-        grad=dice.random() < 0.5,
+        dtype=rng.choice(DTYPES[:3]) if rng.random() < 0.97 else "float64",
+        query=(rng.choice((1, 2)), heads, length, head),
+        heads=heads if rng.random() < 0.8 else rng.choice((1, 2, 4)),
+        length=length if rng.random() < 0.7 else rng.choice((1, 2, 64, 77)),
+        narrow=head if rng.random() < 0.85 else rng.choice((32, 64, 128)),
+        layout=rng.choice(LAYOUTS),
+        mask=rng.choice(MASKS),
+        dropout=rng.choice((0.0, 0.0, 0.1, 0.25, 0.5)),
+        causal=rng.random() < 0.3,
+        gqa=rng.random() < 0.3,
+        grad=rng.random() < 0.5,
     )
 
 

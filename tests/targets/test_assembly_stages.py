@@ -1,4 +1,4 @@
-"""Links from the lines of each stage to the kernel's source, on small texts of each form."""
+"""Links from the lines of each stage to the kernel's source, in small examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the device kind that Dynamo traces."""
+"""Device checks that Dynamo traces."""
 
 from __future__ import annotations
 

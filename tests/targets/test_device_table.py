@@ -22,7 +22,7 @@ def test_only_hopper_properties_were_read_from_hardware():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_facts_of_a_device_are_consistent(name: str):
+def test_the_properties_of_a_device_are_consistent(name: str):
     target = find_target(name)
     properties, limits, peaks = target.properties, target.occupancy, target.peaks
     assert limits.max_warps * properties.warp_size == properties.max_threads_per_multi_processor

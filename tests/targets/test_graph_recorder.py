@@ -19,7 +19,7 @@ from tcexplore.targets.device_table import find_target
 from tcexplore.targets.target_tag import tag
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch's own, about itself
+    warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
     from tcexplore.capture.inductor import inductor_trace, kernels, lowering_graph
     from tcexplore.targets.graph_recorder import GraphRecorder, runnable_kernels
 

@@ -13,7 +13,7 @@ FINE = replace(RESOURCES, spills=0, occupancy=0.5, blocks=4, warnings=(), mix=((
 
 def test_a_kernel_without_problems_has_no_warnings():
     assert resource_warnings(FINE) == ()
-    assert resource_warnings(replace(FINE, mix=(("load 32-bit", 3), ("store 32-bit", 1)))) == (), "a few are no pattern"
+    assert resource_warnings(replace(FINE, mix=(("load 32-bit", 3), ("store 32-bit", 1)))) == (), "too few to warn"
 
 
 def test_warnings_are_sorted_by_cost():

@@ -14,7 +14,7 @@ from tcexplore.targets.device_table import find_target
 from tests.benchmarks.targets_models import SMALL
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch's own, about itself
+    warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
     from torch._inductor.graph import GraphLowering
 
     from tcexplore.targets.lowering import lower_graph
@@ -43,7 +43,7 @@ def recorded() -> dict[str, Any]:
 
 @pytest.mark.timeout(300)
 def test_kernels_match_those_recorded_on_an_h200(recorded: dict[str, Any]):
-    """With the torch, triton and transformers of the recording, to the letter; else every model, none lost."""
+    """With the recorded versions of torch, triton and transformers, compare exactly; else require every model."""
     same_versions = recorded["versions"] == identity.versions()
     backend = identity.without_device(find_target("h200"))
     for name in ("norm_gelu", "dropout_mlp", "sdpa_mask", "conv_bn", "language_model"):

@@ -51,10 +51,10 @@ def test_a_library_call_has_the_peak_of_its_input_dtype():
     assert [point and point.precision for point in points] == ["bf16", "fp32", "fp64"]
     vectors = roofline_point(kernel(dtypes=("bfloat16",), bytes_read=8), find_target("h200"))
     assert vectors is not None
-    assert vectors.precision == "fp32", "no matrix units without a product"
+    assert vectors.precision == "fp32", "pointwise ops do not use matrix units"
 
 
-def test_no_point_without_byte_counts():
+def test_there_is_no_point_without_byte_counts():
     assert roofline_point(kernel(), find_target("h200")) is None
 
 

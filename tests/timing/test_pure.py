@@ -1,4 +1,4 @@
-"""The modules of timing that do not need torch."""
+"""Modules of timing that do not import torch."""
 
 from __future__ import annotations
 

@@ -73,5 +73,5 @@ def test_each_problem_has_one_note(estimate: dict[str, Any], conditions: dict[st
         ({}, {"governor": "performance"}),
     ],
 )
-def test_no_note_without_a_problem(estimate: dict[str, Any], conditions: dict[str, Any]):
+def test_there_is_no_note_without_a_problem(estimate: dict[str, Any], conditions: dict[str, Any]):
     assert timing_notes(replace(ESTIMATE, **estimate), replace(CONDITIONS, **conditions)) == ()

@@ -101,7 +101,7 @@ def test_pairs_are_emitted_before_their_estimate():
     assert sum(len(p.eager_us) for p in recorder.pairs if p.control) == recorder.last.control_pairs
 
 
-def test_slow_calls_get_a_verdict_beyond_their_time():
+def test_slow_calls_get_a_verdict_after_the_time_is_over():
     recorder = simulate(1.5, heavy_tails, seconds=2.0, unit_ns=4e9)
     assert recorder.estimates[0].verdict == "measuring"
     assert len(recorder.estimates) >= 5
@@ -110,7 +110,7 @@ def test_slow_calls_get_a_verdict_beyond_their_time():
     assert any("Calls are slow" in note for note in recorder.last.notes)
 
 
-def test_few_pairs_are_enough_after_a_while():
+def test_few_pairs_are_enough_for_a_verdict_after_the_patience_time():
     clock, recorder = simulated_clock(), Recorder()
 
     def emit(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Each save is one change, whatever the editor does; the same content again is none."""
+"""Each save is one change in every editor; the same content is not a change."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_each_save_is_one_change_in_every_editor(saves: Saves, save: Calla
         assert await saves.text() == text
 
 
-async def test_saving_the_same_content_is_no_change(saves: Saves) -> None:
+async def test_saving_the_same_content_is_not_a_change(saves: Saves) -> None:
     atomic_rename(saves.model, "first")
     os.utime(saves.model)
     saves.model.write_text("second")
@@ -90,7 +90,7 @@ async def test_other_files_in_the_folder_are_not_watched(saves: Saves) -> None:
     assert (await saves.next()).path == str(saves.model)
 
 
-async def test_modules_are_watched_also_in_other_folders(saves: Saves, tmp_path: Path) -> None:
+async def test_modules_in_other_folders_are_watched(saves: Saves, tmp_path: Path) -> None:
     far = tmp_path / "far" / "away.py"
     far.parent.mkdir()
     far.write_text("far")
@@ -100,7 +100,7 @@ async def test_modules_are_watched_also_in_other_folders(saves: Saves, tmp_path:
     far.write_text("changed too")
     assert await saves.next() == FileChange(str(far), "changed too")
     saves.watch.set_modules([])
-    saves.helper.write_text("nobody looks")
+    saves.helper.write_text("not watched")
     saves.model.write_text("second")
     assert await saves.text() == "second"
 
@@ -135,7 +135,7 @@ async def test_a_file_that_cannot_be_read_gives_the_reason(saves: Saves) -> None
     assert "is a directory" in (await saves.next()).problem
 
 
-async def test_a_text_written_in_pieces_arrives_whole_in_the_end(saves: Saves) -> None:
+async def test_the_last_change_of_a_file_written_in_pieces_has_the_whole_text(saves: Saves) -> None:
     pieces = [f"line {n}\n" for n in range(200)]
     with saves.model.open("w") as file:
         for piece in pieces:
@@ -145,7 +145,7 @@ async def test_a_text_written_in_pieces_arrives_whole_in_the_end(saves: Saves) -
         assert text
 
 
-async def test_files_are_polled_without_change_reports(saves: Saves, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_polled_if_the_system_reports_no_changes(saves: Saves, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", "1")
     saves.model.write_text("second")
     assert await saves.text() == "second"

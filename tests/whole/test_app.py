@@ -1,4 +1,4 @@
-"""The app as a user runs it: a real terminal, a real file, real saves, real torch."""
+"""End-to-end tests of the app in a real terminal with real torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Model(nn.Module):
 model = Model()
 inputs = (torch.randn(8, 8),)
 """
-REPAIRED = BREAKS.replace('        print("in forward")\n', "")
+FIXED = BREAKS.replace('        print("in forward")\n', "")
 RESTORED = b"\x1b[?1049l"
 """The sequence that leaves the alternate screen."""
 
@@ -71,7 +71,7 @@ def descendants(root: int) -> Iterator[int]:
 
 
 def gone(pids: set[int], within: float = 5.0) -> bool:
-    """Return whether all have ended, once their new parent has reaped them."""
+    """Return whether all processes have ended and were reaped."""
     end = time.monotonic() + within
     while any(alive(pid) for pid in pids) and time.monotonic() < end:
         select.select([], [], [], 0.05)
@@ -90,7 +90,7 @@ def test_an_edit_removes_a_break_and_quitting_leaves_no_process(terminal: Termin
     terminal.wait_for("1 graph break", timeout=200)
     terminal.wait_for("kernel")
     terminal.forget()
-    save(model, REPAIRED)
+    save(model, FIXED)
     terminal.wait_for("0 graph breaks")
     terminal.forget()
     save(model, BREAKS.replace("relu(x)", "relu(x"))
@@ -139,7 +139,7 @@ def test_fifty_quick_saves_end_with_the_last_one_shown(terminal: Terminal, model
     terminal.wait_for("1 graph break", timeout=200)
     terminal.type("2z")
     for number in range(50):
-        save(model, REPAIRED.replace("1.5", f"2.{number:02d}625"))
+        save(model, FIXED.replace("1.5", f"2.{number:02d}625"))
         terminal.read(0.02)
     terminal.wait_for("2.49625")
     workers = set(descendants(terminal.process.pid))

@@ -1,4 +1,4 @@
-"""The supervisor of tests/supervisor, for the tests of runs."""
+"""The shared supervisor of tests/supervisor, for tests of runs."""
 
 from __future__ import annotations
 

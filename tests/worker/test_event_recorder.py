@@ -1,4 +1,4 @@
-"""The run's own kernels, as the steps after the compile find them."""
+"""The recorder's kernels of the run, for steps after the compile."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.worker.test_run import only
 
 pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
-KNOWN = """\
+THREE_OPS = """\
 import torch
 def model(x):
     a = x * 2
@@ -20,7 +20,7 @@ def model(x):
 inputs = (torch.randn(256, 1024),)
 """
 
-DROPPING = """\
+DROPOUT = """\
 import torch
 from torch import nn
 model = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Dropout(0.5))
@@ -28,8 +28,8 @@ inputs = (torch.randn(32, 64),)
 """
 
 
-async def test_memory_peaks_match_a_count_by_hand(runs: Runs) -> None:
-    events = await runs.run(KNOWN, backend="inductor")
+async def test_memory_peaks_match_a_hand_count(runs: Runs) -> None:
+    events = await runs.run(THREE_OPS, backend="inductor")
     (memory,) = only(events, Memory)
     tensor = 256 * 1024 * 4
     assert memory.inputs == tensor
@@ -41,7 +41,7 @@ async def test_memory_peaks_match_a_count_by_hand(runs: Runs) -> None:
 
 
 async def test_accuracy_of_training_with_random_numbers_adds_no_graph(runs: Runs) -> None:
-    events = await runs.run(DROPPING, backend="inductor", train=True)
+    events = await runs.run(DROPOUT, backend="inductor", train=True)
     assert isinstance(events[-1], Finished), events[-1]
     (accuracy,) = only(events, Accuracy)
     assert accuracy.verdict in ("identical", "as accurate as eager"), accuracy

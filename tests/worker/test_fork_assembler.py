@@ -1,4 +1,4 @@
-"""The assembling process that a run forks answers requests, has no other file open, and ends."""
+"""The forked assembler process answers requests, has no other file open, and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child tries first what a fork server may do before it forks."""
+"""A child process tests whether a fork server may run autograd before it forks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def fail() -> None:
     raise RuntimeError("as torch does in a child that must not run autograd")
 
 
-def test_a_function_that_fails_in_a_child_is_detected(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_in_a_child_is_detected(capfd: pytest.CaptureFixture[str]) -> None:
     from tcexplore.worker.priming import _succeeds_in_child
 
     assert _succeeds_in_child(lambda: None)

@@ -1,4 +1,4 @@
-"""Recompile queries to a run: would these inputs recompile?"""
+"""Recompile queries to a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script's compiled regions, as its worker tells of them."""
+"""Events on the compiled regions of a script."""
 
 from __future__ import annotations
 

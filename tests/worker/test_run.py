@@ -79,7 +79,7 @@ async def test_training_compiles_the_backward_with_the_loss_of_the_file(runs: Ru
     assert {kernel.phase for kernel in only(events, Kernel)} == {"forward", "backward"}
 
 
-async def test_calls_are_made_in_order_on_unchanged_inputs(runs: Runs) -> None:
+async def test_calls_are_made_in_order_with_restored_inputs(runs: Runs) -> None:
     source = "import torch\ndef model(x):\n    print(x.tolist())\n    return x.add_(1)\n"
     inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"
     events = await runs.run(source + inputs)
@@ -135,7 +135,7 @@ model, inputs = torch.nn.ReLU(), (torch.ones(2),)
     assert printed(await runs.run(source, threads=2)) == "0\n"
 
 
-async def test_a_run_uses_the_saved_text_also_in_tracebacks(runs: Runs) -> None:
+async def test_a_run_uses_the_saved_text_even_in_tracebacks(runs: Runs) -> None:
     runs.file.write_text("something else entirely\n" * 5)
     failed = (await runs.run("import torch\n\nraise ValueError('here')  # the saved line\n"))[-1]
     assert isinstance(failed, Failed)

@@ -1,4 +1,4 @@
-"""Code for a GPU that this machine lacks is lowered and assembled in a real worker."""
+"""Code for an absent GPU is lowered and assembled in a real worker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_code_for_a_target_is_lowered_and_assembled_after_the_compile(runs
     events = await runs.run(MODEL, backend="inductor", target="l4", assembly=True, threads=1)
     assert isinstance(events[-1], Finished), events[-1]
     kernels = {(k.target, k.language, k.phase) for k in only(events, Kernel)}
-    # The call is made under no_grad: no backward, on neither side.
+    # The call is made under no_grad, so neither side has a backward.
     assert kernels == {(t, lang, "forward") for t, lang in (
         ("native", "cpp"), ("native", "extern"), ("l4", "triton"), ("l4", "extern"))}  # fmt: skip
     assert {w.target for w in only(events, Wrapper)} == {"native", "l4"}
@@ -58,7 +58,7 @@ async def test_code_for_a_target_is_lowered_and_assembled_after_the_compile(runs
     assert phases.index("dynamo") < phases.index("lowering") < phases.index("accuracy") < phases.index("assembling")
     compiled = next(n for n, e in enumerate(events) if isinstance(e, CallMade) and e.variant == "compiled")
     lowered = next(n for n, e in enumerate(events) if isinstance(e, Kernel) and e.target == "l4")
-    assert compiled < lowered, "the compile that is measured has nothing of the target in it"
+    assert compiled < lowered, "the measured compile does not include the target"
 
 
 BROKEN_TARGETS = """
@@ -70,7 +70,7 @@ TargetCodegen.{method} = fail
 
 
 @pytest.mark.parametrize(("method", "fact"), [("_lower", TargetSkipped), ("finish", FactMissing)])
-async def test_a_failure_in_code_for_a_target_costs_that_code_only(runs: Runs, method: str, fact: type[Event]) -> None:
+async def test_a_failure_in_code_for_a_target_does_not_fail_the_run(runs: Runs, method: str, fact: type[Event]) -> None:
     events = await runs.run(MODEL + BROKEN_TARGETS.format(method=method), backend="inductor", target="l4")
     assert isinstance(events[-1], Finished), events[-1]
     assert "ValueError: broken" in [getattr(event, "reason", "") for event in only(events, fact)]

@@ -1,4 +1,4 @@
-"""Log messages of torch with several lines are readable."""
+"""Formatting of torch's multi-line log messages."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 _OTHER_TORCH = f"the listings are for torch {listings.TORCH}, this is {torch.__version__}"
 
 
-def test_the_listings_are_many_and_their_labels_exist_in_the_models() -> None:
+def test_there_are_enough_listings_and_their_labels_exist_in_the_models() -> None:
     labeled = [
         statement for name in listings.names() for part in listings.written(name) for statement in part.statements
     ]
@@ -27,7 +27,7 @@ def test_the_listings_are_many_and_their_labels_exist_in_the_models() -> None:
 
 @pytest.mark.skipif(not torch.__version__.startswith(listings.TORCH + "."), reason=_OTHER_TORCH)
 @pytest.mark.parametrize("name", listings.names())
-def test_no_link_is_wrong(name: str) -> None:
+def test_every_link_matches_the_listings(name: str) -> None:
     if name.endswith(".cpp") and not listings.has_vectors():
         pytest.skip("the listings are for vectors of 256 bits, which this machine does not have")
     right, wrong, missing = listings.judge(name)

@@ -21,12 +21,12 @@ WRONG = ev.Accuracy(verdict="wrong", max_abs=3.5, worst="output[0]", calls=1, to
 
 
 def lowering(job: ev.Job) -> Sequence[ev.Event]:
-    """Return a failure for Inductor alone."""
+    """Return a failure for Inductor only."""
     return [failed("no lowering for aten.foo")] if job.config.backend == "inductor" else [GOOD, ev.Finished()]
 
 
 def wrong(job: ev.Job) -> Sequence[ev.Event]:
-    """Return a wrong result for Inductor alone."""
+    """Return a wrong result for Inductor only."""
     return [WRONG if job.config.backend == "inductor" else GOOD, ev.Finished()]
 
 

@@ -1,4 +1,4 @@
-"""Two saves beside each other, and the base that saves are compared with."""
+"""Two saves compared, and the base that saves are compared with."""
 
 from __future__ import annotations
 

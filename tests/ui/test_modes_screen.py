@@ -1,4 +1,4 @@
-"""The modes screen: rows are sorted, taken over, added and continued."""
+"""The modes screen: rows are sorted, used for the file, added and continued."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def explain_symbol(symbol: Symbol) -> list[str]:
 
 
 def describe_zero_one(fixed_size: ZeroOneSpecialization) -> str:
-    """Return why a dynamic dimension is static nevertheless."""
+    """Return why a dynamic dimension is static anyway."""
     return (
         f"{format_source(fixed_size.source)} is dynamic, but was {fixed_size.value} at compile time: torch always "
         "specializes sizes 0 and 1."

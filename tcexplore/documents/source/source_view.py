@@ -27,7 +27,7 @@ HEAT_IN_WORDS = 120
 UNKNOWN = "…"
 """Placeholder for an unknown line of another file."""
 
-EMPTY = "The file is empty. Save a model in it to see what torch.compile makes of each line."
+EMPTY = "The file is empty. Save a model in it to see how torch.compile compiles each line."
 
 
 def source_document(

@@ -1,4 +1,4 @@
-"""The timeline view of a script: a lane for each compiled region, with its compiles and recompiles."""
+"""The timeline view of a script: a row for each compiled region, with its compiles and recompiles."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
     async def plan(
         self, state: StudyState[BisectOptions, BisectStep], runs: Runs, announce: Announce
     ) -> AsyncGenerator[BisectStep, None]:
-        """Run the stages up to the first failure. Eager has no run of its own: the first compiled run includes it."""
+        """Run the stages up to the first failure. Eager has no separate run: the first compiled run includes it."""
         state.machine = await runs.machine(state.timeout)
         own_code, *compiled = stages_of(state)
         for stage in compiled:

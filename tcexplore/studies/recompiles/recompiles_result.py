@@ -159,7 +159,7 @@ def _name(recompile: ev.Recompiled) -> str:
 
 
 def _position(what: str) -> str:
-    """Return `0` for `args[0]`, through which Dynamo calls a module of torch's own."""
+    """Return `0` for `args[0]`, through which Dynamo calls one of torch's own modules."""
     position = _POSITION.fullmatch(what)
     return position[1] if position is not None else what
 

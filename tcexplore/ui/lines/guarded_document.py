@@ -1,4 +1,4 @@
-"""Documents that show an exception of their own instead of crashing the app."""
+"""Documents that show their own exceptions instead of crashing the app."""
 
 from __future__ import annotations
 

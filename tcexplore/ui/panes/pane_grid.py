@@ -59,7 +59,7 @@ class PaneGrid(Container):
         return [pane for pane in self.panes.values() if pane.display]
 
     def next_pane(self, by: int) -> None:
-        """Make the pane `by` numbers further the current one, cyclically."""
+        """Switch to the pane `by` numbers after the current one, cyclically."""
         names = list(self.panes)
         self.current = names[(names.index(self.current) + by) % len(names)]
 

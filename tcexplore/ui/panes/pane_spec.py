@@ -93,7 +93,7 @@ class PaneSpec:
 def heading(spec: PaneSpec, view: View, summary: str, notes: tuple[str, ...], room: int) -> Content:
     """Return the title for `room` cells: number, name, views (the current one in brackets), the view's summary, notes.
 
-    Where room is scarce, the views that the next keys lead to come first, and notes come before the summary.
+    If room is scarce, the views that the next keys lead to come first, and notes come before the summary.
     """
     least = cell_len(f"{spec.number} {spec.title} [{view.name}] {MORE}")
     tail = _tail((summary, *notes))

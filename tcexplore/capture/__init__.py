@@ -1,1 +1,1 @@
-"""Capture of what torch does, from its own objects and events: one module per fact. Runs in the worker only."""
+"""Capture of facts from torch's own objects and events, one module per fact. Runs only in the worker."""

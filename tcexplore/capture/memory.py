@@ -37,7 +37,7 @@ def peak_meter(device: torch.device) -> PeakMeter:
 
 
 def memory_reading(device: torch.device) -> MemoryReading:
-    """Return the reading of a device: what torch's allocator reserves on a GPU, the process's memory on a CPU."""
+    """Return the reading of a device: memory reserved by torch's allocator on a GPU, the process's memory on a CPU."""
     if device.type == "cuda":
         return MemoryReading("memory reserved by torch's CUDA allocator", lambda: torch.cuda.memory_reserved(device))
     return MemoryReading("resident memory of the worker process", _resident)

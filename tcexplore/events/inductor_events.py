@@ -204,7 +204,7 @@ class SchedulerNode:
     buffers: tuple[str, ...] = ()
     """Buffers that it reads or writes."""
     dependencies: tuple[str, ...] = ()
-    """Nodes that compute what it reads."""
+    """Nodes that compute its inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

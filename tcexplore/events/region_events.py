@@ -1,7 +1,7 @@
 """A script that compiles by itself: its compiled regions and their calls.
 
-A **region** is what one use of `torch.compile` makes: a function, a module, an optimizer's step, or one backward graph
-of compiled autograd. Regions are numbered from 0 in the order of their creation.
+A **region** is the result of one use of `torch.compile`: a function, a module, an optimizer's step, or one backward
+graph of compiled autograd. Regions are numbered from 0 in the order of their creation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results of a run: accuracy, memory, the profile of one call, the checks of a fix, and what can be saved."""
+"""Results of a run: accuracy, memory, the profile of one call, checks of a fix, saved artifacts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Accuracy(Event):
     """Eager and compiled compared with a float64 run on the same inputs and seed; errors are the worst of any."""
 
     verdict: AccuracyVerdict
-    """Worst of `values`; also `wrong` if one of `differences` changes what the caller gets."""
+    """Worst of `values`; also `wrong` if one of `differences` affects the caller."""
     max_abs: float | None = None
     max_rel: float | None = None
     eager_vs_fp64: float | None = None
@@ -269,7 +269,7 @@ class ArtifactsSaved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactsLoaded(Event):
-    """`torch.compiler.load_cache_artifacts()` loaded what another process had saved."""
+    """`torch.compiler.load_cache_artifacts()` loaded the artifacts of another process."""
 
     seconds: float
     kinds: tuple[tuple[str, int], ...] = ()

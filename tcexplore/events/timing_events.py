@@ -77,7 +77,7 @@ class TimingEstimate(Event):
     pairs_discarded: int = 0
     """Pairs during which something was compiled."""
     eager_outliers: int = 0
-    """Blocks beyond Tukey's fences (1.5 interquartile ranges), counted and kept."""
+    """Blocks beyond Tukey's fences (1.5 interquartile ranges), counted but not removed."""
     compiled_outliers: int = 0
     eager_halves_us: tuple[float, ...] = ()
     """Medians of the first and of the second half of the blocks; empty while there are too few."""

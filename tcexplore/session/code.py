@@ -1,4 +1,4 @@
-"""The code of a run for one target: what Inductor generates, and its machine code."""
+"""The code of a run for one target: Inductor's code and its machine code."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Lowered(NamedTuple):
 
 
 class Op(NamedTuple):
-    """An op of a Dynamo graph and what it was lowered to."""
+    """An op of a Dynamo graph and the nodes that it was lowered to."""
 
     graph: str
     node: ev.FxNode | None
@@ -77,7 +77,7 @@ class Decomposition:
                 of.append(Statement(kernel, line.n))
 
     def _lower(self, graph: ev.AtenGraph) -> Iterable[Lowered]:
-        """Record what each Dynamo node became, and yield the nodes without one."""
+        """Record the lowered nodes of each Dynamo node, and yield those without one."""
         for node in graph.nodes:
             if node.op not in _CALLS:
                 continue

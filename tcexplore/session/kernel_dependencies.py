@@ -79,24 +79,24 @@ class Schedules:
         In the scheduler's order, each node follows those that it needs, so nodes before all of `goal` are skipped.
         """
         first = min(self._place[key] for key in goal)
-        came: dict[Key, Key | None] = dict.fromkeys(start)
+        previous: dict[Key, Key | None] = dict.fromkeys(start)
         todo = list(start)
         for key in todo:
             if key in goal:
-                return _inner(came, key)
+                return _inner(previous, key)
             node = self._nodes.get(key)
             for name in node.dependencies if node else ():
                 needed = (*key[:2], name)
-                if needed not in came and self._place.get(needed, -1) >= first:
-                    came[needed] = key
+                if needed not in previous and self._place.get(needed, -1) >= first:
+                    previous[needed] = key
                     todo.append(needed)
         return None
 
 
-def _inner(came: dict[Key, Key | None], reached: Key) -> list[Key]:
+def _inner(previous: dict[Key, Key | None], reached: Key) -> list[Key]:
     way: list[Key] = []
-    step = came[reached]
-    while step is not None and came[step] is not None:
+    step = previous[reached]
+    while step is not None and previous[step] is not None:
         way.append(step)
-        step = came[step]
+        step = previous[step]
     return way

@@ -1,4 +1,4 @@
-"""Difference of two runs: source, graphs, breaks, guards, and kernels paired by what they compute."""
+"""Difference of two runs: source, graphs, breaks, guards, and kernels, paired by their computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of one run for two targets, paired by what they compute."""
+"""Kernels of one run for two targets, paired by their computation."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ class WorkerPool:
     def _assign(self) -> None:
         for worker in self._workers:
             queue = next((queue for queue in self._queues if queue.waiting is not None), None)
-            if queue is not None and worker.spare is not None and worker.spare.ready:
-                process, worker.spare = worker.spare, None
+            if queue is not None and worker.idle_process is not None and worker.idle_process.ready:
+                process, worker.idle_process = worker.idle_process, None
                 queue.assign(worker, process)
         self._replenish()
 
@@ -94,11 +94,11 @@ class WorkerPool:
             return
         fork_servers = [worker for worker in self._workers if worker.fork_server and not worker.gone]
         for worker in fork_servers:
-            if worker.spare is None:
+            if worker.idle_process is None:
                 worker.open_run()
         ready = any(worker.standby is not None for worker in self._workers)
         wanted = STANDBYS if ready and not fork_servers else 1
-        for _ in range(wanted - sum(worker.spare is not None for worker in self._workers)):
+        for _ in range(wanted - sum(worker.idle_process is not None for worker in self._workers)):
             if self._would_disturb():
                 self._replenish_later()
                 return

@@ -42,7 +42,7 @@ class WorkerProcess:
         self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False, prime: bool = True
     ) -> None:
         self.number = number
-        self.spare: RunProcess | None = None
+        self.idle_process: RunProcess | None = None
         """The run process that the next job gets."""
         self.standby: Standby | None = None
         """Set once torch is imported and primed."""
@@ -92,10 +92,10 @@ class WorkerProcess:
     def open_run(self) -> None:
         """Provide a run process for the next job."""
         self._opened += 1
-        self.spare = RunProcess(self._opened)
-        self._runs[self._opened] = self.spare
-        self._send(OpenRun(number=self._opened), self.spare.descriptors)
-        self.spare.close_worker_ends()
+        self.idle_process = RunProcess(self._opened)
+        self._runs[self._opened] = self.idle_process
+        self._send(OpenRun(number=self._opened), self.idle_process.descriptors)
+        self.idle_process.close_worker_ends()
 
     def signal(self, run: RunProcess, number: int) -> None:
         """Send a signal to the process group of a run that has not ended."""
@@ -140,7 +140,7 @@ class WorkerProcess:
         self._handle_end(code)
 
     def _handle_end(self, code: int) -> None:
-        self.gone, self.spare = True, None
+        self.gone, self.idle_process = True, None
         self._output.close()
         self._sock.close()
         for run in self._runs.values():
@@ -151,7 +151,7 @@ class WorkerProcess:
     def _handle(self, report: WorkerReport) -> None:
         match report:
             case Hello(protocol=protocol) if protocol != PROTOCOL:
-                self.failure, self.spare, self._failure_known = _other_version(protocol), None, True
+                self.failure, self.idle_process, self._failure_known = _other_version(protocol), None, True
             case Ready(fork_server=fork_server, standby=standby):
                 self.fork_server, self.standby = fork_server, standby
             case RunOpened(number=number) if number in self._runs:
@@ -159,9 +159,9 @@ class WorkerProcess:
             case RunExited(number=number, code=code) if number in self._runs:
                 run = self._runs.pop(number)
                 run.handle_exit(code)
-                self.spare = None if self.spare is run else self.spare
+                self.idle_process = None if self.idle_process is run else self.idle_process
             case Failed():
-                self.failure, self.spare, self._failure_known = report, None, True
+                self.failure, self.idle_process, self._failure_known = report, None, True
         self._changed(self)
 
     def _keep_log(self, text: str) -> None:

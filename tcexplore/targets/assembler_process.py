@@ -29,7 +29,7 @@ _STATIC = ("use_static_cuda_launcher", "use_static_triton_launcher")
 
 
 def main() -> None:
-    """Serve over the standard streams; send whatever compilers print to stderr."""
+    """Serve over the standard streams; redirect output of compilers to stderr."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     serve(sys.stdin, answers)

@@ -1,4 +1,4 @@
-"""Notes on what limits the reliability of a measurement."""
+"""Notes on limits of a measurement's reliability."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class _Measurement:
         self._burst_s = self._elapsed() - began
 
     def _rest(self, seconds: float) -> bool:
-        """Pause, and return whether other work may have run meanwhile; its time does not count as measurement time."""
+        """Pause, and return whether other work may have run; its time does not count as measurement time."""
         began = self._machine.clock.now_ns()
         worked = self._pause(seconds)
         excess_ns = self._machine.clock.now_ns() - began - round(seconds * 1e9)

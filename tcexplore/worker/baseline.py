@@ -23,7 +23,7 @@ from tcexplore.worker.torch_settings import DynamoSettings, seed
 class Baseline:
     """The program of a job's file before the change.
 
-    `loaded` are the names of modules imported before the file ran. Raises what running the original raises.
+    `loaded` are the names of modules imported before the file ran. Exceptions of the original propagate.
     """
 
     def __init__(self, job: Job, user_files: UserFiles, loaded: Collection[str], dynamo: DynamoSettings) -> None:

@@ -184,7 +184,7 @@ def _assemble_in_child(parent: int, read: int, write: int, log: int) -> None:
         with os.fdopen(read) as requests, os.fdopen(write, "w") as answers:
             serve(requests, answers)
         status = 0
-    except BaseException:  # noqa: BLE001  the log gets whatever ends the child
+    except BaseException:  # noqa: BLE001  any error of the child goes to the log
         os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)

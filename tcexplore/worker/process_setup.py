@@ -57,7 +57,7 @@ def redirect_stdio(stdout: int, stderr: int) -> None:
 
 
 def discard_output() -> None:
-    """Discard what the program prints from now on: calls are repeated for timing, and their output is not new."""
+    """Discard further output of the program: calls are repeated for timing, and their output is not new."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     null = os.open(os.devnull, os.O_WRONLY)

@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 class Program:
     """Calls the entry with the file's inputs, which `restore` resets between calls.
 
-    Raises what `torch.compile` raises for invalid arguments.
+    Exceptions of `torch.compile` for invalid arguments propagate.
     """
 
     def __init__(self, entry: Entry, config: Config, module: ModuleType) -> None:

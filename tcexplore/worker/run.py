@@ -58,7 +58,7 @@ AN_HOUR_S = 3600.0
 
 
 def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) -> None:
-    """Run a job, whatever it raises, and send its events. `threads` is torch's default number on this machine."""
+    """Run a job and send its events; report any exception. `threads` is torch's default number on this machine."""
     run = Run(job, channel, threads, commands)
     try:
         run.execute()

@@ -22,7 +22,7 @@ class _TimeLimit(BaseException):
 def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit) -> None:
     """Run `script`, for at most `limit` seconds unless that is 0; then emit its last calls and a `ScriptEnded`.
 
-    Raise what the script raises, except for an exit with status 0.
+    Propagate exceptions of the script, except for an exit with status 0.
     """
     start, limited = time.perf_counter(), False
     try:

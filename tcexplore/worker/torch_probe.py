@@ -19,7 +19,7 @@ from typing import Any
 Fields = dict[str, Any]
 
 PROGRAM = "#include <Python.h>\n#include <omp.h>\n#include <vector>\nint threads() { return omp_get_max_threads(); }\n"
-"""A program that needs what Inductor's C++ kernels need: the standard library, OpenMP and Python's headers."""
+"""A program with the requirements of Inductor's C++ kernels: the standard library, OpenMP and Python's headers."""
 
 
 def probe_torch() -> Fields:

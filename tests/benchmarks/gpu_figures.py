@@ -99,7 +99,7 @@ def peaks(seconds: float) -> Iterator[dict[str, Any]]:
 
 
 def launches(seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield the figures of a launch-bound model in two modes: the difference is what CUDA graphs save."""
+    """Yield the figures of a launch-bound model in two modes: the difference is the saving of CUDA graphs."""
     for mode in ("default", "reduce-overhead"):
         report = check(LAUNCH_BOUND, seconds, "--mode", mode)
         timing, call = report["timing"], report["call_profile"]

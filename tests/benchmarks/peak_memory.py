@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.peak_memory [--device cpu]
 
-A hand count is what one call allocates besides weights and inputs; each result lives until its last use. Prints counted
-and measured bytes, eager and compiled, and the error of the measurement. Required: 2% or less; exits with 1 if it is
-more. Takes about a minute, with `--eager` a second.
+A hand count is the memory that one call allocates besides weights and inputs; each result lives until its last use.
+Prints counted and measured bytes, eager and compiled, and the error of the measurement. Required: 2% or less; exits
+with 1 if it is more. Takes about a minute, with `--eager` a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compare the recompile check with real calls: `python -m tests.benchmarks.recompile_check [CASES] [SEED]`.
 
 Makes random changes of shape, dtype, layout and value to the inputs of ten models. For each call, the predicted
-verdict, the matching entry, the first failed guard and the dynamic sizes must equal what torch then does.
+verdict, the matching entry, the first failed guard and the dynamic sizes must match torch's actual behavior.
 """
 
 from __future__ import annotations

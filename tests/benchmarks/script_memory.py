@@ -92,7 +92,7 @@ def call_updates(terminal: Terminal) -> list[tuple[float, int]]:
 
 
 def plain_text(terminal: Terminal) -> bytes:
-    """Return what was painted since the last call, without escape sequences."""
+    """Return the text painted since the last call, without escape sequences."""
     return re.sub(rb"\x1b\[[0-?]*[ -/]*[@-~]", b" ", terminal.painted)
 
 

@@ -123,7 +123,7 @@ def write(file: Path, facts: dict[str, Any]) -> None:
 
 
 def driver_resources() -> dict[str, list[dict[str, Any]]]:
-    """Return what the driver reports about every Triton kernel compiled so far, by the digest of its source."""
+    """Return the driver's report on every Triton kernel compiled so far, by the digest of its source."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     resources: dict[str, list[dict[str, Any]]] = {}

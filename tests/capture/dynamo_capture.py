@@ -45,7 +45,7 @@ def capture_events(file: str) -> Iterator[list[Event]]:
     torch._dynamo.reset()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about what it cannot trace
+            warnings.simplefilter("ignore")  # torch warns about code that it cannot trace
             yield events
     finally:
         trace.remove()

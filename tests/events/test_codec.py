@@ -73,8 +73,8 @@ def test_an_invalid_event_is_rejected(data: bytes) -> None:
 
 
 def test_decoding_cleans_text_except_in_a_job() -> None:
-    wild = "\x1b]52;c;x\x07 a[i] [/b] \x9b1m \u202e \ud800 \r\n\t."
-    event = decode(body(ev.Output(stream="stdout", text=wild)))
+    untrusted = "\x1b]52;c;x\x07 a[i] [/b] \x9b1m \u202e \ud800 \r\n\t."
+    event = decode(body(ev.Output(stream="stdout", text=untrusted)))
     assert isinstance(event, ev.Output)
     assert event.text == "␛]52;c;x␇ a[i] [/b] \ufffd1m \ufffd \ufffd \n\t."
     assert decode_job(body(ev.Job(run=1, file="m.py", source="\x0cclass A: ...\r\n"))).source == "\x0cclass A: ...\r\n"

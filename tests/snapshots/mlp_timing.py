@@ -41,17 +41,17 @@ MEMORY = Memory(
 
 def pairs(count: int = 40, eager: float = 412.0, compiled: float = 314.0) -> PairsMeasured:
     """Return measured pairs around two medians, the same on every call."""
-    dice = random.Random(7)
+    rng = random.Random(7)
     return PairsMeasured(
-        eager_us=tuple(eager * dice.lognormvariate(0, 0.02) for _ in range(count)),
-        compiled_us=tuple(compiled * dice.lognormvariate(0, 0.016) for _ in range(count)),
+        eager_us=tuple(eager * rng.lognormvariate(0, 0.02) for _ in range(count)),
+        compiled_us=tuple(compiled * rng.lognormvariate(0, 0.016) for _ in range(count)),
     )
 
 
 def control(count: int = 5) -> PairsMeasured:
     """Return pairs of eager with eager."""
-    dice = random.Random(8)
-    both = [tuple(412.0 * dice.lognormvariate(0, 0.02) for _ in range(count)) for _ in range(2)]
+    rng = random.Random(8)
+    both = [tuple(412.0 * rng.lognormvariate(0, 0.02) for _ in range(count)) for _ in range(2)]
     return PairsMeasured(eager_us=both[0], compiled_us=both[1], control=True)
 
 

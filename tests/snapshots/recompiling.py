@@ -94,14 +94,14 @@ def answers() -> Iterator[ev.Event]:
         ev.EntryAnswer(graph="0/1", matches=False, failed=counter("", "0/1", "13", "40")),
         ev.EntryAnswer(graph="0/0", matches=False, failed=size("", "0/0", "6", "33")),
     ))  # fmt: skip
-    rest = ev.FrameAnswer(
+    resumed_frame = ev.FrameAnswer(
         number="1",
         verdict="unknown",
         frame=at(6),
         resumed=True,
         note="it resumes after a graph break, with values that only a call computes",
     )
-    yield ev.RecompileAnswer(number=1, inputs=("f32[33, 8]", "0.5"), frames=(frame, rest))
+    yield ev.RecompileAnswer(number=1, inputs=("f32[33, 8]", "0.5"), frames=(frame, resumed_frame))
     match = ev.FrameAnswer(number="0", verdict="matches", frame=at(2), graph="0/1", entries=(
         ev.EntryAnswer(graph="0/1", matches=True),))  # fmt: skip
     yield ev.RecompileAnswer(number=2, inputs=("f32[7, 8]", "0.1"), frames=(match,))

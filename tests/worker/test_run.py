@@ -84,7 +84,7 @@ async def test_calls_are_made_in_order_with_restored_inputs(runs: Runs) -> None:
     inputs = "inputs = [(torch.zeros(n),) for n in (1, 2, 3)]\n"
     events = await runs.run(source + inputs)
     calls = [(call.variant, call.index) for call in only(events, CallMade)]
-    assert calls == [(what, index) for what in ("eager", "compiled") for index in (0, 1, 2)]
+    assert calls == [(variant, index) for variant in ("eager", "compiled") for index in (0, 1, 2)]
     assert printed(events) == "[0.0]\n[0.0, 0.0]\n[0.0, 0.0, 0.0]\n" * 2
     assert only(events, EntryFound)[0].calls == (("f32[1]",), ("f32[2]",), ("f32[3]",))
 

@@ -93,7 +93,7 @@ def measure_break_costs(unit: Callable[[Function], None], compiled: Function, re
     """Run the warm unit of calls `unit(compiled)` repeatedly, and return the median time at each break.
 
     Only the faster half of the units counts, because interference only slows units down. Raises `RuntimeError` if this
-    torch does not report its graphs, and whatever the calls raise.
+    torch does not report its graphs, and exceptions of the calls.
     """
     if _graphs is None:
         raise RuntimeError(f"this torch has no {SYMBOL}")

@@ -59,7 +59,7 @@ def measure_eager_ops(call: Callable[[], object]) -> EagerOps:
 
     torch's "Torch-Compiled Region" does not help: it contains everything that the compiled frame runs, including ops
     between two graphs. So each graph is marked for this call. Ops called by other ops are not counted. Raises
-    `EagerOpsUnknownError`, and whatever `call` raises.
+    `EagerOpsUnknownError`, and exceptions of `call`.
     """
     if _graphs is None:
         raise EagerOpsUnknownError(f"this torch has no {SYMBOL}")

@@ -37,7 +37,7 @@ class Cause(NamedTuple):
 
 
 class FailedGuards:
-    """Reads what torch reports about a failed guard."""
+    """Reads torch's reports of failed guards."""
 
     def __init__(self, user_files: UserFiles) -> None:
         self._user_files = user_files

@@ -27,7 +27,7 @@ class UserStack(NamedTuple):
     callers: tuple[Location, ...]
     """The frames that lead to the compiled function."""
     inside: tuple[Location, ...]
-    """The compiled function and what it calls."""
+    """The compiled function and its callees."""
 
     @property
     def whole(self) -> tuple[Location, ...]:

@@ -1,1 +1,1 @@
-"""The entry of the user's file: what to compile, and with which inputs."""
+"""The entry of the model file: the callable to compile, and its inputs."""

@@ -10,7 +10,7 @@ from tcexplore.events import Location
 
 
 class EntryError(Exception):
-    """The file or the arguments do not define what to compile."""
+    """The file or the arguments do not define an entry."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ _MAX_LENGTH = 40
 
 
 def read_calls(inputs: Any) -> tuple[Call, ...]:
-    """Return the calls that a file's `inputs` define. Raises `EntryError`, and what the user's function raises."""
+    """Return the calls that a file's `inputs` define. Raises `EntryError`, and exceptions of the user's function."""
     if callable(inputs) and not isinstance(inputs, torch.nn.Module | torch.Tensor):
         inputs = inputs()
     if isinstance(inputs, list):

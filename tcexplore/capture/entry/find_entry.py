@@ -35,7 +35,7 @@ class _Candidate(NamedTuple):
 def find_entry(module: ModuleType, job: Job, user_files: UserFiles) -> Entry:
     """Return the entry of a module, by rules 1, 2 and 4 of the file contract.
 
-    Raises `EntryError` with the names that were looked up, and whatever the user's code raises.
+    Raises `EntryError` with the names that were looked up, and exceptions of the user's code.
     """
     candidate = _find_candidate(module, job)
     target = _make_target(candidate)

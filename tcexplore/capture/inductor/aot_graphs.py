@@ -81,5 +81,5 @@ def _bytes(value: Any) -> int | None:
 
 
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
-    """Emit AOTAutograd's graphs, and what its partitioner saves and recomputes."""
+    """Emit AOTAutograd's graphs, and the values that its partitioner saves and recomputes."""
     AotGraphs(hooks, user_files).install()

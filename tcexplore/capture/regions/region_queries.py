@@ -17,7 +17,7 @@ MAX_REGIONS = 16
 
 NOT_COMPILED = "No region is compiled yet."
 NO_INPUTS = "{name} is guarded by its own state, not by the inputs of a call."
-REPLACED = "{name} is no longer kept: it was compiled again, or {limit} other regions were compiled since."
+REPLACED = "{name} is no longer available: it was recompiled, or {limit} other regions were compiled since."
 AMBIGUOUS = "There are several regions. Put the name of one in front: {names}"
 
 _KINDS_WITH_INPUTS = ("function", "method", "module", "module in place")

@@ -38,8 +38,8 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def worker(number: int, changed: Any, **_: Any) -> Any:
         started.append(SimpleNamespace(
-            number=number, changed=changed, spare=FakeRunProcess(), standby=None, fork_server=False, failure=None,
-            gone=False, signal=lambda *_: None,
+            number=number, changed=changed, idle_process=FakeRunProcess(), standby=None, fork_server=False,
+            failure=None, gone=False, signal=lambda *_: None,
         ))  # fmt: skip
         return started[-1]
 
@@ -55,14 +55,14 @@ def ready(worker: Any) -> None:
 async def test_workers_start_one_at_a_time_and_none_while_a_run_is_timed(workers: list[Any]):
     supervisor = Supervisor(lambda _: None)
     await supervisor.start()
-    process = workers[0].spare
+    process = workers[0].idle_process
     supervisor.submit(JOB)
     ready(workers[0])
     assert len(workers) == 2, "the run took the first worker, so exactly one more starts"
     process.timing = True
     ready(workers[1])
     assert len(workers) == 2, "a second standby can wait until the timing is over"
-    workers[1].spare = None
+    workers[1].idle_process = None
     supervisor.submit(JOB)
     assert len(workers) > 2, "a save without a ready worker does not wait"
     assert supervisor._pool._retry is not None

@@ -6,13 +6,20 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from tcexplore import events as ev
 from tcexplore.events.compile_ids import backward_number
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.snapshot import Snapshot
 
-MARK_DYNAMIC, MARK_UNBACKED, DYNAMIC, BUCKETS, TENSOR = "mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"
+MARK_DYNAMIC: Final = "mark_dynamic"
+MARK_UNBACKED: Final = "mark_unbacked"
+DYNAMIC: Final = "dynamic"
+BUCKETS: Final = "buckets"
+TENSOR: Final = "tensor"
+RecompileFixKind = Literal["mark_dynamic", "mark_unbacked", "dynamic", "buckets", "tensor"]
+
 _NAMED = re.compile(r"\w+|args\[\d+\]|kwargs\['\w+'\]")
 """Arguments of a call, including those that Dynamo passes to a module of torch through `args` and `kwargs`."""
 
@@ -21,8 +28,7 @@ _NAMED = re.compile(r"\w+|args\[\d+\]|kwargs\['\w+'\]")
 class RecompileFix:
     """A way to avoid recompiles."""
 
-    kind: str
-    """One of the names above."""
+    kind: RecompileFixKind
     name: str
     """Argument that changes."""
     dim: int | None = None

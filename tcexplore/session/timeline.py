@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final, Literal
 
 from tcexplore import events as ev
 from tcexplore.events.compile_ids import backward_number
 from tcexplore.session.snapshot import Snapshot
 
-COMPILE, RECOMPILE, BACKWARD, BACKWARD_AGAIN = "compile", "recompile", "backward", "backward again"
+COMPILE: Final = "compile"
+RECOMPILE: Final = "recompile"
+BACKWARD: Final = "backward"
+BACKWARD_AGAIN: Final = "backward again"
+MarkKind = Literal["compile", "recompile", "backward", "backward again"]
 
 _FIRST_CAPTURES = ("", "0")
 """Capture numbers of unavoidable compiles: none, and the first."""
@@ -22,8 +27,7 @@ _BACKWARD_SPAN = "entire_backward_compile"
 class CompileMark:
     """A compile on the timeline."""
 
-    kind: str
-    """One of the names above."""
+    kind: MarkKind
     at: float
     """Start in seconds since the job arrived."""
     seconds: float
@@ -93,7 +97,7 @@ def _marks(snapshot: Snapshot) -> dict[int, list[CompileMark]]:
         failed = tuple(causes[graph][0] for graph in call.graphs if graph in causes)
         number = backward_number(call.graphs[0]) if call.graphs else ""
         reason = reasons.get(number, "") if number not in _FIRST_CAPTURES else None
-        kind = RECOMPILE if failed else COMPILE
+        kind: MarkKind = RECOMPILE if failed else COMPILE
         mark = CompileMark(kind, call.at, call.seconds, call.graphs, call.call, failed, reason)
         marks.setdefault(call.region, []).append(mark)
     regions = {known.graph: known.region for known in snapshot.region_graphs}

@@ -11,7 +11,7 @@ from tcexplore import events as ev
 from tcexplore.session.compile_time import compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
-from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, RegionTimeline
+from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, MarkKind, RegionTimeline
 
 BINS = 256
 
@@ -175,7 +175,7 @@ def call_lane(run: Snapshot) -> RegionTimeline:
     for call in compiled_calls(run):
         starts.append(at)
         if call.kind != "warm":
-            kind = RECOMPILE if call.causes else COMPILE
+            kind: MarkKind = RECOMPILE if call.causes else COMPILE
             graphs = tuple(recompile.graph for recompile in call.causes)
             marks.append(CompileMark(kind, at, call.seconds, graphs, call.number, call.causes))
         at += call.seconds

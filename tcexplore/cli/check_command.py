@@ -20,15 +20,13 @@ from tcexplore.studies.study_runs import Outcome
 
 def check(request: Request) -> int:
     """Run the file once and print the report; return the exit status."""
-    from tcexplore.supervisor import Supervisor
-
     try:
         job = make_job(request)
     except BadFileError as error:
         return _refuse(request, error)
     try:
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, partial(Supervisor, once=True), line))
+            outcome = asyncio.run(run_once(job, request.timeout, line))
     except EndedBySignalError as ended:
         return ended.status
     _print(request, outcome)

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from tcexplore.cli.check_command import make_job
@@ -22,14 +21,12 @@ from tcexplore.studies.study_runs import failure_status
 
 def export(request: Request) -> int:
     """Run the file once, write the kernel, print the paths; return the exit status."""
-    from tcexplore.supervisor import Supervisor
-
     export_request = request.export
     assert export_request is not None, "the parser sets it"
     try:
         job = replace(make_job(request), examine=False, runnable=True)
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, partial(Supervisor, once=True), line))
+            outcome = asyncio.run(run_once(job, request.timeout, line))
     except BadFileError as error:
         return _refuse(error.sentence)
     except EndedBySignalError as ended:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.cli.progress_line import Line
 from tcexplore.session import Snapshot
-from tcexplore.studies.study_runs import Emit, Outcome, Runner, Runs, Watcher
+from tcexplore.studies.study_runs import Outcome, Runs, Watcher
 
 Result = TypeVar("Result")
 
@@ -27,20 +28,22 @@ class EndedBySignalError(Exception):
         """The exit status for this signal."""
 
 
-async def run_once(job: ev.Job, limit: float, runner: Callable[[Emit], Runner], line: Line | None = None) -> Outcome:
-    """Run a job to its end, or for `limit` seconds; `line` shows the progress.
+async def run_once(job: ev.Job, limit: float, line: Line | None = None) -> Outcome:
+    """Run a job in a real worker to its end, or for `limit` seconds; `line` shows the progress.
 
     Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the workers have been ended.
     """
-    return await until_signal(_run(job, limit, runner, line))
+    return await until_signal(_run(job, limit, line))
 
 
-async def _run(job: ev.Job, limit: float, runner: Callable[[Emit], Runner], line: Line | None) -> Outcome:
+async def _run(job: ev.Job, limit: float, line: Line | None) -> Outcome:
+    from tcexplore.supervisor import Supervisor
+
     watcher: Watcher = _ignore
     if line is not None:
         line.write("waiting for a worker")
         watcher = line.show
-    async with Runs(runner, watcher) as runs:
+    async with Runs(partial(Supervisor, once=True), watcher) as runs:
         return await runs.run(job, limit)
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Iterable
-from functools import partial
 
 from tcexplore import events as ev
 from tcexplore.cli.doctor.findings import Finding, Section
@@ -47,15 +46,13 @@ def run_trials(answers: Answers) -> tuple[Section, Section]:
 
 
 def _compile(device: str) -> Outcome:
-    from tcexplore.supervisor import Supervisor
-
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trial.py")
         with open(path, "w") as file:
             file.write(SOURCE)
         config = ev.Config(device=device, train=True)
         job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)
-        return asyncio.run(run_once(job, TIMEOUT_S, partial(Supervisor, once=True)))
+        return asyncio.run(run_once(job, TIMEOUT_S))
 
 
 def _result(device: str, outcome: Outcome) -> Finding:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tcexplore import __version__
-from tcexplore import argument_types as kinds
+from tcexplore import __version__, argument_types
 from tcexplore.cli.options import (
     Parser,
     compile_options,
@@ -99,9 +98,9 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     report = parser.add_argument_group("report and limits")
     vary_option(parser)
     report_options(report, TIME_FOR)
-    report.add_argument("--calls", type=kinds.at_least_one, metavar="N", help="report net time over N calls")
+    report.add_argument("--calls", type=argument_types.at_least_one, metavar="N", help="report net time over N calls")
     report.add_argument(
-        "--recompile-check", action="append", default=[], type=kinds.inputs, metavar="INPUTS",
+        "--recompile-check", action="append", default=[], type=argument_types.inputs, metavar="INPUTS",
         help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
         "for more",
     )  # fmt: skip
@@ -117,19 +116,24 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
 
 
 def _limits(report: argparse._ArgumentGroup) -> None:
-    report.add_argument("--max-breaks", type=kinds.count, metavar="N", help="exit 1 with more than N graph breaks")
+    report.add_argument(
+        "--max-breaks", type=argument_types.count, metavar="N", help="exit 1 with more than N graph breaks"
+    )
     report.add_argument(
         "--min-speedup",
-        type=kinds.ratio,
+        type=argument_types.ratio,
         metavar="X",
         help="exit 1 unless compiled is X times as fast as eager",
     )
     report.add_argument(
-        "--max-compile-seconds", type=kinds.seconds, metavar="S", help="exit 1 if compiling takes more than S seconds"
+        "--max-compile-seconds",
+        type=argument_types.seconds,
+        metavar="S",
+        help="exit 1 if compiling takes more than S seconds",
     )
     report.add_argument(
         "--max-memory-ratio",
-        type=kinds.ratio,
+        type=argument_types.ratio,
         metavar="X",
         help="exit 1 if compiled's peak memory is more than X times eager's",
     )
@@ -149,10 +153,12 @@ def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     compile_options(parser)
     target_options(parser)
     parser.add_argument(
-        "--kernel", type=kinds.name, required=True, metavar="NAME", help="name of the kernel in the report"
+        "--kernel", type=argument_types.name, required=True, metavar="NAME", help="name of the kernel in the report"
     )
-    parser.add_argument("--to", type=kinds.name, required=True, metavar="DIR", help="the folder, created if missing")
-    parser.add_argument("--timeout", type=kinds.positive_seconds, default=TIMEOUT, metavar="S",
+    parser.add_argument(
+        "--to", type=argument_types.name, required=True, metavar="DIR", help="the folder, created if missing"
+    )
+    parser.add_argument("--timeout", type=argument_types.positive_seconds, default=TIMEOUT, metavar="S",
                         help=f"give up if the run takes more than S seconds (default: {TIMEOUT:g})")  # fmt: skip
     given = parser.parse_args(arguments)
     return Request(

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tcexplore import argument_types as kinds
+from tcexplore import argument_types
 from tcexplore.cli.request import TIMEOUT
 from tcexplore.events.job import FOLLOW_S, Config
 from tcexplore.targets.target_names import NATIVE, target_names
@@ -34,7 +34,7 @@ def config(given: argparse.Namespace) -> Config:
     return Config(
         mode=getattr(given, "mode", "default"),
         backend=getattr(given, "backend", "inductor"),
-        dynamic=kinds.DYNAMIC[getattr(given, "dynamic", "auto")],
+        dynamic=argument_types.DYNAMIC[getattr(given, "dynamic", "auto")],
         fullgraph=given.fullgraph,
         train=given.train,
         device=given.device,
@@ -51,7 +51,7 @@ def config(given: argparse.Namespace) -> Config:
 def vary_option(parser: Any) -> None:
     """Add the option that varies the inputs of the file's calls."""
     parser.add_argument(
-        "--vary", action="append", type=kinds.vary, default=[], metavar="SPEC",
+        "--vary", action="append", type=argument_types.vary, default=[], metavar="SPEC",
         help="vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
         "repeat to combine",
     )  # fmt: skip
@@ -60,7 +60,7 @@ def vary_option(parser: Any) -> None:
 def follow_option(parser: argparse.ArgumentParser) -> None:
     """Add the time limit of a script."""
     parser.add_argument(
-        "--follow", type=kinds.seconds, default=FOLLOW_S, metavar="S",
+        "--follow", type=argument_types.seconds, default=FOLLOW_S, metavar="S",
         help=f"end a script that calls torch.compile itself after S seconds, 0 for never (default: {FOLLOW_S:g})",
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ def target_options(parser: argparse.ArgumentParser) -> None:
     """Add the device to generate code for, and the last stage to generate."""
     options = parser.add_argument_group("code for a GPU")
     options.add_argument(
-        "--target", type=kinds.target, default=NATIVE, metavar="NAME",
+        "--target", type=argument_types.target, default=NATIVE, metavar="NAME",
         help=f"generate code for this GPU (need not be present): {', '.join(target_names())}, or a TARGET.toml file "
         f"(default: {NATIVE}, the device in the machine)",
     )  # fmt: skip
@@ -90,7 +90,9 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
     if "backend" in which:
         options.add_argument("--backend", default="inductor", help="torch.compile's backend (default: inductor)")
     if "dynamic" in which:
-        options.add_argument("--dynamic", choices=kinds.DYNAMIC, default="auto", help="dynamic shapes (default: auto)")
+        options.add_argument(
+            "--dynamic", choices=argument_types.DYNAMIC, default="auto", help="dynamic shapes (default: auto)"
+        )
     options.add_argument("--fullgraph", action="store_true", help="make graph breaks errors")
     options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
     options.add_argument("--train", action="store_true", help="run forward and backward")
@@ -98,19 +100,21 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
         "--input", action="append", default=[], metavar="SPEC",
         help="an input, for files without inputs: 'f32[64,512]' or mask='bool[64]'; repeat for more",
     )  # fmt: skip
-    options.add_argument("--seed", type=kinds.integer, default=0, help="seed of all random generators (default: 0)")
-    options.add_argument("--threads", type=kinds.at_least_one, metavar="N", help="torch.set_num_threads(N)")
+    options.add_argument(
+        "--seed", type=argument_types.integer, default=0, help="seed of all random generators (default: 0)"
+    )
+    options.add_argument("--threads", type=argument_types.at_least_one, metavar="N", help="torch.set_num_threads(N)")
 
 
 def report_options(parser: Any, time_for: float | None, of: str = "the run", timeout: float = TIMEOUT) -> None:
     """Add `--json`, `--timeout`, and `--time-for` with a default of `time_for` unless that is None."""
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     parser.add_argument(
-        "--timeout", type=kinds.positive_seconds, default=timeout, metavar="S",
+        "--timeout", type=argument_types.positive_seconds, default=timeout, metavar="S",
         help=f"give up if {of} takes more than S seconds (default: {timeout:g})",
     )  # fmt: skip
     if time_for is not None:
         parser.add_argument(
-            "--time-for", type=kinds.seconds, default=time_for, metavar="S",
+            "--time-for", type=argument_types.seconds, default=time_for, metavar="S",
             help=f"seconds of timing after each compile, 0 for none (default: {time_for:g})",
         )  # fmt: skip

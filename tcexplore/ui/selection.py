@@ -20,13 +20,13 @@ def prefetch(session: Session) -> None:
     That takes a fifth of a second for 10,000 nodes and 50,000 lines: call it in a thread.
     """
     from tcexplore.documents.diff.diff_sections import compare_code
-    from tcexplore.documents.graph.decomposition_view import decompose_run as index_decomposition
+    from tcexplore.documents.graph.decomposition_view import decompose_run
 
     shown = session.shown
     if shown is None:
         return
     index_links(shown)
-    index_decomposition(shown)
+    decompose_run(shown)
     baseline = session.baseline_of(shown)
     if baseline is not None:
         compare_code(baseline, shown)

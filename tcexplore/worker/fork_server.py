@@ -20,7 +20,7 @@ from tcexplore.events.commands import (
     SignalRun,
     decode_worker_command,
 )
-from tcexplore.worker import process_setup as process
+from tcexplore.worker import process_setup
 from tcexplore.worker.job_process import BROKEN, serve
 from tcexplore.worker.link import Channel, receive
 
@@ -41,8 +41,8 @@ class ForkServer:
 
     def serve(self) -> None:
         """Fork and reap until the control socket is closed, then end every child."""
-        process.adopt_orphans()
-        process.outlive_parent()
+        process_setup.adopt_orphans()
+        process_setup.outlive_parent()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_sender.fileno(), warn_on_full_buffer=False)
         try:
@@ -95,7 +95,7 @@ class ForkServer:
             for sock in (self._control, self._wake, self._wake_sender):
                 sock.close()
             os.setsid()
-            process.die_with_parent(server)
+            process_setup.die_with_parent(server)
             serve(descriptors, self._threads)
         finally:
             os._exit(BROKEN)

@@ -8,7 +8,7 @@ import sys
 import traceback
 
 from tcexplore.events import Failed, decode_job
-from tcexplore.worker import process_setup as process
+from tcexplore.worker import process_setup
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.link import GONE, Channel, receive
 
@@ -29,16 +29,16 @@ def serve(descriptors: tuple[int, ...], threads: int) -> None:
 
 def _serve(descriptors: tuple[int, ...], threads: int) -> None:
     protocol, stdout, stderr, crash = descriptors
-    process.prefer_oom_kill()
-    process.redirect_stdio(stdout, stderr)
-    process.write_crash_traceback(crash)
+    process_setup.prefer_oom_kill()
+    process_setup.redirect_stdio(stdout, stderr)
+    process_setup.write_crash_traceback(crash)
     sock = socket.socket(fileno=protocol)
     frame = receive(sock)
     if frame is None:
         os._exit(GONE)
     job = decode_job(frame.body)
     commands = CommandQueue(sock)
-    process.kill_group_after(commands.listen)
+    process_setup.kill_group_after(commands.listen)
     channel = Channel(sock, job.run)
     try:
         from tcexplore.worker.run import run_job

@@ -48,7 +48,8 @@ class Prepared:
 def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
     """Import and, unless `prime` is false, prime. Raise `ImportError` if torch cannot be imported.
 
-    A worker that isn't primed imports only torch: its single run imports the rest on demand.
+    A worker that isn't primed imports torch and Dynamo, which every run needs first: its single run imports the rest on
+    demand.
 
     A fork server must not run a parallel region, or its children hang in their first one, and must not initialize an
     accelerator. So it primes on one thread, and only on a machine without an accelerator.
@@ -57,7 +58,7 @@ def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
     import torch
 
     if not prime:
-        return _unprimed(started)
+        return Prepared(_standby(started, primed=False), fork_server=False, threads=torch.get_num_threads())
     accelerated = torch.cuda.is_available()
     fork_server = allow_fork_server and sys.platform == "linux" and not accelerated
     threads = torch.get_num_threads()
@@ -75,12 +76,6 @@ def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
     gc.collect()
     gc.freeze()
     return Prepared(_standby(started, primed=True), fork_server, threads)
-
-
-def _unprimed(started: float) -> Prepared:
-    import torch
-
-    return Prepared(_standby(started, primed=False), fork_server=False, threads=torch.get_num_threads())
 
 
 def _standby(started: float, *, primed: bool) -> Standby:
@@ -105,9 +100,9 @@ def _list_or_empty(list_choices: Callable[[], list[str]]) -> tuple[str, ...]:
 
 
 def _modules() -> tuple[str, ...]:
-    from tcexplore.capture import install_hooks as install
+    from tcexplore.capture import install_hooks
 
-    return (*COMPILER_MODULES, *install.module_names())
+    return (*COMPILER_MODULES, *install_hooks.module_names())
 
 
 def backward_survives_fork() -> bool:
@@ -149,9 +144,9 @@ def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
     import torch
     from torch._inductor import config
 
-    from tcexplore.worker import torch_settings as settings
+    from tcexplore.worker import torch_settings
 
-    settings.set_options(lambda _: None)
+    torch_settings.set_options(lambda _: None)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU()).to(device)
     example = torch.ones(4, 8, device=device)
     options = {"compile_threads": 1} if one_thread else {}

@@ -37,8 +37,7 @@ from tcexplore.events import (
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.timing.workload import Workload
-from tcexplore.worker import artifact_files
-from tcexplore.worker import torch_settings as settings
+from tcexplore.worker import artifact_files, torch_settings
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
@@ -92,7 +91,7 @@ class Run:
         # A .pyc file has a resolution of one second, within which a local module may change twice.
         sys.dont_write_bytecode = True
         self._codegen.prepare()
-        settings.apply(self.job, self._threads, self._emit)
+        torch_settings.apply(self.job, self._threads, self._emit)
         trace = self._trace = install_all(self._hooks, self.user_files)
         arrived = time.time() - self.progress.now()
         compile_phases.install(self._hooks, trace, self.progress.enter, arrived, self._activity_timer)
@@ -100,7 +99,7 @@ class Run:
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
         self._frames = CompiledFrames(trace)
-        self._dynamo_settings = settings.DynamoSettings()
+        self._dynamo_settings = torch_settings.DynamoSettings()
         model_file = ModelFile(self.job)
         self.progress.enter("importing")
         if model_file.is_script:

@@ -18,7 +18,7 @@ async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
         pytest.skip("the fork server needs Linux")
     runs = Runs(tmp_path_factory.mktemp("project"))
     await runs.supervisor.start()
-    # The first run has a separate worker; the fork server starts at the same time.
+    # The first run has a separate worker; the fork server starts once that run has its first graph, or ends.
     await runs.run("def model(x): return x\ninputs = (1.0,)\n")
     await runs.until(lambda event: isinstance(event, Standby) and event.primed)
     yield runs

@@ -14,8 +14,7 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Location
 from tcexplore.session import Snapshot, changes, summarize
 from tcexplore.session.links import line_link
-from tcexplore.session.run_diff import RunChange, RunDiff, count_changes
-from tcexplore.session.run_diff import run_diff as compared
+from tcexplore.session.run_diff import RunChange, RunDiff, count_changes, run_diff
 
 NOTHING = "Nothing to compare with yet. The next save is compared with this one."
 
@@ -39,7 +38,7 @@ def diff_document(
     return Parts(f"run {before.run} → run {after.run}", parts)
 
 
-_compared = by_identity(4)(compared)
+_compared = by_identity(4)(run_diff)
 
 
 def _summary(diff: RunDiff, width: int) -> Iterator[Row]:

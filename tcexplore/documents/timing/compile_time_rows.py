@@ -9,7 +9,6 @@ from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompileSpan, CompileTime, compile_time, files_compiled, shorten
-from tcexplore.session.compile_time import compile_time as tree_of
 
 OTHER_TIME = "other time in the calls that compiled:"
 
@@ -22,7 +21,7 @@ COMPILE_TIME = "compile time"
 
 def compile_time_rows(snapshot: Snapshot, opened: frozenset[str], width: int) -> Iterator[Row]:
     """Yield a fold with the tree of compile spans, nothing if nothing was compiled."""
-    spent = tree_of(snapshot)
+    spent = compile_time(snapshot)
     if not spent.roots:
         return
     yield BLANK

@@ -109,3 +109,8 @@ def inputs(text: str) -> str:
     if not text.strip(" ,"):
         raise argparse.ArgumentTypeError("no inputs given")
     return text
+
+
+def force_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option to overwrite files, for commands that write some."""
+    parser.add_argument("--force", action="store_true", help="overwrite existing files, except for the run's sources")

@@ -13,11 +13,11 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "events", "fixes", "quantities", "report", "session", "studies", "supervisor",
+FRONT = ("cli", "documents", "events", "files", "fixes", "quantities", "report", "session", "studies", "supervisor",
          "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
-PURE = ("documents", "events", "fixes", "quantities", "session", "studies")
+PURE = ("documents", "events", "files", "fixes", "quantities", "session", "studies")
 """Packages that need no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
@@ -28,12 +28,14 @@ MAY_IMPORT = {
     "quantities": {"quantities"},
     "session": {"events", "session"},
     "watch": {"watch"},
-    "fixes": {"documents", "events", "fixes", "quantities", "session"},
+    "files": {"files"},
+    "fixes": {"documents", "events", "files", "fixes", "quantities", "session"},
     "documents": {"documents", "events", "quantities", "session", "targets"},
     "studies": {
         "argument_types",
         "documents",
         "events",
+        "files",
         "fixes",
         "quantities",
         "report",
@@ -42,7 +44,7 @@ MAY_IMPORT = {
         "targets",
         "watch",
     },
-    "report": {"documents", "events", "quantities", "report", "session", "targets"},
+    "report": {"documents", "events", "files", "quantities", "report", "session", "targets"},
     "supervisor": {"events", "supervisor"},
     "capture": {"capture", "events"},
     "accuracy": {"accuracy", "capture", "events", "quantities"},

@@ -158,12 +158,13 @@ def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser.add_argument(
         "--to", type=argument_types.name, required=True, metavar="DIR", help="the folder, created if missing"
     )
+    argument_types.force_option(parser)
     parser.add_argument("--timeout", type=argument_types.positive_seconds, default=TIMEOUT, metavar="S",
                         help=f"give up if the run takes more than S seconds (default: {TIMEOUT:g})")  # fmt: skip
     given = parser.parse_args(arguments)
     return Request(
         "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,
-        export=Export(given.kernel, given.to),
+        export=Export(given.kernel, given.to, given.force),
     )  # fmt: skip
 
 

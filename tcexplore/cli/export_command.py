@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.limits import USER
 from tcexplore.cli.progress_line import progress
-from tcexplore.cli.request import Export, Request
+from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
+from tcexplore.files import NotWrittenError, create_all
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_files import NoSuchKernelError, kernel_files
 from tcexplore.studies.study_runs import failure_status
@@ -35,12 +34,11 @@ def export(request: Request) -> int:
         _refuse(f"{failure.message} {failure.hint}".strip())
         return failure_status(outcome.snapshot)
     try:
-        for path in _write(outcome.snapshot, export_request):
-            sys.stdout.write(f"{path}\n")
-    except NoSuchKernelError as error:
+        files = kernel_files(outcome.snapshot, export_request.kernel)
+        paths = create_all(export_request.folder, files, force=export_request.force, keep=_sources(outcome.snapshot))
+    except (NoSuchKernelError, NotWrittenError) as error:
         return _refuse(str(error))
-    except OSError as error:
-        return _refuse(f"{export_request.folder} cannot be written to: {error.strerror}.")
+    sys.stdout.writelines(f"{path}\n" for path in paths)
     return 0
 
 
@@ -49,12 +47,6 @@ def _refuse(sentence: str) -> int:
     return USER
 
 
-def _write(snapshot: Snapshot, export_request: Export) -> Iterator[Path]:
-    """Write the kernel's files and yield their paths."""
-    files = kernel_files(snapshot, export_request.kernel)
-    folder = Path(export_request.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        path = folder / name
-        path.write_text(text, encoding="utf-8")
-        yield path
+def _sources(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the user's files that the run used."""
+    return (snapshot.file, *snapshot.modules)

@@ -30,10 +30,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The kernel that `export` writes, and the folder."""
+    """The kernel that `export` writes, the folder, and whether to overwrite files in it."""
 
     kernel: str
     folder: str
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)

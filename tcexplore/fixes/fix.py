@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 
+from tcexplore import files
 from tcexplore.fixes.syntax_source import Function, SyntaxSource
 from tcexplore.fixes.text_edit import Edit, applied, diff, line_map
 
@@ -61,3 +63,12 @@ def apply_fix(fix: Fix, file: str, text: str) -> Change | None:
     except (SyntaxError, ValueError):
         return None
     return Change(fix, file, text, after) if after != text else None
+
+
+def write_change(file: str, before: str, after: str) -> files.Written:
+    """Replace the text `before` of a file, with any line endings, by `after`; a byte order mark stays.
+
+    Raises `NotWrittenError` if the file has another text, or cannot be replaced safely.
+    """
+    mark = BOM_UTF8 if files.read(file).startswith(BOM_UTF8) else b""
+    return files.replace(file, mark + before.encode(), mark + after.encode())

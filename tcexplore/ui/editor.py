@@ -16,7 +16,7 @@ from tcexplore.documents.locations import display_path
 from tcexplore.events import Location
 
 if TYPE_CHECKING:
-    from tcexplore.fixes.file_writes import Written  # not imported before the first frame
+    from tcexplore.files import Written  # not imported before the first frame
 
 _FALLBACKS = ("nano", "vim", "vi")
 _WINDOWED = {
@@ -76,7 +76,7 @@ class Undo:
 
     def restore(self) -> str:
         """Restore the file as it was before; return a message for the user."""
-        from tcexplore.fixes.file_writes import NotWrittenError, undo
+        from tcexplore.files import NotWrittenError, undo
 
         if self.last is None:
             return "No fix to undo."

@@ -15,6 +15,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli import main
+from tests.files.checksums import tree_checksum
 from tests.studies.playback import Playback, failed, timed
 
 Story = Callable[[ev.Job], Sequence[ev.Event]]
@@ -88,6 +89,30 @@ def test_bisect_names_the_failing_stage(
     assert study(story, "bisect", "model.py", "--repro", "repro") == status
     assert verdict in capsys.readouterr().out
     assert (tmp_path / "repro" / "repro.py").exists() == bool(backend)
+
+
+def test_a_reproducer_overwrites_nothing_without_force_and_never_the_model_file(
+    study: Study, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    def story(job: ev.Job) -> list[ev.Event]:
+        return [failed()] if job.config.backend == "inductor" else good(job)
+
+    (tmp_path / "model.py").write_bytes(b"\xef\xbb\xbfimport torch\r\n")
+    (tmp_path / "repro").mkdir()
+    (tmp_path / "repro" / "README.md").write_text("theirs\n")
+    before = tree_checksum(tmp_path)
+    for folder in (".", "repro", "model.py"):
+        with pytest.raises(SystemExit) as exit_:
+            study(story, "bisect", "model.py", "--repro", folder)
+        assert exit_.value.code == 2
+        assert "already exists" in capsys.readouterr().err
+    assert study(story, "bisect", "model.py", "--repro", ".", "--force") == 1
+    assert "model.py is a source of this run" in capsys.readouterr().err
+    for command in (["fix"], ["bisect"], ["modes"], ["sweep", "--sizes", "1"]):
+        study(good, command[0], "model.py", *command[1:])
+    assert tree_checksum(tmp_path) == before
+    assert study(story, "bisect", "model.py", "--repro", "repro", "--force") == 1
+    assert (tmp_path / "repro" / "README.md").read_text() != "theirs\n"
 
 
 def test_a_missing_file_is_reported_at_once(study: Study, capsys: pytest.CaptureFixture[str]):

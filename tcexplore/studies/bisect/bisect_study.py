@@ -6,13 +6,15 @@ import argparse
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 
+from tcexplore.argument_types import force_option
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
+from tcexplore.files import NotWrittenError
 from tcexplore.report import json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.studies.bisect.bisect_document import bisect_document
 from tcexplore.studies.bisect.bisect_result import EAGER, STAGES, BisectStage, BisectStep, first_failure
-from tcexplore.studies.bisect.reproducer import write_reproducer
+from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs
@@ -23,9 +25,10 @@ STAGE_FAILS, USER_CODE_FAILS = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class BisectOptions:
-    """The folder for the reproducer; None for no reproducer."""
+    """The folder for the reproducer (None for no reproducer), and whether to overwrite files in it."""
 
     reproducer: str | None = None
+    force: bool = False
 
 
 class BisectStudy(Study[BisectOptions, BisectStep]):
@@ -41,9 +44,12 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--mode", default="default", help="torch.compile's mode in the last stage")
         parser.add_argument("--repro", metavar="DIR", help="write a reproducer of the failure to this folder")
+        force_option(parser)
 
     def options(self, given: argparse.Namespace) -> BisectOptions:
-        return BisectOptions(given.repro)
+        if given.repro is None or given.force:
+            return BisectOptions(given.repro, given.force)
+        return BisectOptions(unused_folder(given.repro))
 
     def options_from(self, answers: Sequence[str]) -> BisectOptions:  # noqa: ARG002
         return BisectOptions()
@@ -91,9 +97,9 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
         if folder is None or failing is None or failing.stage is EAGER:
             return ""
         try:
-            write_reproducer(folder, state.job, failing, state.machine)
-        except OSError as error:
-            return f"could not write the reproducer: {error}"
+            write_reproducer(folder, state.job, failing, state.machine, force=state.options.force)
+        except NotWrittenError as error:
+            return f"no reproducer: {error}"
         state.written = (folder,)
         return ""
 

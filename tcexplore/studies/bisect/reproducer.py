@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tcexplore import __version__
 from tcexplore.events import Job, Standby
+from tcexplore.files import NotWrittenError, create_all, read, require_unused_folder
 from tcexplore.studies.bisect.bisect_result import BisectStep
 
 README = """\
@@ -160,22 +161,21 @@ UNFUSED = "    torch._inductor.config.max_fusion_size = 1\n"
 UNCACHED = "    torch._inductor.config.fx_graph_cache = False\n"
 
 
-def write_reproducer(folder: str, job: Job, step: BisectStep, machine: Standby | None) -> tuple[Path, ...]:
-    """Write the reproducer of a failing stage and return the files that were written. Raises `OSError`."""
-    written = []
+def write_reproducer(
+    folder: str, job: Job, step: BisectStep, machine: Standby | None, *, force: bool = False
+) -> tuple[Path, ...]:
+    """Write the reproducer of a failing stage and return the files that were written. Raises `NotWrittenError`.
+
+    With `force`, existing files are overwritten, except for the sources of the run.
+    """
     graph_scripts = _graph_scripts(step)
-    texts = {
+    contents = {
         **_user_files(job, step),
         "repro.py": _script(job, step),
         **graph_scripts,
         "README.md": _readme(step, machine, tuple(graph_scripts)),
     }
-    for name, text in texts.items():
-        path = Path(folder) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return tuple(written)
+    return create_all(folder, contents, force=force, keep=(job.file, *step.run.modules))
 
 
 def unused_folder(text: str) -> str:
@@ -183,18 +183,21 @@ def unused_folder(text: str) -> str:
     folder = Path(text.strip()).expanduser()
     if not text.strip():
         raise ValueError("Name a folder; it is created if it does not exist.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} already exists. Nothing is overwritten; choose another name.")
+    try:
+        require_unused_folder(folder)
+    except NotWrittenError as error:
+        raise ValueError(str(error)) from None
     return str(folder)
 
 
-def _user_files(job: Job, step: BisectStep) -> dict[str, str]:
+def _user_files(job: Job, step: BisectStep) -> dict[str, str | bytes]:
     """Return the model file as it was run, and the local modules that it imported from its folder."""
-    folder, files = os.path.dirname(job.file), {os.path.basename(job.file): job.source}
+    folder = os.path.dirname(job.file)
+    files: dict[str, str | bytes] = {os.path.basename(job.file): job.source}
     for module in step.run.modules:
         name = os.path.relpath(module, folder)
         if not name.startswith(os.pardir) and module != job.file:
-            files[name] = Path(module).read_text(encoding="utf-8", errors="replace")
+            files[name] = read(module)
     return files
 
 

@@ -11,8 +11,8 @@ from tcexplore import events as ev
 from tcexplore.argument_types import at_least_one
 from tcexplore.documents.document import Document
 from tcexplore.documents.locations import display_path
-from tcexplore.fixes.file_writes import NotWrittenError, write
-from tcexplore.fixes.fix import Change
+from tcexplore.files import NotWrittenError
+from tcexplore.fixes.fix import Change, write_change
 from tcexplore.fixes.verification import Verification
 from tcexplore.fixes.verification_facts import facts
 from tcexplore.report.json_report import failure, graph_break
@@ -137,7 +137,7 @@ class FixStudy(Study[FixOptions, AttemptedFix | Snapshot]):
         for file in dict.fromkeys(change.file for change in verified):
             changes = [change for change in verified if change.file == file]
             try:
-                write(file, changes[0].before, changes[-1].after)
+                write_change(file, changes[0].before, changes[-1].after)
             except NotWrittenError as error:
                 errors.append(str(error))
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tcexplore.documents.locations import display_path
+from tcexplore.files import NotWrittenError
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStep, first_failure
 from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Prompt, PromptField
@@ -47,7 +48,7 @@ class BisectScreen(StudyScreen):
         try:
             folder = unused_folder(answers[0])
             write_reproducer(folder, self.state.job, step, self.state.machine)
-        except (OSError, ValueError) as error:
+        except (NotWrittenError, ValueError) as error:
             self.say(f"Not written: {error}", "warning")
         else:
             self.say(f"Written. To see the failure: python {folder}/repro.py")

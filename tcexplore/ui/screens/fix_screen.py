@@ -8,7 +8,8 @@ from typing import Any
 from tcexplore.documents.document import Document
 from tcexplore.documents.locations import display_path
 from tcexplore.events import GraphBreak, Job
-from tcexplore.fixes.file_writes import NotWrittenError, write
+from tcexplore.files import NotWrittenError
+from tcexplore.fixes.fix import write_change
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot
 from tcexplore.studies.fix.fix_result import FixedFiles, by_break
@@ -73,7 +74,7 @@ class FixScreen(StudyScreen):
             return
         change = verification.change
         try:
-            self._undo.last = write(change.file, change.before, change.after)
+            self._undo.last = write_change(change.file, change.before, change.after)
         except NotWrittenError as error:
             self.say(str(error), "warning")
             return

@@ -68,7 +68,7 @@ def painted_time(model_file: Path, pane: str, text: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--model", type=Path, default=SAMPLE, help="a file with a layer norm, such as samples/mlp.py")
+    parser.add_argument("--model", type=Path, default=SAMPLE, help="a file with a linear layer, such as samples/mlp.py")
     options = parser.parse_args()
     bare, painted, errors = [], [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,7 @@ def main() -> None:
         broken.write_text("def model(x:\n    return x\n")
         for _ in range(options.runs + 1):
             bare.append(bare_time(options.model))
-            painted.append(painted_time(options.model, "2", "layer_norm"))
+            painted.append(painted_time(options.model, "2", "linear"))
             errors.append(painted_time(broken, "1", "never closed"))
     ours, script = statistics.median(painted[1:]), statistics.median(bare[1:])
     print(f"bare script to its first graph   {script:6.2f} s")

@@ -14,10 +14,10 @@ import pytest
 import tcexplore
 
 FRONT = ("cli", "documents", "events", "files", "fixes", "quantities", "report", "session", "studies", "supervisor",
-         "ui", "watch")  # fmt: skip
+         "torch_text", "traces", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
-PURE = ("documents", "events", "files", "fixes", "quantities", "session", "studies")
+PURE = ("documents", "events", "files", "fixes", "quantities", "session", "studies", "torch_text", "traces")
 """Packages that need no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
@@ -29,6 +29,8 @@ MAY_IMPORT = {
     "session": {"events", "session"},
     "watch": {"watch"},
     "files": {"files"},
+    "torch_text": {"events", "torch_text"},
+    "traces": {"events", "session", "torch_text", "traces"},
     "fixes": {"documents", "events", "files", "fixes", "quantities", "session"},
     "documents": {"documents", "events", "quantities", "session", "targets"},
     "studies": {
@@ -46,9 +48,9 @@ MAY_IMPORT = {
     },
     "report": {"documents", "events", "files", "quantities", "report", "session", "targets"},
     "supervisor": {"events", "supervisor"},
-    "capture": {"capture", "events"},
-    "accuracy": {"accuracy", "capture", "events", "quantities"},
-    "timing": {"capture", "events", "quantities", "timing"},
+    "capture": {"capture", "events", "torch_text"},
+    "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},
+    "timing": {"capture", "events", "quantities", "timing", "torch_text"},
 }
 """Packages of tcexplore that each package may import: data flows one way."""
 

@@ -15,22 +15,10 @@ from tcexplore.capture.dynamo.eager_ops import SYMBOL
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.events import Phase, PhaseTimed
+from tcexplore.torch_text.span_phases import PHASE_OF
 
 FACT = "compile phases"
 ACTIVITY_FACT = "time of compiling calls outside the compile phases"
-
-PHASE_OF: dict[str, Phase] = {
-    "dynamo": "dynamo",
-    "entire_frame_compile": "dynamo",
-    "backend_compile": "dynamo",
-    "create_aot_dispatcher_function": "aot",
-    "inductor_compile": "inductor",
-    "fx_codegen_and_compile": "inductor",
-    "async_compile.wait": "compiler",
-    "compile_file": "compiler",
-    "entire_backward_compile": "backward",
-}
-"""Phases by the torch spans that open them; any other span belongs to the enclosing phase."""
 
 Activity = Literal["span", "frames", "running"]
 """Part of a call that compiles: inside torch's spans, in Dynamo's frame callback, or running a compiled graph."""

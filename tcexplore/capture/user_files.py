@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcexplore.events import Location
+from tcexplore.torch_text.dynamo_names import function_name
 
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 
 
 class NodeNames(NamedTuple):
@@ -129,14 +129,3 @@ class UserFiles:
     def line(location: Location | None) -> str:
         """Return the source line at a location, stripped; empty without a location."""
         return linecache.getline(location.file, location.line).strip() if location else ""
-
-
-def is_resumed(function: str) -> bool:
-    """Return whether this is the name of a resume function, which Dynamo makes after a graph break."""
-    return _RESUMED.match(function) is not None
-
-
-def function_name(function: str) -> str:
-    """Return the original name of a resume function (`torch_dynamo_resume_in_f_at_12` is `f`), else the name itself."""
-    resumed = _RESUMED.match(function)
-    return resumed.group(1) if resumed else function

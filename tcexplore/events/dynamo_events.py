@@ -54,6 +54,22 @@ class GraphCaptured(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSplit(Event):
+    """A part of a graph that DDP compiles separately, so that the gradients of one bucket are ready early."""
+
+    graph: str
+    part: str
+    """torch's name, e.g. `submod_0`."""
+    ops: int
+    """Call nodes."""
+    parameter_bytes: int | None = None
+    """Size of its parameters: of the bucket; None if a size is symbolic."""
+    first: Location | None = None
+    """Line of its first node in user code."""
+    last: Location | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBreak(Event):
     """A place where Dynamo could not continue the graph."""
 

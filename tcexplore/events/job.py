@@ -83,6 +83,8 @@ class Job:
     """Paths of local modules, each with a text that replaces its own."""
     recompile_queries: tuple[str, ...] = ()
     """Inputs such as `f32[33,512], True` to check for a recompile after the compile."""
+    trace: str = ""
+    """The trace that the run was read from, with the rank if there are several; empty for a live run."""
     retargetable: bool = False
     """Whether a `Retarget` may follow; the run then keeps its graphs."""
 

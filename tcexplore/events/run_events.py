@@ -115,3 +115,17 @@ class FactMissing(Event):
     symbol: str
     """The torch symbol that provides it."""
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRecords(Event):
+    """Records of one kind in a trace."""
+
+    kind: str
+    count: int
+    graphs: tuple[str, ...] = ()
+    """Compile ids with such records."""
+    read: bool = True
+    """Whether tcexplore reads this kind; the others are listed only."""
+    text: str = ""
+    """Beginning of the payload of the first record, for a kind that is not read."""

@@ -36,12 +36,15 @@ class Snapshot:
     source: str
     """The file's text at the save that started this run."""
     config: ev.Config
+    trace: str = ""
+    """The trace that the run was read from; empty for a live run."""
     status: RunStatus = "running"
     phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
     entry: ev.EntryFound | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()
     breaks: tuple[ev.GraphBreak, ...] = ()
+    splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
     eager_ops: ev.EagerOps | None = None
     guards: tuple[ev.GuardsInstalled, ...] = ()
@@ -87,6 +90,7 @@ class Snapshot:
     region_calls: tuple[ev.RegionCalls, ...] = ()
     """The newest event of each region, in the order of the regions' first calls."""
     script_end: ev.ScriptEnded | None = None
+    trace_records: tuple[ev.TraceRecords, ...] = ()
     state_keys: ev.StateKeys | None = None
     artifacts_saved: ev.ArtifactsSaved | None = None
     artifacts_loaded: ev.ArtifactsLoaded | None = None
@@ -142,7 +146,9 @@ class Snapshot:
 
 def start_snapshot(job: ev.Job) -> Snapshot:
     """Return the snapshot of a new run, with its own target in view."""
-    return Snapshot(run=job.run, file=job.file, source=job.source, config=job.config, target=target_of(job.config))
+    return Snapshot(
+        run=job.run, file=job.file, source=job.source, config=job.config, trace=job.trace, target=target_of(job.config)
+    )
 
 
 def end_snapshot(snapshot: Snapshot) -> Snapshot:

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tcexplore.capture.dynamo.break_reasons import Reason, explain_reason, parse_reason
-from tcexplore.capture.dynamo.failed_guard import cause_of_text
-from tcexplore.capture.fx.fx_text import readable_source
-from tcexplore.capture.guards.guard_text import split_check
 from tcexplore.capture.guards.guard_values import compare_values
+from tcexplore.torch_text.break_text import Reason, explain_reason, parse_reason
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.failure_causes import cause_of_text
+from tcexplore.torch_text.guard_checks import split_check
 
 MESSAGE = """\
 Failed to trace builtin operator
@@ -81,7 +81,7 @@ def test_a_check_is_split_from_torchs_comment():
     [
         ("tensor 'x' size mismatch at index 1. expected 4, actual 5", "4", "5", "Dimension 1 of `x` is 5"),
         ("tensor 'x' dtype mismatch. expected BFloat16, actual Half", "bf16", "f16", "f16"),
-        ("tensor 'x' dtype mismatch. expected Char, actual Float", "Char", "f32", "f32"),
+        ("tensor 'x' dtype mismatch. expected Char, actual Float", "i8", "f32", "f32"),
         (
             "tensor 'x' requires_grad mismatch. expected requires_grad=1",
             "requires_grad=True",

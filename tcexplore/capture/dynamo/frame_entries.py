@@ -9,8 +9,9 @@ import torch
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_stack
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
-from tcexplore.capture.user_files import UserFiles, is_resumed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameEntered
+from tcexplore.torch_text.dynamo_names import is_resumed
 
 _FACT = "cache entries"
 _CONVERT = "torch._dynamo.convert_frame"

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from tcexplore.capture.dynamo.break_reasons import Reason, Reasons, explain_reason
+from tcexplore.capture.dynamo.break_reasons import Reasons
 from tcexplore.capture.dynamo.trace_position import current_compile_id, user_stack
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import GraphBreak, Location
+from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
+from tcexplore.torch_text.break_text import Reason, explain_reason
 
 _FACT = "graph breaks"
 _NOT_A_BREAK = frozenset({"Observed exception", "Dynamo recompile limit exceeded"})
 """The first is an exception that the user's own code raised; the second is a skipped frame, which has its own event."""
-
-_EXPRESSION = re.compile(r'^[\w.]+$|^f?"|" \+ ')
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
@@ -79,14 +77,6 @@ class _BreakObserver:
         )
 
 
-class RegistryEntry(NamedTuple):
-    """The registry's id, explanation and hints for one kind of graph break."""
-
-    id: str
-    explanation: str
-    hints: tuple[str, ...]
-
-
 class BreakRegistry:
     """torch's registry of graph breaks, which torch installs as `torch/_dynamo/graph_break_registry.json`."""
 
@@ -95,17 +85,13 @@ class BreakRegistry:
 
     @cached_property
     def _entries(self) -> dict[str, RegistryEntry]:
-        import torch._dynamo
+        import torch
 
-        path = os.path.join(os.path.dirname(torch._dynamo.__file__), "graph_break_registry.json")
         try:
-            with open(path, encoding="utf-8") as file:
-                registry: dict[str, list[dict[str, Any]]] = json.load(file)
+            return read_registry(os.path.dirname(torch.__file__))
         except (OSError, ValueError) as error:
             self._hooks.report_missing("graph break ids", "torch._dynamo:graph_break_registry.json", str(error))
             return {}
-        # A kind may have several ids; torch's own links use the last one.
-        return {version["Gb_type"]: _entry(id_, versions) for id_, versions in registry.items() for version in versions}
 
     def entry(self, kind: str) -> RegistryEntry | None:
         """Return the entry of a `gb_type`, None if the registry does not list it."""
@@ -117,15 +103,3 @@ class BreakRegistry:
 
         find = getattr(exc, "get_gbid_documentation_link", None)
         return (find(kind) or "") if find else ""
-
-
-def _entry(id_: str, versions: list[dict[str, Any]]) -> RegistryEntry:
-    """Return the newest version, which comes first, unless its explanation is a Python expression."""
-    readable = [version for version in versions if not _EXPRESSION.search(version["Explanation"])]
-    hints = _join_hints((readable or versions)[0]["Hints"])
-    return RegistryEntry(id_, readable[0]["Explanation"] if readable else "", hints)
-
-
-def _join_hints(pieces: list[str]) -> tuple[str, ...]:
-    """Return whole hints: the registry cuts a long hint after a space, where torch's source breaks the string."""
-    return tuple(filter(None, "".join(p if p.endswith(" ") else p + "\n" for p in pieces).split("\n")))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcexplore.capture.dynamo.break_reasons import Reasons, explain_reason
+from tcexplore.capture.dynamo.break_reasons import Reasons
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
-from tcexplore.capture.user_files import UserFiles, is_resumed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FrameSkipped, Location
+from tcexplore.torch_text.break_text import explain_reason
+from tcexplore.torch_text.dynamo_names import is_resumed
 
 _FACT = "skipped frames"
 _UNTRACED_FACT = "frames skipped before tracing"

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from torch._guards import CompileContext
 
-from tcexplore.capture.user_files import UserFiles, function_name, is_resumed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
+from tcexplore.torch_text.dynamo_names import function_name, is_resumed
 
 _EVAL_FRAME = "eval_frame.py"
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from torch.fx.node import Node
 
-from tcexplore.capture.fx.fx_text import args_text, readable_source, target_text
+from tcexplore.capture.fx.fx_text import args_text, target_text
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode
+from tcexplore.torch_text.dynamo_names import readable_source
 
 _NOT_COMPUTED = ("placeholder", "output")
 """The metadata of these nodes is that of the first node that uses them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import operator
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,18 +14,6 @@ MAX_VALUE_LENGTH = 60
 MAX_ITEMS = 16
 
 _PUBLIC = ((torch.nn.functional, "torch.nn.functional"), (torch, "torch"))
-
-_ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
-_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
-_CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
-_DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
-
-
-def readable_source(source: str) -> str:
-    """Return a Dynamo source as the user would write it: `L['self']._modules['fc1']` becomes `self.fc1`."""
-    source = _CLASS_ITEM.sub(r"type(\1).\2", source)
-    source = _DICT_ITEM.sub(r"\1['\2']", source)
-    return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
 
 
 class GraphText:

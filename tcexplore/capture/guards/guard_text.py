@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts
 from tcexplore.capture.guards.guard_tree import LeafGuard
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.guard_checks import Check
 
-_COMMENT = re.compile(r"\s+# ")
-_PLACE = re.compile(r"(?:^|# )(\S+\.py):(\d+) in (\S+)")
 _CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
 _SHAPE_REASONS = {
     "duck sizing": "they were equal when it was compiled",
     "0/1 specialization": "sizes 0 and 1 are specialized",
 }
-
-
-class Check(NamedTuple):
-    """One expression of a guard and torch's comment on it."""
-
-    code: str
-    comment: str
-
-    @property
-    def place(self) -> tuple[str, int, str] | None:
-        """Return the end of the path, the line and the function in the comment."""
-        place = _PLACE.search(self.comment)
-        return (place.group(1), int(place.group(2)), place.group(3)) if place else None
-
-
-def split_check(text: str, known_codes: Iterable[str] = ()) -> Check:
-    """Split a check into code and comment. `known_codes` are the codes that torch also keeps without the comment."""
-    code = next((code for code in known_codes if text.startswith(code)), None)
-    if code is None:
-        code = _COMMENT.split(text, maxsplit=1)[0]
-    return Check(code, text[len(code) :].strip().removeprefix("# "))
 
 
 def summarize(leaf: LeafGuard, check: Check, tensor: TensorFacts | None = None) -> str:

@@ -5,27 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
 from tcexplore.capture.guards.guard_text import tensor_text
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.failure_causes import ONE_OBJECT, ComparedValues
 
 MAX_LENGTH = 80
-ONE_OBJECT = "one object"
 
 _IDENTITY = re.compile(r"^___check_(type|obj)_id\((.+), \d+\)(?:, type=<class '(?:.*\.)?(.+?)'>)?")
-
-
-class ComparedValues(NamedTuple):
-    """Both sides of a guard, each empty if it is unknown."""
-
-    name: str
-    """The name of the compared value, readable."""
-    old: str
-    """The value that the code was compiled for."""
-    new: str
-    """The value that the call passes."""
 
 
 def compare_values(code: str, scope: Mapping[str, Any]) -> ComparedValues:

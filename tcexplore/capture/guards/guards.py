@@ -12,14 +12,15 @@ from weakref import WeakKeyDictionary
 import torch
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
-from tcexplore.capture.guards.guard_text import Check, split_check, summarize
+from tcexplore.capture.guards.guard_text import summarize
 from tcexplore.capture.guards.guard_tree import LeafGuard, leaf_guards
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Guard, GuardsInstalled, Location
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.guard_checks import Check, split_check
 
 _FACT = "guards"
 _HOOK = "torch._dynamo.guards:guard_manager_testing_hook_fn"

@@ -11,8 +11,6 @@ import sympy
 from torch._guards import TracingContext
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.fx_text import readable_source
-from tcexplore.capture.guards.guard_text import Check
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
@@ -25,6 +23,8 @@ from tcexplore.events import (
     SymbolSource,
     ZeroOneSpecialization,
 )
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.guard_checks import Check
 
 _FACT = "symbolic sizes"
 _ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.kernel_schedule import CallSchedule
-from tcexplore.capture.inductor.kernel_source import KernelSource
 from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelLine, Location
+from tcexplore.torch_text.kernel_source import KernelSource
 
 Item = TypeVar("Item")
 

@@ -9,12 +9,12 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import lines
 from tcexplore.capture.inductor.kernel_calls import ExternCallText, WrapperCalls
 from tcexplore.capture.inductor.kernel_schedule import CallSchedule, call_schedule
-from tcexplore.capture.inductor.kernel_source import kernel_source
 from tcexplore.capture.inductor.lowering_graph import compilation, root
 from tcexplore.capture.inductor.node_origins import PostGradNodes
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import KernelCall, KernelLine
+from tcexplore.torch_text.kernel_source import kernel_source
 
 _CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
 """torch calls this function once for each kernel call in the wrapper."""

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch._dynamo.pgo import FrameStateSizeEntry, InferStride, get_code_state
 
-from tcexplore.capture.fx.fx_text import readable_source
 from tcexplore.capture.recompile_check.frame_binding import BoundFrame
+from tcexplore.torch_text.dynamo_names import readable_source
 
 SPECIALIZED = (0, 1)
 """Sizes and strides that torch specializes even in a dynamic dimension."""

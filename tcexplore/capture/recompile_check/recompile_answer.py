@@ -20,10 +20,11 @@ from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.recompile_check.automatic_dynamic import predict_dynamic
 from tcexplore.capture.recompile_check.frame_binding import BoundFrame, UnknownFrameError, bind_frame
 from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
-from tcexplore.capture.user_files import UserFiles, is_resumed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AnswerVerdict, EntryAnswer, FrameAnswer, Location, RecompileAnswer
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.events.compile_ids import frame_number
+from tcexplore.torch_text.dynamo_names import is_resumed
 
 RESUMED = "it resumes after a graph break, with values that only a call computes"
 CALLED = "it is called from outside the graphs, with values that only a call computes"

@@ -16,8 +16,9 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.region_calls import Region
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
-from tcexplore.capture.user_files import UserFiles, is_resumed
+from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location, RegionCompiled, RegionCreated, RegionGraph, RegionKind
+from tcexplore.torch_text.dynamo_names import is_resumed
 
 REGIONS_FACT = "compiled regions"
 COMPILE_SYMBOL = "torch._dynamo.eval_frame:OptimizeContext.__call__"

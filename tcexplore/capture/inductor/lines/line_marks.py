@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.kernel_source import KernelSource
+from tcexplore.torch_text.kernel_source import KernelSource
 
 FACT = "statement provenance"
 CPP = "/*{}*/"

@@ -1,0 +1,29 @@
+"""Dynamo's names of values and functions as the user would write them."""
+
+from __future__ import annotations
+
+import re
+
+_ROOT = re.compile(r"\b[LG]\['([^'\]]+)'\]")
+_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
+_CLASS_ITEM = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^']+)'\]")
+_DICT_ITEM = re.compile(r"dict\.__getitem__\((.+?), '([^']+)'\)")
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+
+
+def readable_source(source: str) -> str:
+    """Return a Dynamo source as the user would write it: `L['self']._modules['fc1']` becomes `self.fc1`."""
+    source = _CLASS_ITEM.sub(r"type(\1).\2", source)
+    source = _DICT_ITEM.sub(r"\1['\2']", source)
+    return _MEMBER.sub(r".\1", _ROOT.sub(r"\1", source))
+
+
+def is_resumed(function: str) -> bool:
+    """Return whether this is the name of a resume function, which Dynamo makes after a graph break."""
+    return _RESUMED.match(function) is not None
+
+
+def function_name(function: str) -> str:
+    """Return the original name of a resume function (`torch_dynamo_resume_in_f_at_12` is `f`), else the name itself."""
+    resumed = _RESUMED.match(function)
+    return resumed.group(1) if resumed else function

@@ -1,0 +1,88 @@
+"""The ranks of a job side by side, and the first difference between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tcexplore import events as ev
+
+DivergenceKind = Literal[
+    "library version", "missing rank", "config", "environment", "branch", "shape", "dtype", "break", "guard",
+    "collective order", "cache", "autotuning",
+]  # fmt: skip
+"""What differs first: `branch`: the traced code. `environment`: threads, precision and other global settings."""
+
+DIVERGENCE_KINDS: tuple[DivergenceKind, ...] = get_args(DivergenceKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRow:
+    """Figures of one rank."""
+
+    rank: int
+    host: str | None = None
+    """Folder of its trace, if the ranks have several; None if unknown: torch does not write the host's name."""
+    pid: int = 0
+    phase: str = ""
+    """Phase under way at the end of the trace; empty between compiles."""
+    graph: str = ""
+    """Compile id of the phase."""
+    compiles: int = 0
+    """Compile ids."""
+    graphs: int = 0
+    """Graphs of Dynamo."""
+    breaks: int = 0
+    """Reports of graph breaks; nested frames may report one place several times."""
+    recompiles: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_bypasses: int = 0
+    compile_s: float = 0.0
+    """Seconds of all compiles, backward included."""
+    offset_s: float | None = None
+    """Median delay of its compiles after those of the first rank: clock skew and lag together."""
+    group: int = 0
+    """Ranks with the same number compiled the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergenceSide:
+    """What some ranks did at the first difference."""
+
+    ranks: tuple[int, ...]
+    text: str
+    location: ev.Location | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """The first difference between ranks, and its cause."""
+
+    kind: DivergenceKind
+    ranks: tuple[int, ...]
+    """Ranks that differ from most."""
+    compile_id: str | None = None
+    """None if the difference is not in one compile."""
+    location: ev.Location | None = None
+    """The user's line."""
+    detail: str = ""
+    sides: tuple[DivergenceSide, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankComparison:
+    """All ranks of a job."""
+
+    rows: tuple[RankRow, ...]
+    divergence: Divergence | None = None
+    """None if the ranks agree."""
+    notes: tuple[str, ...] = ()
+    """Sentences: what was tolerated, clock skew, unreadable files."""
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Ranks that agree, the largest group first."""
+        numbers = sorted({row.group for row in self.rows})
+        groups = [tuple(row.rank for row in self.rows if row.group == number) for number in numbers]
+        return tuple(sorted(groups, key=lambda group: (-len(group), group)))

@@ -1,0 +1,243 @@
+"""Dynamo's records as events: frames, graphs, graph breaks, recompiles, symbols."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
+from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
+from tcexplore.torch_text.failure_causes import Cause, ComparedValues, cause_of_text, cause_of_values, kind_of_check
+from tcexplore.torch_text.guard_checks import split_check
+from tcexplore.traces.graph_text import CALLS, read_graph
+from tcexplore.traces.record_index import Record
+from tcexplore.traces.static_values import compare_code
+from tcexplore.traces.trace_context import FrameStart, TraceContext
+from tcexplore.traces.trace_sources import read_stack
+
+_NOT_A_BREAK = frozenset({"Observed exception", "Dynamo recompile limit exceeded"})
+_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
+_BREAK_REASON = re.compile(r"^Graph Break Reason: (.*?)(?=^User code traceback:|\Z)", re.M | re.S)
+_BREAK_STACK = re.compile(r"^User code traceback:\n(.*?)(?=^Traceback |\Z)", re.M | re.S)
+_FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)\n(?:    (.*))?', re.M)
+_LINK = re.compile(r"please visit: (https?://\S+)")
+_REASON = re.compile(r"^(!?[\d/]+): (.*)$", re.S)
+_ATTRIBUTE = re.compile(r"^(?:L|G)\['[^']+'\][.\[]")
+_SIZE_SOURCE = re.compile(r"^(.*)\.(size|stride)\(\)\[(\d+)\]$")
+
+
+def read_start(context: TraceContext, record: Record) -> None:
+    """Emit the frame that Dynamo begins to compile. Its stack ends with the frame itself."""
+    frames = list(read_stack(record.meta.get("stack"), context.strings))
+    context.sources.observe_stack(frame for frame, _ in frames)
+    for frame, code in frames:
+        context.sources.observe_line(frame.file, frame.line, code)
+    owned = [frame for frame, _ in frames[:-1] if context.sources.owns(frame.file)]
+    own = frames[-1][0] if frames else None
+    start = FrameStart(own, owned[-1] if owned else None)
+    context.starts[record.graph] = start
+    if record.attempt or own is None:
+        return
+    place = context.sources.place(own.file, own.line, own.function)
+    number = record.envelope.get("frame_compile_id")
+    context.emit(
+        ev.FrameEntered(
+            graph=record.graph,
+            frame=place,
+            resumed=is_resumed(own.function),
+            caller=start.caller,
+            entry_count=number if isinstance(number, int) else 0,
+        )
+    )
+
+
+def read_source_name(context: TraceContext, record: Record) -> None:
+    """Learn the readable name of a tensor's source by the name of the graph's input."""
+    source = str(record.meta.get("source") or "")
+    context.input_names[re.sub(r"[^a-zA-Z0-9]+", "_", source)] = readable_source(source)
+
+
+def read_dynamo_graph(context: TraceContext, record: Record) -> None:
+    """Emit a Dynamo graph."""
+    graph, code = record.graph, context.payload(record)
+
+    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
+        return context.location(graph, file, line, function, text)
+
+    nodes = read_graph(code, place, context.input_names)
+    context.graphs[graph] = nodes
+    start = context.starts.get(graph)
+    frame = start.frame if start else None
+    context.emit(
+        ev.GraphCaptured(
+            graph=graph, ops=sum(node.op in CALLS for node in nodes), nodes=nodes, code=code, frame=frame,
+        )
+    )  # fmt: skip
+
+
+# ---- graph breaks
+
+
+def read_break(context: TraceContext, record: Record) -> None:
+    """Emit a graph break."""
+    text = context.payload(record)
+    logged = _BREAK_REASON.search(text)
+    message, headline = _message(logged[1] if logged else text)
+    reason, *further = (parse_reason(part) for part in AND_THEN.split(message))
+    if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
+        return
+    stack = tuple(_user_frames(context, text))
+    location = stack[-1] if stack else _own_place(context, record.graph, text)
+    context.emit(_graph_break(context, record.graph, reason, further, headline, location, stack, text))
+
+
+def _message(logged: str) -> tuple[str, str]:
+    """Split `Encountered graph break when …:` and torch's message, which follows after an empty line."""
+    headline, _, message = logged.partition("\n\n")
+    return (message, headline) if message and headline.rstrip().endswith(":") else (logged, "")
+
+
+def _user_frames(context: TraceContext, text: str) -> Iterator[ev.Location]:
+    stack = _BREAK_STACK.search(text)
+    for file, line, function, code in _FRAME.findall(stack[1] if stack else ""):
+        place = context.sources.place(file, int(line), function, code)
+        if place is not None:
+            yield place
+
+
+def _own_place(context: TraceContext, graph: str, text: str) -> ev.Location | None:
+    place = _BREAK_PLACE.search(text)
+    return context.location(graph, place[1], int(place[2]), "", "") if place else None
+
+
+def _graph_break(
+    context: TraceContext, graph: str, reason: Reason, further: list[Reason], headline: str,
+    location: ev.Location | None, stack: tuple[ev.Location, ...], text: str,
+) -> ev.GraphBreak:  # fmt: skip
+    entry, link = context.registry.get(reason.kind), _LINK.search(text)
+    return ev.GraphBreak(
+        graph=graph,
+        id=entry.id if entry else _id_of_link(link[1] if link else ""),
+        kind=reason.kind,
+        reason=explain_reason(reason, further, headline),
+        explanation=reason.explanation,
+        hints=reason.hints,
+        context=reason.context,
+        registry_explanation=entry.explanation if entry else "",
+        registry_hints=entry.hints if entry else (),
+        url=link[1] if link else "",
+        location=location,
+        code=context.sources.code(location),
+        stack=stack,
+    )
+
+
+def _id_of_link(link: str) -> str | None:
+    match = re.search(r"/(gb\d+)\.html", link)
+    return match[1].upper() if match else None
+
+
+# ---- recompiles
+
+
+def read_recompile(context: TraceContext, record: Record) -> None:
+    """Emit a recompile for each cache entry that did not match. One reason is plain text, several are a JSON list."""
+    text = context.payload(record)
+    reasons = [text]
+    if text.lstrip().startswith("["):
+        with contextlib.suppress(ValueError):
+            reasons = [str(reason) for reason in json.loads(text)]
+    for reason in reasons:
+        match = _REASON.match(reason.strip())
+        if match is not None:
+            context.emit(_recompiled(context, record, match[1], match[2]))
+
+
+def _recompiled(context: TraceContext, record: Record, entry: str, text: str) -> ev.Recompiled:
+    check = split_check(text.split("\nUser stack trace:")[0])
+    cause = cause_of_text(check.code.strip(), grad_enabled="grad_mode" not in text) or _cause_of_code(check.code)
+    start = context.starts.get(record.graph)
+    frame = start.frame if start else None
+    place = context.sources.find(*check.place) if check.place else None
+    if place is None and frame is not None:
+        place = context.sources.place(frame.file, frame.line, frame.function) or (start.caller if start else None)
+    number = record.envelope.get("frame_compile_id")
+    return ev.Recompiled(
+        graph=record.graph,
+        failed_entry=entry,
+        failed_guard=readable_source(check.code),
+        reason=cause.reason,
+        old=cause.old,
+        new=cause.new,
+        location=place,
+        entry_count=number + 1 if isinstance(number, int) else None,
+        kind=cause.kind,
+        name=cause.name,
+        dim=cause.dim,
+        origin=_origin(check.code),
+    )
+
+
+def _cause_of_code(code: str) -> Cause:
+    values: ComparedValues = compare_code(code)
+    cause = cause_of_values(values, readable_source(code))._replace(kind=kind_of_check(code, values))
+    if values.old and not values.new and values.old != cause.reason:
+        cause = cause._replace(reason=f"`{values.name}` has changed; it was compiled for {values.old}.")
+    return cause
+
+
+def _origin(code: str) -> ev.ValueOrigin:
+    if "G['" in code:
+        return "global"
+    return "attribute" if _ATTRIBUTE.match(code) else ""
+
+
+# ---- symbols
+
+
+class SymbolRecords:
+    """Symbols of the graph that is being traced."""
+
+    def __init__(self) -> None:
+        self._symbols: dict[str, dict[str, ev.Symbol]] = defaultdict(dict)
+
+    def read_symbol(self, context: TraceContext, record: Record) -> None:
+        """Keep a symbol until its graph is complete."""
+        name = ev.clean(str(record.meta.get("symbol") or ""))
+        lower, _, upper = str(record.meta.get("vr") or "").strip("[]").partition(", ")
+        stack = [*read_stack(record.meta.get("user_stack"), context.strings)]
+        places = [place for frame, code in stack if (place := context.sources.place(*_parts(frame), code))]
+        source = record.meta.get("source")
+        self._symbols[record.graph][name] = ev.Symbol(
+            name=name,
+            unbacked=record.kind == "create_unbacked_symbol",
+            hint=ev.clean(str(record.meta.get("val") or "")),
+            lower=lower,
+            upper=upper,
+            sources=(_symbol_source(str(source)),) if source else (),
+            location=places[-1] if places else None,
+            user_code=context.sources.code(places[-1]) if places else "",
+        )
+
+    def flush(self, context: TraceContext, graph: str) -> None:
+        """Emit the symbols of a graph."""
+        symbols = self._symbols.pop(graph, None)
+        if symbols:
+            context.emit(ev.GraphSymbols(graph=graph, symbols=tuple(symbols.values())))
+
+
+def _parts(frame: ev.Location) -> tuple[str, int, str]:
+    return frame.file, frame.line, frame.function
+
+
+def _symbol_source(source: str) -> ev.SymbolSource:
+    match = _SIZE_SOURCE.match(source)
+    if match is None:
+        return ev.SymbolSource(name=readable_source(source), kind="value")
+    kind: Any = match[2]
+    return ev.SymbolSource(name=readable_source(match[1]), kind=kind, dim=int(match[3]))

@@ -1,0 +1,222 @@
+"""The records of one process as events, in the order of the trace; it continues when the trace grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.traces import dynamo_records, guard_records, inductor_records
+from tcexplore.traces.graph_text import CALLS, read_graph, tensor_bytes
+from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
+from tcexplore.traces.kernel_records import KernelRecords
+from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
+from tcexplore.traces.span_records import SpanRecords
+from tcexplore.traces.trace_context import Emit, TraceContext
+
+MOST_PROBLEMS = 20
+"""Messages about records that are kept for one process."""
+
+SAMPLE_CHARS = 4_000
+"""Characters of the payload of a kind that is not read."""
+
+_SILENT = frozenset({"str", "describe_tensor", "describe_storage"})
+"""Kinds that need no conversion."""
+
+NOT_IN_TRACES = (
+    ("timing", "a trace holds no measurement of calls"),
+    ("accuracy", "a trace holds no results to compare"),
+    ("memory", "a trace holds no measurement of memory"),
+    ("call profile", "a trace holds no profile of a call"),
+    ("fusion decisions", "a trace holds no decision of the scheduler, only its kernels"),
+    ("the op of each statement of a kernel", "a trace links whole kernels to ops, not their statements"),
+    ("bytes and FLOPs of kernels", "a trace does not hold the scheduler's figures"),
+    ("passes", "a trace holds the graph before and after all passes, not after each one"),
+    ("machine code of kernels", "a trace holds the source of kernels only"),
+    ("values of a call that failed a guard", "a trace holds them only where torch's message has them"),
+)
+"""Facts that only a live run has, with the reasons."""
+
+Converter = Callable[[TraceContext, Record], None]
+
+
+class EventReader:
+    """Converts the records of one process."""
+
+    def __init__(self, index: RecordIndex, emit: Emit, pid: int | None = None) -> None:
+        """`pid` selects the records of one process of a file that several share."""
+        self._index = index
+        self._pid = pid
+        self.context = TraceContext(index, emit)
+        self.spans = SpanRecords()
+        self.versions: dict[str, str] = {}
+        """Versions of torch, Python and Triton."""
+        self._symbols = dynamo_records.SymbolRecords()
+        self._graphs = GraphRecords()
+        self._kernels = KernelRecords(self._graphs)
+        self._caches = CacheRecords()
+        self._next = 0
+        self._counts: dict[str, list[Any]] = {}
+        self._converters = self._table()
+
+    def _table(self) -> Mapping[str, Converter]:
+        return {
+            "str": _read_string,
+            "dynamo_start": dynamo_records.read_start,
+            "describe_source": dynamo_records.read_source_name,
+            "dynamo_output_graph": dynamo_records.read_dynamo_graph,
+            "dynamo_graph_break_reason": dynamo_records.read_break,
+            "recompile_reasons": dynamo_records.read_recompile,
+            "create_symbol": self._symbols.read_symbol,
+            "create_unbacked_symbol": self._symbols.read_symbol,
+            "dynamo_cpp_guards_str": guard_records.read_guards,
+            **dict.fromkeys(AOT_STAGES, self._graphs.read_aot),
+            "inductor_post_grad_graph": self._graphs.read_post_grad,
+            "inductor_output_code": self._kernels.read_wrapper,
+            "inductor_provenance_tracking_node_mappings": self._kernels.read_mappings,
+            **dict.fromkeys(CACHE_KINDS, self._caches.read_lookup),
+            "triton_kernel_info": inductor_records.read_triton_info,
+            "fx_graph_runnable": _read_script,
+            "optimize_ddp_split_child": _read_split,
+            "compilation_metrics": self._read_metrics,
+            "bwd_compilation_metrics": self._read_metrics,
+            "chromium_event": self.spans.read,
+            "torch_version": self._read_version,
+        }
+
+    @property
+    def at(self) -> int:
+        """Number of the next record to read."""
+        return self._next
+
+    def read(self, most: int | None = None, *, last: bool = True) -> bool:
+        """Convert the next `most` records; return whether there are more.
+
+        `last` tells whether to read the last record of the index, which may be incomplete in a growing file.
+        """
+        total = len(self._index) - (0 if last else 1)
+        end = total if most is None else min(total, self._next + most)
+        starts = list(self._index.pids.items())
+        while self._next < end:
+            number = self._next
+            self._next += 1
+            if self._pid is None or len(starts) < 2 or _pid_at(starts, number) == self._pid:
+                self._convert(number)
+        return self._next < total
+
+    def _convert(self, number: int) -> None:
+        kind = self._index.kind(number)
+        converter = self._converters.get(kind)
+        entry = self._counts.setdefault(kind, [0, {}, converter is not None or kind in _SILENT, number])
+        entry[0] += 1
+        if converter is None:
+            if kind not in _SILENT and len(entry[1]) < 50:
+                entry[1][self._graph_of(number)] = None
+            return
+        try:
+            record = self._index.record(number)
+            if record.graph:
+                entry[1][record.graph] = None
+            converter(self.context, record)
+        except BadRecordError as error:
+            self._report(str(error))
+        except Exception as error:  # noqa: BLE001  a record of another torch may have any form; the others are still read
+            self._report(f"record {number + 1} ({kind}) has an unknown form: {type(error).__name__}: {error}")
+
+    def _graph_of(self, number: int) -> str:
+        try:
+            return self._index.record(number).graph
+        except BadRecordError:
+            return ""
+
+    def _report(self, problem: str) -> None:
+        if len(self.context.problems) < MOST_PROBLEMS:
+            self.context.problems.append(ev.clean(problem))
+
+    def finish(self) -> None:
+        """Emit what later records could have completed, the sources, and what a trace cannot tell."""
+        context = self.context
+        self._kernels.flush(context)
+        for file in context.sources.files:
+            if file != context.sources.main:
+                context.emit(ev.SourceRead(file=file, text=context.sources.text(file)))
+        for kind, (count, graphs, read, first) in self._counts.items():
+            text = "" if read else self._sample(first)
+            names = tuple(graph for graph in graphs if graph)
+            context.emit(ev.TraceRecords(kind=kind, count=count, graphs=names, read=read, text=text))
+        for fact, reason in NOT_IN_TRACES:
+            context.emit(ev.FactMissing(fact=fact, symbol="TORCH_TRACE", reason=reason))
+        for problem in context.problems:
+            context.emit(ev.FactMissing(fact="a record", symbol="TORCH_TRACE", reason=problem))
+
+    def _sample(self, number: int) -> str:
+        try:
+            record = self._index.record(number)
+            text = self._index.payload(number, record.checksum) if record.checksum else str(record.meta)
+        except BadRecordError as error:
+            return str(error)
+        return ev.clean(text[:SAMPLE_CHARS])
+
+    # ---- records with several facts
+
+    def _read_metrics(self, context: TraceContext, record: Record) -> None:
+        """Read the figures at the end of a compile."""
+        metrics = record.meta if isinstance(record.meta, dict) else {}
+        graph = record.graph
+        self._symbols.flush(context, graph)
+        self._kernels.flush(context, graph)
+        for key, name in (("pytorch_version", "torch"), ("python_version", "python"), ("triton_version", "triton")):
+            if isinstance(metrics.get(key), str) and metrics[key]:
+                self.versions[name] = ev.clean(metrics[key])
+        for name, seconds in inductor_records.triton_times(metrics):
+            context.emit(ev.KernelCompiled(graph=graph, name=name, seconds=seconds))
+        if reason := metrics.get("cudagraph_skip_reason"):
+            context.emit(ev.CudaGraphSkipped(graph=graph, reason=ev.clean(str(reason))))
+        start = context.starts.get(graph)
+        if metrics.get("fail_reason") and start is not None and start.frame is not None:
+            place = context.sources.place(start.frame.file, start.frame.line, start.frame.function) or start.caller
+            if place is not None:
+                reason = f"{metrics.get('fail_type') or 'error'}: {metrics['fail_reason']}"
+                context.emit(ev.FrameSkipped(frame=place, reason=ev.clean(reason), graph=graph))
+
+    def _read_version(self, context: TraceContext, record: Record) -> None:
+        facts = context.json(record)
+        if isinstance(facts, dict) and isinstance(version := facts.get("pytorch_version"), str):
+            self.versions["torch"] = ev.clean(version)
+
+
+def _pid_at(starts: list[tuple[int, int]], number: int) -> int:
+    return next((pid for first, pid in reversed(starts) if first <= number), -1)
+
+
+def _read_string(context: TraceContext, record: Record) -> None:
+    text, key = record.meta
+    context.strings[int(key)] = ev.clean(str(text))
+
+
+def _read_script(context: TraceContext, record: Record) -> None:
+    context.emit(ev.GraphScript(graph=record.graph, source=context.payload(record)))
+
+
+def _read_split(context: TraceContext, record: Record) -> None:
+    """Emit a part of a graph that DDP split."""
+    graph = record.graph
+
+    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
+        return context.location(graph, file, line, function, text)
+
+    nodes = read_graph(context.payload(record), place)
+    calls = [node for node in nodes if node.op in CALLS]
+    places = [node.location for node in calls if node.location]
+    sizes = [tensor_bytes(node) for node in nodes if node.op == "placeholder" and "parameters" in node.name]
+    known = [size for size in sizes if size is not None]
+    context.emit(
+        ev.GraphSplit(
+            graph=graph,
+            part=ev.clean(str(record.meta.get("name") or "")),
+            ops=len(calls),
+            parameter_bytes=sum(known) if len(known) == len(sizes) else None,
+            first=places[0] if places else None,
+            last=places[-1] if places else None,
+        )
+    )

@@ -1,0 +1,223 @@
+"""FX graphs as nodes, from the text that torch prints (`print_readable`)."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from tcexplore.events import FxNode, Location
+from tcexplore.traces.expression_text import Expression, read_expression
+
+CALLS = ("call_function", "call_method", "call_module")
+
+_PARAMETER = re.compile(r'(\w+)(?:\s*:\s*"([^"]*)")?\s*(?:=[^,]*)?,?')
+_PLACE = re.compile(r"^\s*# File: (.+?):(\d+) in (\S+), code: ?(.*)$")
+_STATEMENT = re.compile(r'^(\w+)(?:\s*:\s*"([^"]*)")? = (.*)$', re.S)
+_RENAME = re.compile(r"^(\w+) = (\w+)$")
+_IN_PLACE = re.compile(r"^(\w+)(?:\s*:\s*\"([^\"]*)\")? = (\w+)$")
+_AUGMENTED = re.compile(r"^(\w+) ([-+*/@%&|^]|//|\*\*|<<|>>)= (.*)$", re.S)
+_TENSOR = re.compile(r"^([a-z]+\d+\w*|b8)\[([^\]]*)\](?:\[([^\]]*)\])?(\S*)$")
+_AUGMENTED_NAMES = {
+    "+": "iadd", "-": "isub", "*": "imul", "/": "itruediv", "//": "ifloordiv", "%": "imod", "@": "imatmul",
+    "&": "iand", "|": "ior", "^": "ixor", "**": "ipow", "<<": "ilshift", ">>": "irshift",
+}  # fmt: skip
+
+Place = Callable[[str, int, str, str], Location | None]
+"""Returns the user's location of a line: file, line, function, code; None if it is not the user's."""
+
+
+class Tensor(NamedTuple):
+    """A value as torch annotates it: `f32[4, 64][64, 1]cuda:0`."""
+
+    dtype: str
+    shape: tuple[str, ...]
+    stride: tuple[str, ...] | None
+    device: str | None
+
+
+def read_tensor(annotation: str | None) -> Tensor | None:
+    """Return the tensor of an annotation, None for any other value."""
+    match = _TENSOR.match(annotation or "")
+    if match is None:
+        return None
+    stride = None if match[3] is None else _sizes(match[3])
+    return Tensor(match[1], _sizes(match[2]), stride, match[4] or None)
+
+
+def _sizes(text: str) -> tuple[str, ...]:
+    return tuple(size.strip() for size in text.split(",")) if text.strip() else ()
+
+
+def read_graph(text: str, place: Place, names: dict[str, str] | None = None) -> tuple[FxNode, ...]:
+    """Return the nodes of the outermost graph in a text; `names` are readable names of inputs."""
+    lines = text.split("\n")
+    start = next((n for n, line in enumerate(lines) if re.match(r"\s*def forward\(", line)), None)
+    if start is None:
+        return ()
+    end = next((n for n in range(start, len(lines)) if _ends_signature(lines[n])), start)
+    reader = _GraphReader(place, names or {})
+    reader.add_inputs(_signature(lines[start : end + 1]))
+    for line in lines[end + 1 :]:
+        if reader.add_line(line):
+            break
+    return tuple(reader.nodes.values())
+
+
+def _ends_signature(line: str) -> bool:
+    return re.search(r"\)(?: -> [^:]*)?:\s*(?:#.*)?$", line) is not None
+
+
+def _signature(lines: list[str]) -> Iterator[tuple[str, str | None]]:
+    joined = " ".join(re.sub(r"\s# .*$", "", line) for line in lines)
+    inside = joined[joined.index("(") + 1 : joined.rindex(")")]
+    for match in _PARAMETER.finditer(inside):
+        if match[1] != "self":
+            yield match[1], match[2]
+
+
+class _GraphReader:
+    """Reads the body of a graph line by line."""
+
+    def __init__(self, place: Place, names: dict[str, str]) -> None:
+        self._place = place
+        self._names = names
+        self.nodes: dict[str, FxNode] = {}
+        self._location: Location | None = None
+        self._indent = 0
+
+    def add_inputs(self, inputs: Iterable[tuple[str, str | None]]) -> None:
+        for name, annotation in inputs:
+            self._add(name, Expression("placeholder", self._names.get(name, name), "", ()), annotation, None)
+
+    def add_line(self, line: str) -> bool:
+        """Add a line; return whether it ends the graph."""
+        code = line.strip()
+        if not code:
+            return False
+        if code.startswith("#"):
+            self._comment(line)
+            return False
+        indent = len(line) - len(line.lstrip())
+        self._indent = self._indent or indent
+        if indent < self._indent:
+            return True
+        if code.startswith("return "):
+            inputs = read_expression(code[7:], self.nodes).inputs
+            self._add("output", Expression("output", "output", _returned(code[7:]), inputs), None, None)
+            return True
+        self._statement(code)
+        return False
+
+    def _comment(self, line: str) -> None:
+        match = _PLACE.match(line)
+        if match is not None:
+            self._location = self._place(match[1], int(match[2]), match[3], match[4])
+        elif "No stacktrace" in line:
+            self._location = None
+
+    def _statement(self, code: str) -> None:
+        parts = [part for part in code.split(";  ") if not part.rstrip().endswith("= None")] or [code]
+        first = _STATEMENT.match(parts[0])
+        rename = _RENAME.match(parts[0]) if len(parts) == 1 else None
+        if rename and rename[2] in self.nodes and self.nodes[rename[2]].op == "placeholder":
+            self._rename(rename[2], rename[1])
+        elif len(parts) > 1 and (assigned := _IN_PLACE.match(parts[1])):
+            self._in_place(parts[0], assigned)
+        elif first is not None and first[1].isidentifier():
+            self._add(first[1], read_expression(first[3], self.nodes), first[2], self._location)
+
+    def _in_place(self, code: str, assigned: re.Match[str]) -> None:
+        """Add `x += y;  iadd = x` or `x[i] = y;  setitem = x`."""
+        augmented = _AUGMENTED.match(code)
+        if augmented:
+            operand = read_expression(f"f({augmented[1]}, {augmented[3]})", self.nodes)
+            self._add(assigned[1], operand._replace(target=_AUGMENTED_NAMES[augmented[2]]), assigned[2], self._location)
+            return
+        target, _, value = code.partition(" = ")
+        item = read_expression(target, self.nodes)
+        rest = read_expression(f"f({value})", self.nodes)
+        inputs = tuple(dict.fromkeys((*item.inputs, *rest.inputs)))
+        expression = Expression("call_function", "setitem", f"{item.args}, {rest.args}", inputs)
+        self._add(assigned[1], expression, assigned[2], self._location)
+
+    def _rename(self, old: str, new: str) -> None:
+        """Rename an input: Dynamo's parameters have other names than the nodes."""
+        renamed = {new if name == old else name: node for name, node in self.nodes.items()}
+        node = renamed[new]
+        fields = {name: getattr(node, name) for name in ("target", "dtype", "shape", "stride", "contiguous", "device")}
+        renamed[new] = FxNode(name=new, op="placeholder", **fields)
+        self.nodes = renamed
+
+    def _add(self, name: str, expression: Expression, annotation: str | None, location: Location | None) -> None:
+        tensor = read_tensor(annotation)
+        self.nodes[name] = FxNode(
+            name=name,
+            op=expression.op,
+            target=expression.target,
+            args=expression.args,
+            inputs=expression.inputs,
+            dtype=tensor.dtype if tensor else None,
+            shape=tensor.shape if tensor else None,
+            stride=tensor.stride if tensor else None,
+            contiguous=tensor is None or tensor.stride is None or is_contiguous(tensor.shape, tensor.stride),
+            device=tensor.device if tensor else None,
+            location=location,
+            stack=(location,) if location else (),
+        )
+
+
+def _returned(code: str) -> str:
+    return read_expression(f"f({code})", ()).args
+
+
+def is_contiguous(shape: tuple[str, ...], stride: tuple[str, ...]) -> bool:
+    """Return whether the strides are those of a dense row-major tensor. Symbols stand for different primes."""
+    values: dict[str, int] = {}
+    expected = 1
+    for size_text, step_text in reversed(list(zip(shape, stride, strict=False))):
+        size, step = _evaluate(size_text, values), _evaluate(step_text, values)
+        if size is None or step is None:
+            return True
+        if size == 0:
+            return True
+        if size != 1 and step != expected:
+            return False
+        expected *= size
+    return True
+
+
+_PRIMES = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069)
+
+
+def _evaluate(text: str, values: dict[str, int]) -> int | None:
+    if text.isdecimal():
+        return int(text)
+    try:
+        return _value(ast.parse(text, mode="eval").body, values)
+    except (SyntaxError, ValueError, KeyError, IndexError, RecursionError):
+        return None
+
+
+def _value(tree: ast.expr, values: dict[str, int]) -> int:
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+        return tree.value
+    if isinstance(tree, ast.Name):
+        return values.setdefault(tree.id, _PRIMES[len(values)])
+    if isinstance(tree, ast.BinOp):
+        left, right = _value(tree.left, values), _value(tree.right, values)
+        return {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}[type(tree.op)]
+    raise ValueError(ast.dump(tree))
+
+
+_SIZES = {"b8": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8}
+
+
+def tensor_bytes(node: FxNode) -> int | None:
+    """Return the size of a node's tensor; None if its sizes are symbolic or its type is unknown."""
+    itemsize = _SIZES.get(node.dtype or "", 1 if (node.dtype or "").startswith("f8") else 0)
+    if not itemsize or node.shape is None or not all(size.isdecimal() for size in node.shape):
+        return None
+    return itemsize * math.prod(map(int, node.shape))

@@ -1,0 +1,232 @@
+"""Guards from the tree that torch prints (`dynamo_cpp_guards_str`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from tcexplore import events as ev
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.guard_checks import split_check
+from tcexplore.traces.graph_text import is_contiguous
+from tcexplore.traces.record_index import Record
+from tcexplore.traces.trace_context import TraceContext
+
+_LINE = re.compile(r"^((?:\| )*)\+- (\w+)(?:: ?(.*))?$")
+_MANAGER = re.compile(r"source=(.*?), (?:accessed_by|type)=")
+_TYPE = re.compile(r"type=<class '(.+?)'>")
+_LATENCY = re.compile(r"Guard latency = ([\d.]+) us")
+_HINT = re.compile(r"\s*\(HINT: .*\)$")
+_TENSOR = re.compile(
+    r"^check_tensor\((.+?), \w+, DispatchKeySet\((.+?)\), torch\.(\w+), device=(\w+), requires_grad=\w+, "
+    r"size=\[(.*?)\], stride=\[(.*?)\]"
+)
+_MANAGERS = re.compile(r"Manager$")
+_RELATIONS = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "SYMBOLIC_SHAPE_GUARD", "STORAGE_OVERLAPPING"})
+_SEVERAL_CODES = "DIMENSION_DYNAMIC_MARKING_GUARD"
+"""A leaf whose expressions torch prints in one line each."""
+
+_DTYPES = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+
+
+_Inputs = dict[str, ev.FxNode]
+"""The graph's inputs by their readable names."""
+
+_Readers = dict[str, ev.Location | None]
+"""The line of the first node that reads each node."""
+
+
+@dataclass(slots=True)
+class _Manager:
+    """The guarded object that encloses some leaves."""
+
+    depth: int
+    source: str
+    type: str
+    in_module: bool
+    kinds: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Leaf:
+    kind: str
+    checks: list[str]
+    manager: _Manager
+
+    @property
+    def check(self) -> str:
+        return self.checks[0]
+
+
+def read_guards(context: TraceContext, record: Record) -> None:
+    """Emit the guards of a graph, with torch's own measurement of one check."""
+    text = context.payload(record)
+    latency = _LATENCY.search(text)
+    nodes = context.graphs.get(record.graph, ())
+    inputs = {node.target: node for node in nodes if node.op == "placeholder" and node.shape}
+    readers: _Readers = {}
+    for node in nodes:
+        for name in node.inputs:
+            readers.setdefault(name, node.location)
+    guards = tuple(_guard(leaf, context, inputs, readers) for leaf in _leaves(text))
+    context.emit(
+        ev.GuardsInstalled(graph=record.graph, guards=guards, latency_us=float(latency[1]) if latency else None)
+    )
+
+
+def guard_codes(tree: str) -> list[tuple[str, str]]:
+    """Return kind and code of each guard of a printed tree."""
+    return [
+        (leaf.kind, split_check(_HINT.sub("", text)).code.strip()) for leaf in _leaves(tree) for text in leaf.checks
+    ]
+
+
+def _leaves(text: str) -> list[_Leaf]:
+    """Return all leaves in the order of the tree, and a relation of several objects once."""
+    leaves: dict[tuple[str, str, str], _Leaf] = {}
+    root = _Manager(-1, "", "", in_module=False)
+    stack = [root]
+    for line in text.split("\n"):
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        depth, name, rest = len(match[1]) // 2, match[2], match[3] or ""
+        while stack[-1].depth >= depth:
+            stack.pop()
+        if _MANAGERS.search(name) or name in ("KeyManager", "ValueManager"):
+            stack.append(_manager(depth, rest, stack[-1]))
+            continue
+        kind = _kind(name, rest, stack[-1])
+        stack[-1].kinds.add(kind)
+        source, text_key = (
+            "" if kind in _RELATIONS else stack[-1].source,
+            "" if kind == _SEVERAL_CODES else rest.strip(),
+        )
+        leaf = leaves.setdefault((kind, source, text_key), _Leaf(kind, [], stack[-1]))
+        if kind == _SEVERAL_CODES or not leaf.checks:
+            leaf.checks.append(rest.strip())
+    return sorted(leaves.values(), key=lambda leaf: leaf.kind in ("SHAPE_ENV", "DUPLICATE_INPUT"))
+
+
+def _manager(depth: int, rest: str, parent: _Manager) -> _Manager:
+    source, kind = _MANAGER.search(rest), _TYPE.search(rest)
+    own = kind[1] if kind else ""
+    in_module = parent.in_module or own == "module"
+    return _Manager(depth, ev.clean(source[1]) if source else parent.source, own, in_module)
+
+
+def _kind(name: str, rest: str, manager: _Manager) -> str:
+    """Return the kind of a leaf. A lambda below the root is a condition on symbolic sizes."""
+    if name != "LAMBDA_GUARD" or manager.source:
+        return name
+    code = split_check(rest).code
+    if " is " in code and "None" not in code:
+        return "DUPLICATE_INPUT"
+    return "SHAPE_ENV" if ".size()[" in code or ".stride()[" in code else name
+
+
+def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Readers) -> ev.Guard:
+    checks = [split_check(_HINT.sub("", text)) for text in leaf.checks]
+    check = checks[0]
+    name = readable_source(leaf.manager.source)
+    location = context.sources.find(*check.place) if check.place else None
+    if location is None and name in inputs:
+        location = readers.get(inputs[name].name)
+    return ev.Guard(
+        kind=leaf.kind,
+        source=leaf.manager.source,
+        code=tuple(check.code.strip() for check in checks),
+        summary=_summary(leaf, check.code.strip(), inputs.get(name)),
+        structural=_is_structural(leaf),
+        location=location,
+        user_code=context.sources.code(location),
+        name=name,
+    )
+
+
+# ---- short descriptions, in the words of `capture/guards/guard_text.py`
+
+_NOUNS = {"code": "function", "builtin_function_or_method": "built-in function", "type": "class"}
+_CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
+
+
+def _summary(leaf: _Leaf, code: str, node: ev.FxNode | None) -> str:
+    source, kind, of_type = leaf.manager.source, leaf.kind, leaf.manager.type.rpartition(".")[2]
+    if kind == "TENSOR_MATCH":
+        return _tensor(code, node)
+    if kind == "TYPE_MATCH":
+        return f"type is {of_type}"
+    if kind == "ID_MATCH":
+        return f"is the same {_NOUNS.get(of_type, of_type)}"
+    if kind in ("LENGTH_CHECK", "DICT_LENGTH"):
+        return "is empty" if code == f"not {source}" else f"length {code.removeprefix(f'len({source})').strip()}"
+    if kind == "GLOBAL_STATE":
+        return _global_state(code)
+    if kind == "DIMENSION_DYNAMIC_MARKING_GUARD":
+        return "the same dimensions are marked as dynamic"
+    if kind == "NO_TENSOR_ALIASING":
+        return readable_source(code.replace("check_no_aliasing", "all different tensors: "))
+    if kind == "DICT_CONTAINS" and (match := _CONTAINS.match(code)):
+        return f"has {'no' if match[1] else 'an'} instance attribute {match[2]}"
+    return code[len(source) :].strip() if source and code.startswith(source) else readable_source(code)
+
+
+def _tensor(code: str, node: ev.FxNode | None) -> str:
+    match = _TENSOR.match(code)
+    if match is None:
+        return readable_source(code)
+    shape, stride = ([part.strip() for part in match[n].split(",")] if match[n] else [] for n in (5, 6))
+    if node is not None and node.shape is not None and len(node.shape) == len(shape):
+        shape, stride = list(node.shape), list(node.stride or stride)
+    device = "cpu" if match[4] == "None" else f"{match[2].split(',')[0].strip().lower()}:{match[4]}"
+    layout = "contiguous" if is_contiguous(tuple(shape), tuple(stride)) else f"strides [{', '.join(stride)}]"
+    return f"{_DTYPES.get(match[3], match[3])}[{', '.join(shape)}] {device}, {layout}"
+
+
+def _global_state(code: str) -> str:
+    try:
+        state = json.loads(code.split(" against ", 1)[1])
+        settings = {
+            "grad mode": state.get("grad_mode"),
+            "autocast": any(state.get("autocast_state", {}).get("enabled", ())),
+            "deterministic algorithms": state.get("deterministic_algorithms"),
+        }
+        texts = [f"{name} {'on' if value else 'off'}" for name, value in settings.items() if value is not None]
+        return ", ".join([*texts, f"{state['num_threads']} threads"] if "num_threads" in state else texts)
+    except (IndexError, ValueError, AttributeError):
+        return "torch's global settings are the same"
+
+
+# ---- structural guards, as in `capture/guards/guards.py`
+
+_STRUCTURAL_KINDS = frozenset({
+    "DEFAULT_DEVICE", "DICT_CONTAINS", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKING_GUARD", "LAMBDA_GUARD",
+    "NO_HASATTR", "NOT_NONE", "TORCH_FUNCTION_MODE_STACK",
+})  # fmt: skip
+_IDENTITY_KINDS = frozenset({"ID_MATCH", "TYPE_MATCH", "OBJECT_ALIASING"})
+_INTERNAL_SOURCES = re.compile(
+    r"__import_|__builtins_dict__|_hooks\b|\._(?:modules|parameters|buffers)(?:\)\)\[\d+\])?$"
+    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$|\.__defaults__\[\d+\]$"
+)
+_LIBRARY_TYPES = re.compile(
+    r"^(?:module|builtin_function_or_method|method_descriptor|torch\._C\._TensorMeta|torch\.Tensor|torch\.nn\..*)$"
+)
+
+
+def _is_structural(leaf: _Leaf) -> bool:
+    manager = leaf.manager
+    if leaf.kind in _STRUCTURAL_KINDS or _INTERNAL_SOURCES.search(manager.source) or "__import_" in leaf.check:
+        return True
+    if leaf.kind in ("TYPE_MATCH", "LENGTH_CHECK") and "EQUALS_MATCH" in manager.kinds:
+        return True
+    library = manager.in_module or _LIBRARY_TYPES.match(manager.type) is not None
+    return leaf.kind in _IDENTITY_KINDS and (library or _is_module(manager))
+
+
+def _is_module(manager: _Manager) -> bool:
+    """Return whether the object is a module of the user, by its place: a trace does not hold its base classes."""
+    return manager.source == "L['self']" or re.search(r"\._modules\['[^']+'\]$", manager.source) is not None

@@ -1,0 +1,171 @@
+"""Records of AOTAutograd and Inductor as events: graphs, generated modules, caches, autotuning, compile times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from tcexplore import events as ev
+from tcexplore.traces.graph_text import CALLS, read_graph, tensor_bytes
+from tcexplore.traces.record_index import Record
+from tcexplore.traces.trace_context import TraceContext
+
+Stage = Literal["joint", "forward", "backward", "inference", "post_grad"]
+
+AOT_STAGES: Mapping[str, tuple[Stage, ev.GraphPhase]] = {
+    "aot_joint_graph": ("joint", "forward"),
+    "aot_forward_graph": ("forward", "forward"),
+    "aot_backward_graph": ("backward", "backward"),
+    "aot_inference_graph": ("inference", "forward"),
+}
+"""Stage and phase by kind of record."""
+
+CACHES: Mapping[str, str] = {
+    "fx_graph_cache": "fx_graph",
+    "fx_graph_bundled_cache": "fx_graph",
+    "aotautograd_cache": "aot_autograd",
+}
+"""Name of the cache by the beginning of the kind."""
+
+CACHE_KINDS: Mapping[str, tuple[str, ev.CacheOutcome]] = {
+    f"{prefix}_{outcome}": (cache, outcome) for prefix, cache in CACHES.items() for outcome in ("hit", "miss", "bypass")
+}
+"""Cache and outcome by kind of record."""
+
+
+class GraphRecords:
+    """Graphs below Dynamo's."""
+
+    def __init__(self) -> None:
+        self._forwards: dict[str, tuple[ev.FxNode, ...]] = {}
+        self.post_grad: dict[tuple[str, ev.GraphPhase], tuple[ev.FxNode, ...]] = {}
+        """Nodes of the newest post-grad graph by compile id and phase."""
+
+    def read_aot(self, context: TraceContext, record: Record) -> None:
+        """Emit a graph of AOTAutograd; after the backward, what the partitioner saves."""
+        stage, phase = AOT_STAGES[record.kind]
+        code = context.payload(record)
+        nodes = _nodes(context, record.graph, code)
+        context.emit(ev.AtenGraph(graph=record.graph, stage=stage, phase=phase, nodes=nodes, code=code))
+        if stage == "forward":
+            self._forwards[record.graph] = nodes
+        elif stage == "backward" and (forward := self._forwards.pop(record.graph, None)):
+            context.emit(_partition(record.graph, forward, nodes))
+
+    def read_post_grad(self, context: TraceContext, record: Record) -> None:
+        """Emit the graph that Inductor lowers. Only that of a backward has tangents."""
+        code = context.payload(record)
+        nodes = _nodes(context, record.graph, code)
+        backward = any(node.op == "placeholder" and node.name.startswith("tangents_") for node in nodes)
+        phase: ev.GraphPhase = "backward" if backward else "forward"
+        self.post_grad[record.graph, phase] = nodes
+        context.emit(ev.AtenGraph(graph=record.graph, stage="post_grad", phase=phase, nodes=nodes, code=code))
+
+
+def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...]:
+    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
+        return context.location(graph, file, line, function, text)
+
+    return read_graph(code, place)
+
+
+def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.FxNode, ...]) -> ev.Partitioned:
+    known = {node.name: node for node in forward if node.op != "output"}
+    shared = [node for node in backward if node.name in known]
+    saved = tuple(
+        ev.SavedTensor(
+            name=node.name,
+            bytes=tensor_bytes(known[node.name]),
+            input=known[node.name].op == "placeholder",
+            location=known[node.name].location,
+        )
+        for node in shared
+        if node.op == "placeholder"
+    )
+    return ev.Partitioned(graph=graph, saved=saved, recomputed=tuple(n.name for n in shared if n.op in CALLS))
+
+
+# ---- caches
+
+
+class CacheRecords:
+    """Cache lookups; a miss names the parts of its key that differ from the newest similar lookup."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, list[tuple[str, dict[str, str]]]] = {}
+
+    def read_lookup(self, context: TraceContext, record: Record) -> None:
+        """Emit a lookup."""
+        cache, outcome = CACHE_KINDS[record.kind]
+        facts = context.json(record)
+        facts = facts if isinstance(facts, dict) else {}
+        reason = str(facts.get("cache_bypass_reason") or "")
+        parts = key_parts(facts)
+        if outcome == "miss" and parts:
+            reason = self._difference(cache, parts)
+        if parts:
+            self._keys.setdefault(cache, []).append((record.graph, parts))
+        context.emit(ev.CacheLookup(graph=record.graph, cache=cache, outcome=outcome, reason=reason))
+
+    def _difference(self, cache: str, parts: Mapping[str, str]) -> str:
+        """Return which parts of the key differ from the lookup with the most equal parts, if few do."""
+        best: tuple[int, str, list[str]] | None = None
+        for graph, other in self._keys.get(cache, ()):
+            names = [name for name in {**other, **parts} if other.get(name) != parts.get(name)]
+            if best is None or len(names) <= best[0]:
+                best = (len(names), graph, names)
+        if best is None or not best[0] or best[0] > max(4, len(parts) // 10):
+            return ""
+        return f"its key differs from that of {best[1]} in {', '.join(best[2][:4])}"
+
+
+def key_parts(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parts of a cache key with their hashes: `[hash] example_inputs[0]: TensorMetadata(…)`."""
+    components = facts.get("components")
+    parts: dict[str, str] = {}
+    for component in components if isinstance(components, list) else ():
+        digest, _, rest = str(component).partition("] ")
+        name = ev.clean(rest.partition(":")[0])
+        if name:
+            parts[name[:80]] = digest.lstrip("[")
+    return parts
+
+
+# ---- autotuning and compile times
+
+
+def read_triton_info(context: TraceContext, record: Record) -> None:
+    """Emit the configuration of each Triton kernel that was autotuned before, and the kernels' compile times."""
+    facts = context.json(record)
+    for name, kernel in facts.items() if isinstance(facts, dict) else ():
+        if not isinstance(kernel, dict):
+            continue
+        name = ev.clean(str(name))
+        if isinstance(micros := kernel.get("compile_time_us"), int | float):
+            context.emit(ev.KernelCompiled(graph=record.graph, name=name, seconds=micros / 1e6))
+        if winner := tuned_configuration(kernel):
+            choice = ev.TuningChoice(winner, "configuration", None, chosen=True)
+            context.emit(
+                ev.Autotuned(
+                    graph=record.graph, phase="forward", method="configurations", choices=(choice,), kernel=name
+                )
+            )
+
+
+def tuned_configuration(kernel: Mapping[str, Any]) -> str:
+    """Return the best of several configurations, empty if torch has none or only one."""
+    best = kernel.get("best_config")
+    try:
+        return ", ".join(f"{key}={value}" for key, value in best) if isinstance(best, list) else ""
+    except (TypeError, ValueError):
+        return ""
+
+
+def triton_times(metrics: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the compile time in seconds of each of a graph's slowest Triton kernels."""
+    try:
+        times = json.loads(metrics.get("triton_kernel_compile_times_us") or "[]")
+        yield from ((ev.clean(str(name)), micros / 1e6) for name, micros in times)
+    except (ValueError, TypeError):
+        return

@@ -1,0 +1,215 @@
+"""Inductor's generated modules as kernels with their calls, ops and lines."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tcexplore import events as ev
+from tcexplore.torch_text.kernel_source import KernelSource
+from tcexplore.traces.inductor_records import GraphRecords
+from tcexplore.traces.record_index import Record
+from tcexplore.traces.trace_context import TraceContext
+from tcexplore.traces.wrapper_text import CommentBlock, WrapperText, WrittenCall, read_wrapper
+
+_FUSED = re.compile(r"^(?:cpp|triton_\w{3})_fused_(.+?)_\d+$")
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A generated module whose provenance records may follow."""
+
+    graph: str
+    phase: ev.GraphPhase
+    text: WrapperText
+    nodes: tuple[ev.FxNode, ...]
+
+
+@dataclass
+class KernelRecords:
+    """Generated modules, completed by the provenance records that follow them."""
+
+    graphs: GraphRecords
+    _pending: list[_Pending] = field(default_factory=list)
+    _nodes_of: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Post-grad nodes by handle, by compile id."""
+    _names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """Sources by the kernels' unique names, by compile id and phase."""
+
+    def read_wrapper(self, context: TraceContext, record: Record) -> None:
+        """Emit the generated module, and keep its kernels until its provenance is known."""
+        source = context.payload(record)
+        text = read_wrapper(source)
+        phase: ev.GraphPhase = "backward" if text.is_backward else "forward"
+        path = record.meta.get("file_path") if isinstance(record.meta, dict) else None
+        context.emit(
+            ev.Wrapper(
+                graph=record.graph,
+                phase=phase,
+                source=source,
+                path=ev.clean(str(path or "")),
+                reused=tuple(text.reused),
+            )
+        )
+        nodes = self.graphs.post_grad.get((record.graph, phase), ())
+        self._pending.append(_Pending(record.graph, phase, text, nodes))
+
+    def read_mappings(self, context: TraceContext, record: Record) -> None:
+        """Keep which post-grad nodes are in each kernel."""
+        facts = context.json(record) if record.checksum else None
+        mapping = facts.get("cppCodeToPost") if isinstance(facts, dict) else None
+        for handle, names in mapping.items() if isinstance(mapping, dict) else ():
+            if isinstance(names, list):
+                nodes = tuple(ev.clean(str(name)) for name in names)
+                self._nodes_of.setdefault(record.graph, {})[ev.clean(str(handle))] = nodes
+
+    def flush(self, context: TraceContext, graph: str | None = None) -> None:
+        """Emit the kernels of a compile, of all if None."""
+        due = [pending for pending in self._pending if graph in (None, pending.graph)]
+        self._pending = [pending for pending in self._pending if pending not in due]
+        for pending in due:
+            names = self._names.setdefault((pending.graph, pending.phase), {})
+            handles = self._nodes_of.get(pending.graph, {})
+            for kernel in _Kernels(context, pending, handles, names).events():
+                context.emit(kernel)
+
+
+class _Kernels:
+    """The kernels of one module."""
+
+    def __init__(
+        self, context: TraceContext, pending: _Pending, handles: Mapping[str, tuple[str, ...]], names: dict[str, str]
+    ) -> None:
+        self._context = context
+        self._module = pending
+        self._handles = handles
+        self._names = names
+        self._by_name = {node.name: node for node in pending.nodes}
+        self._dynamo = {node.name: node for node in context.graphs.get(pending.graph, ())}
+
+    def events(self) -> Iterator[ev.Kernel]:
+        calls: dict[str, list[tuple[ev.KernelCall, str]]] = {}
+        sources: dict[str, KernelSource | None] = {}
+        for order, written in enumerate(self._module.text.calls):
+            source = self._module.text.kernels.get(written.name)
+            name = self._unique(written.name, source)
+            sources[name] = source
+            calls.setdefault(name, []).append((self._call(order, written, source), written.text))
+        for name, made in calls.items():
+            source = sources[name]
+            yield self._event(name, source, made)
+
+    def _unique(self, name: str, source: KernelSource | None) -> str:
+        """Return a name that is unique in the compile: extern calls, and equal names of other modules, get a number."""
+        known, number = self._names, 1
+        unique = name
+        while unique in known and (source is None or known[unique] != source.text):
+            number += 1
+            unique = f"{name}:{number}"
+        known[unique] = source.text if source else ""
+        return unique
+
+    def _call(self, order: int, written: WrittenCall, source: KernelSource | None) -> ev.KernelCall:
+        comment = written.comment
+        if source is not None:
+            defined = self._module.text.comments.get(written.name, CommentBlock())
+            comment = CommentBlock(
+                comment.ops or defined.ops, comment.nodes or defined.nodes,
+                comment.source_nodes or defined.source_nodes, comment.handles,
+            )  # fmt: skip
+        nodes = self._nodes(written.name, comment, extern=source is None)
+        placed = (self._by_name[name].location for name in nodes)
+        lines = tuple(dict.fromkeys(place for place in placed if place)) or self._source_lines(comment)
+        return ev.KernelCall(
+            order=order,
+            ops=self._ops(written.name, comment, nodes, extern=source is None),
+            nodes=nodes,
+            source_lines=lines,
+        )
+
+    def _nodes(self, name: str, comment: CommentBlock, *, extern: bool) -> tuple[str, ...]:
+        """Return post-grad nodes, from the comment, the provenance records, or names that leave no choice."""
+        names = comment.nodes or tuple(node for handle in comment.handles for node in self._handles.get(handle, ()))
+        if not names:
+            names = self._extern_nodes(name, comment) if extern else self._only_nodes(name)
+        order = {node.name: index for index, node in enumerate(self._module.nodes)}
+        return tuple(sorted({node for node in names if node in order}, key=order.__getitem__))
+
+    def _extern_nodes(self, name: str, comment: CommentBlock) -> tuple[str, ...]:
+        """Return the node of a library call if its op and its lines leave one."""
+        op = _extern_op(name)
+        lines = set(self._source_lines(comment))
+        nodes = [node for node in self._module.nodes if _packet(node) == op]
+        placed = [node for node in nodes if node.location in lines] or nodes
+        return (placed[0].name,) if len(placed) == 1 else ()
+
+    def _only_nodes(self, name: str) -> tuple[str, ...]:
+        """Return the nodes of ops that occur in the name of no other kernel."""
+        own = {op for op in self._named_ops(name) if self._named_by[op] == 1}
+        return tuple(node.name for node in self._module.nodes if node.op in ("call_function",) and _packet(node) in own)
+
+    def _ops(self, name: str, comment: CommentBlock, nodes: tuple[str, ...], *, extern: bool) -> tuple[str, ...]:
+        if extern:
+            return tuple(dict.fromkeys(_packet(self._by_name[node]) for node in nodes)) or (_extern_op(name),)
+        return comment.ops or self._named_ops(name)
+
+    def _named_ops(self, kernel: str) -> tuple[str, ...]:
+        """Return the ops in a kernel's name: `cpp_fused_add_native_layer_norm_0`."""
+        match = _FUSED.match(kernel)
+        words = match[1].split("_") if match else []
+        ops: list[str] = []
+        rest: list[str] = []
+        while words:
+            size = next((n for n in range(len(words), 0, -1) if f"aten.{'_'.join(words[:n])}" in self._known_ops), 0)
+            if size:
+                ops += [f"aten.{'_'.join(rest)}"] if rest else []
+                ops.append(f"aten.{'_'.join(words[:size])}")
+                rest = []
+            else:
+                rest.append(words[0])
+            words = words[max(size, 1) :]
+        return tuple(dict.fromkeys([*ops, *([f"aten.{'_'.join(rest)}"] if rest else [])]))
+
+    @cached_property
+    def _named_by(self) -> Counter[str]:
+        """Number of kernels with each op in their name."""
+        return Counter(op for kernel in self._module.text.kernels for op in self._named_ops(kernel))
+
+    @cached_property
+    def _known_ops(self) -> frozenset[str]:
+        return frozenset(_packet(node) for node in self._module.nodes if node.op == "call_function")
+
+    def _source_lines(self, comment: CommentBlock) -> tuple[ev.Location, ...]:
+        placed = (self._dynamo[name].location for name in comment.source_nodes if name in self._dynamo)
+        return tuple(dict.fromkeys(place for place in placed if place))
+
+    def _event(self, name: str, source: KernelSource | None, made: list[tuple[ev.KernelCall, str]]) -> ev.Kernel:
+        calls = tuple(call for call, _ in made)
+        return ev.Kernel(
+            graph=self._module.graph,
+            phase=self._module.phase,
+            name=name,
+            language=source.language if source else "extern",
+            source=source.text if source else "\n".join(text for _, text in made),
+            ops=_joined(call.ops for call in calls),
+            nodes=_joined(call.nodes for call in calls),
+            source_lines=_joined(call.source_lines for call in calls),
+            calls=calls,
+        )
+
+
+def _joined(tuples: Iterable[tuple[object, ...]]) -> tuple:  # type: ignore[type-arg]
+    return tuple(dict.fromkeys(item for items in tuples for item in items))
+
+
+def _packet(node: ev.FxNode) -> str:
+    """Return `aten.mul` for `aten.mul.Tensor`."""
+    return ".".join(node.target.split(".")[:2])
+
+
+def _extern_op(name: str) -> str:
+    parts = name.removeprefix("torch.ops.").replace("extern_kernels.", "aten.").split(".")
+    return ".".join(parts[:2])

@@ -1,0 +1,65 @@
+"""Texts of a trace without what legitimately differs between ranks: devices, ids, temporary paths, group names."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b(cuda|xpu|hpu|mtia|npu|privateuseone):\d+"), r"\1"),
+    (re.compile(r"(device\(type='\w+'), index=\d+"), r"\1"),
+    (re.compile(r"\bdevice=\d+"), "device=0"),
+    (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),
+    (re.compile(r"\b\d{8,}\b"), "N"),
+    (re.compile(r"(___check_(?:type|obj)_id\(.*?), \d+\)"), r"\1)"),
+    (re.compile(r"(?:/[\w.@+-]+)*/(?:tmp|temp|scratch|var/folders)/[^\s'\",:)]*"), "/tmp"),
+    (re.compile(r"/[\w./@+-]*torchinductor_[^\s'\",:)]*"), "/tmp"),
+    (re.compile(r"# File: [^:]*?([^/:]+\.py):(\d+) in (\S+), code: .*"), r"# File: \1:\2 in \3"),
+    (re.compile(r"__compiled_fn_\w+|___stack\d+|__resume_at_\d+_\d+"), "__compiled"),
+    (re.compile(r"\brank[_ =:]*\d+\b"), "rank"),
+)
+"""Patterns with their replacements, in order."""
+
+_GROUP = re.compile(r"(_c10d_functional(?:_autograd)?\.\w+(?:\.\w+)?\()(.*?)(\)[;\s]|\)$)", re.M)
+_QUOTED = re.compile(r"'([^']*)'")
+_REDUCTIONS = frozenset({"sum", "avg", "max", "min", "product", "band", "bor", "bxor", "premulsum", "unused"})
+
+
+@lru_cache(maxsize=512)
+def normalize(text: str) -> str:
+    """Return a text that is equal on ranks that do the same."""
+    for pattern, replacement in _SUBSTITUTIONS:
+        text = pattern.sub(replacement, text)
+    return _number_groups(text) if "c10d_functional" in text else text
+
+
+def _number_groups(text: str) -> str:
+    """Replace the names of process groups by numbers in the order of their first use: each rank has other names."""
+    numbers: dict[str, int] = {}
+
+    def rename(quoted: re.Match[str]) -> str:
+        name = quoted[1]
+        return quoted[0] if name in _REDUCTIONS else f"'group {numbers.setdefault(name, len(numbers))}'"
+
+    return _GROUP.sub(lambda call: call[1] + _QUOTED.sub(rename, call[2]) + call[3], text)
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_SLICING = ("getitem", "narrow", "select", "slice", "split", "chunk", "tensor_split", "index_select")
+
+
+def follows_rank(mine: str, other: str, my_rank: int, other_rank: int, *, slicing_only: bool = True) -> bool:
+    """Return whether two argument texts differ only in numbers that are multiples of the ranks' numbers.
+
+    A rank reads its part of a tensor, as in `weight[:, rank * 4 : (rank + 1) * 4]`. The numbers are `k * rank` or
+    `k * (rank + 1)` on both ranks.
+    """
+    if _NUMBER.sub("#", mine) != _NUMBER.sub("#", other) or (slicing_only and not mine.startswith(_SLICING)):
+        return False
+    pairs = zip(map(int, _NUMBER.findall(mine)), map(int, _NUMBER.findall(other)), strict=True)
+    return all(a == b or _is_multiple(a, b, my_rank, other_rank) for a, b in pairs)
+
+
+def _is_multiple(a: int, b: int, my_rank: int, other_rank: int) -> bool:
+    step, rest = divmod(a - b, my_rank - other_rank) if my_rank != other_rank else (0, 1)
+    return rest == 0 and step != 0 and a - step * my_rank in (0, step)

@@ -1,0 +1,273 @@
+"""What one rank compiled, in order: the records that ranks are compared by, and the rank's figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.session.ranks import RankRow
+from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
+from tcexplore.traces.rank_normal import normalize
+from tcexplore.traces.record_index import BadRecordError, Record
+from tcexplore.traces.trace_job import TraceProcess
+from tcexplore.traces.trace_sources import TraceSources, read_stack
+
+COMPARED = (
+    "dynamo_start", "recompile_reasons", "dynamo_graph_break_reason", "dynamo_output_graph", "dynamo_cpp_guards_str",
+    "aot_forward_graph", "aot_backward_graph", "aot_inference_graph", "inductor_collective_schedule", *CACHE_KINDS,
+    "triton_kernel_info", "inductor_output_code",
+)  # fmt: skip
+"""Kinds of records that ranks are compared by."""
+
+_READ = frozenset({
+    *COMPARED, "str", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "fx_graph_runnable",
+})  # fmt: skip
+_WORLD_SIZE = re.compile(r"world_size=(\d+)")
+_VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
+_CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
+_KERNEL_NAMES = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
+
+
+class ItemKey(NamedTuple):
+    """Place of a record in a rank's sequence."""
+
+    graph: str
+    kind: str
+    """All cache records have the kind `cache`."""
+    number: int
+    """Among the records of this kind in this compile, from 0."""
+
+
+class Item(NamedTuple):
+    """One compared record."""
+
+    record: Record
+    digest: str
+    """Checksum of the payload as it is, or of the head without payload."""
+
+
+@dataclass
+class RankPrint:
+    """The compared records of one rank."""
+
+    process: TraceProcess
+    items: dict[ItemKey, Item] = field(default_factory=dict)
+    strings: dict[int, str] = field(default_factory=dict)
+    sources: TraceSources = field(default_factory=TraceSources)
+    versions: dict[str, str] = field(default_factory=dict)
+    configs: dict[str, str] = field(default_factory=dict)
+    """JSON texts of torch's configurations by name, from the first compile that has them."""
+    world_size: int = 0
+    """Largest number of ranks that a graph names."""
+    frames: dict[str, ev.Location] = field(default_factory=dict)
+    """The compiled function by compile id."""
+    callers: dict[str, ev.Location] = field(default_factory=dict)
+    """The user's innermost line by compile id."""
+    ended: dict[str, float] = field(default_factory=dict)
+    """Seconds of compile by compile id."""
+
+    @property
+    def rank(self) -> int:
+        return self.process.number
+
+    @cached_property
+    def graphs(self) -> tuple[str, ...]:
+        """Compile ids in the order of their first records."""
+        return tuple(dict.fromkeys(key.graph for key in self.items if key.graph))
+
+    def of(self, graph: str, kind: str) -> list[Item]:
+        """Return the records of one kind in one compile."""
+        items: list[Item] = []
+        while (item := self.items.get(ItemKey(graph, kind, len(items)))) is not None:
+            items.append(item)
+        return items
+
+    def payload(self, item: Item) -> str:
+        """Return a payload, empty if its checksum is wrong."""
+        try:
+            return self.process.index.payload(item.record.number, item.record.checksum)
+        except BadRecordError:
+            return ""
+
+    def json(self, item: Item) -> dict[str, Any]:
+        """Return a payload that is a JSON object, empty if it is not."""
+        try:
+            facts = json.loads(self.payload(item) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return facts if isinstance(facts, dict) else {}
+
+    def seconds(self, item: Item) -> float:
+        """Return the local time of a record."""
+        return self.process.index.seconds(item.record.number, 2000)
+
+    def normal(self, key: ItemKey, cache: dict[tuple[str, str], str]) -> str:
+        """Return a digest that is equal on ranks that do the same. `cache` has those of equal payloads."""
+        item = self.items[key]
+        known = cache.get((key.kind, item.digest))
+        if known is None:
+            text = self._text(key, item)
+            known = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
+            cache[key.kind, item.digest] = known
+        return known
+
+    def _text(self, key: ItemKey, item: Item) -> str:
+        if key.kind == "dynamo_start":
+            return item.digest
+        if key.kind == "cache":
+            return item.record.kind
+        if key.kind == "triton_kernel_info":
+            facts = self.json(item)
+            return repr(sorted((name, tuned_configuration(k)) for name, k in facts.items() if isinstance(k, dict)))
+        text = self.payload(item)
+        if key.kind == "inductor_output_code":
+            return repr(_KERNEL_NAMES.findall(text))
+        if key.kind == "dynamo_graph_break_reason":
+            return normalize(text.partition("\nTraceback (most recent call last)")[0])
+        return normalize(text)
+
+    # ---- reading
+
+    def read(self, row: RankCounts) -> None:
+        """Read the heads of all compared records."""
+        index = self.process.index
+        for number in index.numbers(_READ):
+            try:
+                record = index.record(number)
+            except BadRecordError:
+                continue
+            if record.kind == "str":
+                _read_string(record, self.strings)
+            elif record.kind in COMPARED:
+                self._add(record)
+                row.count(record)
+            else:
+                self._read_facts(record, row)
+
+    def _add(self, record: Record) -> None:
+        kind = "cache" if record.kind in CACHE_KINDS else record.kind
+        if kind == "dynamo_start" and record.attempt:
+            return
+        number = 0
+        while (key := ItemKey(record.graph, kind, number)) in self.items:
+            number += 1
+        digest = record.checksum or f"{record.kind} {self._start(record) if kind == 'dynamo_start' else ''}"
+        self.items[key] = Item(record, digest)
+
+    def _start(self, record: Record) -> str:
+        """Learn the frame of a compile; return its name without the folder, which may differ between hosts."""
+        frames = [frame for frame, _ in read_stack(record.meta.get("stack"), self.strings)]
+        self.sources.observe_stack(frames)
+        owned = [frame for frame in frames[:-1] if self.sources.owns(frame.file)]
+        if owned:
+            self.callers.setdefault(record.graph, owned[-1])
+        if not frames:
+            return ""
+        self.frames.setdefault(record.graph, frames[-1])
+        return f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line} {frames[-1].function}"
+
+    def _read_facts(self, record: Record, row: RankCounts) -> None:
+        if record.kind == "fx_graph_runnable":
+            if not self.world_size:
+                sizes = _WORLD_SIZE.findall(self.payload(Item(record, "")))
+                self.world_size = max((int(size) for size in sizes), default=0)
+            return
+        facts = record.meta if isinstance(record.meta, dict) else {}
+        if record.kind == "torch_version":
+            facts = self.json(Item(record, ""))
+        for key, name in _VERSIONS.items():
+            if isinstance(facts.get(key), str) and facts[key]:
+                self.versions.setdefault(name, ev.clean(facts[key]))
+        for name in _CONFIGS:
+            if isinstance(facts.get(name), str):
+                self.configs.setdefault(name, facts[name])
+        row.add_metrics(record, facts)
+
+    def user_line(self, graph: str) -> ev.Location | None:
+        """Return the user's line of a compile: the compiled function, or the line that led to it."""
+        frame = self.frames.get(graph)
+        if frame is not None and self.sources.owns(frame.file):
+            return frame
+        return self.callers.get(graph)
+
+
+@dataclass(slots=True)
+class RankCounts:
+    """Figures of one rank, counted while its records are read."""
+
+    compiles: set[str] = field(default_factory=set)
+    recompiles: set[str] = field(default_factory=set)
+    graphs: int = 0
+    breaks: int = 0
+    hits: int = 0
+    misses: int = 0
+    bypasses: int = 0
+    seconds: float = 0.0
+
+    def count(self, record: Record) -> None:
+        """Count a compared record."""
+        if record.graph:
+            self.compiles.add(record.graph)
+        if record.kind == "dynamo_output_graph":
+            self.graphs += 1
+        elif record.kind == "dynamo_graph_break_reason":
+            self.breaks += 1
+        elif record.kind == "recompile_reasons" or (
+            record.kind == "dynamo_start" and record.envelope.get("frame_compile_id")
+        ):
+            self.recompiles.add(record.graph)
+        elif record.kind in CACHE_KINDS:
+            outcome = CACHE_KINDS[record.kind][1]
+            self.hits += outcome == "hit"
+            self.misses += outcome == "miss"
+            self.bypasses += outcome == "bypass"
+
+    def add_metrics(self, record: Record, facts: dict[str, Any]) -> None:
+        """Add the duration of a compile."""
+        if record.kind not in ("compilation_metrics", "bwd_compilation_metrics"):
+            return
+        micros, seconds = facts.get("duration_us"), facts.get("entire_frame_compile_time_s")
+        if isinstance(micros, int | float):
+            self.seconds += micros / 1e6
+        elif isinstance(seconds, int | float):
+            self.seconds += seconds
+
+    def row(self, process: TraceProcess, host: str | None) -> RankRow:
+        """Return the figures as a row."""
+        return RankRow(
+            rank=process.number,
+            host=host,
+            pid=process.pid,
+            compiles=len(self.compiles),
+            graphs=self.graphs,
+            breaks=self.breaks,
+            recompiles=len(self.recompiles),
+            cache_hits=self.hits,
+            cache_misses=self.misses,
+            cache_bypasses=self.bypasses,
+            compile_s=round(self.seconds, 6),
+        )
+
+
+def _read_string(record: Record, strings: dict[int, str]) -> None:
+    try:
+        text, key = record.meta
+        strings[int(key)] = ev.clean(str(text))
+    except (TypeError, ValueError):
+        pass
+
+
+def settings(text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a configuration's JSON text."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(values, dict):
+        yield from values.items()

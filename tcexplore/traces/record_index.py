@@ -1,0 +1,229 @@
+"""Index of the records in one trace file: where each record begins, and its kind. Heads and payloads are decoded late.
+
+A record is one line, `V1121 20:52:25.643000 PID path:LINE] {json}`, then the lines of its payload, each after a tab.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from array import array
+from collections.abc import Iterator
+from datetime import datetime
+from mmap import mmap
+from typing import Any, NamedTuple
+
+from tcexplore.events import clean
+
+Buffer = bytes | mmap
+
+_HEAD = re.compile(
+    rb'\n[VIWE](\d{4}) (\d\d:\d\d:\d\d\.\d+) (\d+) [^\n\]]*\] \{"([\w./-]+)": (?:\{"name": "([^"\n]*)")?'
+)
+_ANY_HEAD = re.compile(rb"\n[VIWE]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ")
+_JSON_START = b"] {"
+_BLOCK = 1 << 25
+"""Bytes per step of `RecordIndex.extend`."""
+
+
+class BadRecordError(ValueError):
+    """A record cannot be decoded; the message names its place."""
+
+
+class Record(NamedTuple):
+    """One record with its decoded head."""
+
+    number: int
+    """Position in the file, from 0."""
+    kind: str
+    """The kind of record; for an artifact, the artifact's name."""
+    meta: Any
+    """The value of the head's first key."""
+    envelope: dict[str, Any]
+    """The whole head: rank, compile id, attempt, stack."""
+    graph: str
+    """Compile id; empty outside a compile."""
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt to trace the frame."""
+        attempt = self.envelope.get("attempt")
+        return attempt if isinstance(attempt, int) else 0
+
+    @property
+    def checksum(self) -> str:
+        """MD5 of the payload; empty without a payload."""
+        return str(self.envelope.get("has_payload") or "")
+
+
+class RecordIndex:
+    """Records of a buffer that may still grow."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._data = data
+        self.starts = array("Q")
+        self._kind_of = array("H")
+        self.kinds: list[str] = []
+        """Kinds in the order of their first record."""
+        self._kind_ids: dict[tuple[bytes, bytes | None], int] = {}
+        self.pids: dict[int, int] = {}
+        """Process ids by the first record number of each change of process."""
+        self.scanned = 0
+        """Bytes that were searched for record heads."""
+        self._first_done = False
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the buffer."""
+        return len(self._data)
+
+    def extend(self, limit: int = _BLOCK) -> bool:
+        """Index at least `limit` more bytes; return whether the whole buffer is indexed.
+
+        Only whole lines are searched: the last line of a growing file may be incomplete.
+        """
+        data, size = self._data, len(self._data)
+        end = data.find(b"\n", self.scanned + limit)
+        if end < 0:
+            end = data.rfind(b"\n")
+        if end < self.scanned:
+            return True
+        if not self._first_done:
+            self._first_done = True
+            self._add_first()
+        pid, last = self._last_pid(), self.starts[-1] if self.starts else -1
+        for match in _HEAD.finditer(data, self.scanned, end):
+            start = match.start() + 1
+            if start > last:
+                pid = self._add(start, match, pid)
+        self.scanned = end
+        return data.find(b"\n", end + 1) < 0 or end >= size - 1
+
+    def finish(self) -> None:
+        """Index the rest."""
+        while not self.extend(len(self._data)):
+            pass
+
+    def grow(self, data: Buffer) -> None:
+        """Continue in a larger buffer with the same beginning. The last record may have grown too."""
+        self._data = data
+
+    def _add_first(self) -> None:
+        """Add the record at the beginning of the buffer, which no newline precedes."""
+        head = b"\n" + bytes(self._data[: self._data.find(b"\n")])
+        match = _HEAD.match(head)
+        if match is not None:
+            self._add(0, match, -1)
+
+    def _add(self, start: int, match: re.Match[bytes], pid: int) -> int:
+        key = (match[4], match[5] if match[4] == b"artifact" else None)
+        kind = self._kind_ids.get(key)
+        if kind is None:
+            kind = self._kind_ids[key] = min(len(self.kinds), 0xFFFF)
+            self.kinds.append(clean((key[1] or key[0]).decode("utf-8", "replace")))
+        own = int(match[3])
+        if own != pid:
+            self.pids[len(self.starts)] = own
+        self.starts.append(start)
+        self._kind_of.append(kind)
+        return own
+
+    def _last_pid(self) -> int:
+        return next(reversed(self.pids.values()), -1)
+
+    # ---- one record
+
+    def kind(self, number: int) -> str:
+        """Return the kind of a record."""
+        return self.kinds[self._kind_of[number]]
+
+    def numbers(self, kinds: frozenset[str] | None = None, start: int = 0) -> Iterator[int]:
+        """Yield the numbers of the records of these kinds, all if None, from the record `start`."""
+        if kinds is None:
+            yield from range(start, len(self.starts))
+            return
+        wanted = {n for n, kind in enumerate(self.kinds) if kind in kinds}
+        of = self._kind_of
+        yield from (n for n in range(start, len(of)) if of[n] in wanted)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of records of each kind."""
+        totals = [0] * len(self.kinds)
+        for kind in self._kind_of:
+            totals[kind] += 1
+        merged: dict[str, int] = {}
+        for kind_name, total in zip(self.kinds, totals, strict=True):
+            merged[kind_name] = merged.get(kind_name, 0) + total
+        return merged
+
+    def _bounds(self, number: int) -> tuple[int, int, int]:
+        """Return start, end of the head, end of the record."""
+        start = self.starts[number]
+        last = number + 1 >= len(self.starts)
+        end = len(self._data) if last else self.starts[number + 1] - 1
+        if last and end > start and self._data[end - 1 : end] == b"\n":
+            end -= 1
+        head_end = self._data.find(b"\n", start, end)
+        return start, end if head_end < 0 else head_end, end
+
+    def record(self, number: int) -> Record:
+        """Return a record. Raise `BadRecordError` if its head is not valid."""
+        start, head_end, _ = self._bounds(number)
+        line = bytes(self._data[start:head_end])
+        at = line.find(_JSON_START)
+        try:
+            envelope = json.loads(line[at + 2 :])
+            key = next(iter(envelope))
+        except (ValueError, RecursionError, StopIteration, TypeError) as error:
+            raise BadRecordError(f"record {number + 1} at byte {start}: its head is not valid JSON") from error
+        meta = envelope[key]
+        return Record(number, self.kind(number), meta, envelope, _compile_id(envelope))
+
+    def payload(self, number: int, checksum: str = "") -> str:
+        """Return a payload with its text cleaned. Raise `BadRecordError` if its MD5 is not the `checksum`."""
+        _, head_end, end = self._bounds(number)
+        raw = bytes(self._data[head_end + 2 : end]).replace(b"\n\t", b"\n")
+        if checksum and hashlib.md5(raw, usedforsecurity=False).hexdigest() != checksum:
+            raise BadRecordError(f"record {number + 1} at byte {self.starts[number]}: wrong checksum of its payload")
+        return clean(raw.decode("utf-8", "replace"))
+
+    def seconds(self, number: int, year: int) -> float:
+        """Return the local time of a record as a timestamp, without its time zone. Records have no year."""
+        head = bytes(self._data[self.starts[number] + 1 : self.starts[number] + 40])
+        month, day, clock = int(head[:2]), int(head[2:4]), head[5:].split(b" ", 1)[0].decode()
+        try:
+            text = f"{year}-{month:02}-{day:02}T{clock[:15]}"
+            return datetime.fromisoformat(text + "+00:00").timestamp()
+        except ValueError:
+            return 0.0
+
+    def is_cut(self) -> bool:
+        """Return whether the last record ends in its middle."""
+        if self.size and self._data[self.size - 1 : self.size] != b"\n":
+            return True
+        if not self.starts:
+            return False
+        number = len(self.starts) - 1
+        try:
+            record = self.record(number)
+            self.payload(number, record.checksum)
+        except BadRecordError:
+            return True
+        return False
+
+    def foreign_start(self) -> bool:
+        """Return whether the buffer begins with something other than a record."""
+        return _ANY_HEAD.match(b"\n" + bytes(self._data[:64])) is None
+
+
+def _compile_id(envelope: dict[str, Any]) -> str:
+    """Return torch's notation: `0/0`, or `!0/4/0` for a graph of compiled autograd."""
+    frame, compile_ = envelope.get("frame_id"), envelope.get("frame_compile_id")
+    if frame is None or compile_ is None:
+        return ""
+    backward = envelope.get("compiled_autograd_id")
+    return clean(f"{frame}/{compile_}" if backward is None else f"!{backward}/{frame}/{compile_}")

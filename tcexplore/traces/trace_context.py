@@ -1,0 +1,84 @@
+"""State of converting one process's records into events."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
+from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
+from tcexplore.traces.trace_sources import TraceSources
+
+Emit = Callable[[ev.Event], None]
+
+
+@dataclass
+class FrameStart:
+    """What is known of a frame from the beginning of its compile."""
+
+    frame: ev.Location | None = None
+    """The compiled function, in any file."""
+    caller: ev.Location | None = None
+    """Innermost line of the user that led to the compile."""
+
+
+@dataclass
+class TraceContext:
+    """What converters read and write."""
+
+    index: RecordIndex
+    emit: Emit
+    strings: dict[int, str] = field(default_factory=dict)
+    """Interned texts: stacks refer to file names by number."""
+    sources: TraceSources = field(default_factory=TraceSources)
+    starts: dict[str, FrameStart] = field(default_factory=dict)
+    """By compile id."""
+    input_names: dict[str, str] = field(default_factory=dict)
+    """Names of graph inputs by the names that Dynamo makes of their sources."""
+    graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
+    """Dynamo's nodes by compile id."""
+    problems: list[str] = field(default_factory=list)
+    """A sentence for each record that cannot be read."""
+    began: float | None = None
+    """Time of the first span in seconds."""
+
+    def payload(self, record: Record) -> str:
+        """Return a record's payload; its checksum is verified."""
+        return self.index.payload(record.number, record.checksum)
+
+    def json(self, record: Record) -> Any:
+        """Return a record's payload as JSON, None if it is not JSON."""
+        try:
+            return json.loads(self.payload(record))
+        except BadRecordError:
+            raise
+        except (ValueError, RecursionError):
+            return None
+
+    def location(self, graph: str, file: str, line: int, function: str, code: str) -> ev.Location | None:
+        """Return the user's location of a line of a graph.
+
+        A trace has only the innermost line. For library code, it is the compiled function if that is the user's, else
+        the line that led to the compile.
+        """
+        place = self.sources.place(file, line, function, code)
+        start = self.starts.get(graph)
+        if place is not None or start is None:
+            return place
+        own = start.frame
+        return self.sources.place(own.file, own.line, own.function) or start.caller if own else start.caller
+
+    @cached_property
+    def registry(self) -> dict[str, RegistryEntry]:
+        """The registry of graph breaks of the installed torch, which is not imported; empty without torch."""
+        try:
+            spec = find_spec("torch")
+            return read_registry(os.path.dirname(spec.origin)) if spec and spec.origin else {}
+        except (OSError, ValueError, KeyError, ImportError):
+            return {}

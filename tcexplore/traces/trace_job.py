@@ -1,0 +1,168 @@
+"""Processes of trace files, and the jobs that they belong to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tcexplore.traces.record_index import BadRecordError, RecordIndex
+from tcexplore.traces.trace_inputs import InputError, Inputs, TraceInput
+
+MOST_APART_S = 600.0
+"""Maximum seconds between the first records of two ranks of one job."""
+
+_RANK_SEARCH = 4_000
+"""Records that are searched for a rank if the file's name has none."""
+
+
+class NothingReadError(Exception):
+    """No path holds a readable record; `problems` are sentences for the user."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(slots=True)
+class TraceProcess:
+    """One process of a trace."""
+
+    source: TraceInput
+    index: RecordIndex
+    pid: int
+    rank: int | None
+    """None if the process belongs to no distributed run."""
+    start: float
+    """Local time of its first record, as a timestamp."""
+    end: float
+    shared: bool = False
+    """Whether other processes wrote to the same file."""
+
+    @property
+    def number(self) -> int:
+        """Rank, 0 for a process without one."""
+        return self.rank or 0
+
+
+@dataclass(slots=True)
+class TraceJob:
+    """Processes that ran together, sorted by rank."""
+
+    processes: list[TraceProcess]
+
+    @property
+    def start(self) -> float:
+        """Local time of the first record."""
+        return min(process.start for process in self.processes)
+
+    @property
+    def ranks(self) -> list[TraceProcess]:
+        """One process per rank, the one with the most records; a process without a rank counts only if none has one."""
+        best: dict[int, TraceProcess] = {}
+        ranked = [process for process in self.processes if process.rank is not None]
+        for process in ranked or self.processes:
+            key = process.number if ranked else len(best)
+            if key not in best or len(process.index) > len(best[key].index):
+                best[key] = process
+        return [best[key] for key in sorted(best)]
+
+    def describe(self) -> str:
+        """Return the job's start, its ranks and its size in one line."""
+        began = datetime.fromtimestamp(self.start).astimezone().strftime("%m-%d %H:%M:%S") if self.start else "?"
+        size = sum(process.index.size for process in self.processes) / 1e6
+        pids = ", ".join(str(process.pid) for process in self.ranks[:4])
+        ranks = f"{len(self.ranks)} ranks" if len(self.ranks) > 1 else "1 process"
+        return f"{began}, {ranks}, pid {pids}{', …' if len(self.ranks) > 4 else ''}, {size:.1f} MB"
+
+
+@dataclass(slots=True)
+class OpenedTrace:
+    """The jobs behind some paths, oldest first, and messages about what is unreadable."""
+
+    jobs: list[TraceJob] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def open_inputs(inputs: Inputs) -> OpenedTrace:
+    """Index all files and sort their processes into jobs. Raise `NothingReadError` if there is no record."""
+    opened = OpenedTrace(problems=list(inputs.problems))
+    processes: list[TraceProcess] = []
+    for source in inputs.files:
+        try:
+            processes += _processes(source, opened.problems)
+        except InputError as error:
+            opened.problems.append(str(error))
+    if not processes:
+        raise NothingReadError(opened.problems or ["no trace files were given"])
+    opened.jobs = group_jobs(processes)
+    return opened
+
+
+def _processes(source: TraceInput, problems: list[str]) -> list[TraceProcess]:
+    index = RecordIndex(source.open())
+    index.finish()
+    if not len(index):
+        reason = "is empty" if not index.size else "holds no records of TORCH_TRACE"
+        problems.append(f"{source.name} {reason}")
+        return []
+    if index.foreign_start():
+        problems.append(f"{source.name} begins in the middle of a record: it was truncated or rotated")
+    if index.is_cut():
+        problems.append(f"{source.name}: its last record is incomplete; the others are read")
+    return list(read_processes(source, index))
+
+
+def read_processes(source: TraceInput, index: RecordIndex) -> Iterable[TraceProcess]:
+    """Yield the processes that wrote to a file."""
+    year = _year(source)
+    pids = list(dict.fromkeys(index.pids.values()))
+    for pid in pids:
+        first = next(number for number, known in index.pids.items() if known == pid)
+        rank = source.named_rank if source.named_rank is not None else _rank(index, first)
+        start, end = index.seconds(first, year), index.seconds(len(index) - 1, year)
+        yield TraceProcess(source, index, pid, rank, start, end, shared=len(pids) > 1)
+
+
+def _year(source: TraceInput) -> int:
+    """Return the year in which a file was written: records have none."""
+    try:
+        stamp = os.path.getmtime(source.path) if source.path else 0.0
+    except OSError:
+        stamp = 0.0
+    return (datetime.fromtimestamp(stamp) if stamp else datetime.now()).astimezone().year
+
+
+def _rank(index: RecordIndex, first: int) -> int | None:
+    """Return the rank in the first record that has one."""
+    for number in range(first, min(len(index), first + _RANK_SEARCH)):
+        try:
+            rank = index.record(number).envelope.get("rank")
+        except BadRecordError:
+            continue
+        if isinstance(rank, int):
+            return rank
+    return None
+
+
+def group_jobs(processes: Iterable[TraceProcess]) -> list[TraceJob]:
+    """Sort processes into jobs by their starts and ranks: a second process of one rank belongs to another job."""
+    jobs: list[TraceJob] = []
+    for process in sorted(processes, key=lambda process: process.start):
+        job = jobs[-1] if jobs else None
+        if job is not None and _belongs(process, job):
+            job.processes.append(process)
+        else:
+            jobs.append(TraceJob([process]))
+    for job in jobs:
+        job.processes.sort(key=lambda process: (process.number, process.start))
+    return jobs
+
+
+def _belongs(process: TraceProcess, job: TraceJob) -> bool:
+    latest = max(other.end for other in job.processes)
+    if process.rank is None:
+        return process.start <= latest
+    taken = {other.rank for other in job.processes}
+    return process.rank not in taken and process.start - job.start <= max(MOST_APART_S, latest - job.start)

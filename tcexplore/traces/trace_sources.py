@@ -1,0 +1,121 @@
+"""The user's files in a trace: which files are the user's, and their text, from disk or from the trace."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tcexplore.events import Location, clean
+from tcexplore.torch_text.dynamo_names import function_name
+
+LARGEST_SOURCE = 4_000_000
+"""Maximum size in bytes of a source file that is read from disk."""
+
+_FOREIGN = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<|torchinductor_|[/\\]torchrun$"
+    r"|[/\\]torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|_ops|fx|nn|distributed|autograd|optim|utils)\b"
+)
+_TORCH_OR_PYTHON = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\](?:torch|triton|_?pytest)[/\\]|[/\\]lib(?:64)?[/\\]python\d[^/\\]*[/\\](?!site-p|dist-p)"
+    r"|^<|torchinductor_|[/\\]torch[/\\](?:_dynamo|_inductor|_functorch|_ops|fx|nn|distributed|autograd|optim)\b"
+)
+
+
+class TraceSources:
+    """Files and lines that a trace names."""
+
+    def __init__(self) -> None:
+        self.main = ""
+        """The file whose code calls the compiled code first, an absolute path of the traced machine."""
+        self._adopted = False
+        self._lines: dict[str, dict[int, str]] = defaultdict(dict)
+        self._owned: dict[str, bool] = {}
+        self._texts: dict[str, str] = {}
+
+    def owns(self, file: str) -> bool:
+        """Return whether a file is the user's.
+
+        In a trace without such a file, a library that is neither torch's nor Python's counts as the user's.
+        """
+        owned = self._owned.get(file)
+        if owned is None:
+            pattern = _TORCH_OR_PYTHON if self._adopted else _FOREIGN
+            owned = self._owned[file] = bool(file) and pattern.search(file) is None
+        return owned
+
+    def observe_stack(self, frames: Iterable[Location]) -> None:
+        """Learn the main file from the stack of a compile, outermost frame first."""
+        if self.main:
+            return
+        files = [frame.file for frame in frames]
+        self.main = next(filter(self.owns, files), "")
+        if not self.main and files:
+            library = next((file for file in files if _TORCH_OR_PYTHON.search(file) is None), "")
+            if library:
+                self._adopted, self.main = True, library
+                self._owned.clear()
+
+    def observe_line(self, file: str, line: int, code: str) -> None:
+        """Learn the text of a line."""
+        if code and line > 0 and self.owns(file):
+            self._lines[file].setdefault(line, code)
+
+    def place(self, file: str, line: int, function: str, code: str = "") -> Location | None:
+        """Return the location of a line of the user; None for any other."""
+        if not self.owns(file):
+            return None
+        self.observe_line(file, line, code)
+        return Location(file, line, function_name(function))
+
+    def find(self, ending: str, line: int, function: str) -> Location | None:
+        """Return the location in the user's file whose path has this ending."""
+        file = next((file for file in self._lines if file.endswith(ending)), None)
+        return Location(file, line, function_name(function)) if file else None
+
+    def code(self, location: Location | None) -> str:
+        """Return the text of a line that the trace holds, stripped; empty if it holds none."""
+        return self._lines.get(location.file, {}).get(location.line, "").strip() if location else ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The user's files with a known line, the main one first."""
+        others = sorted(file for file in self._lines if file != self.main)
+        return (self.main, *others) if self.main else tuple(others)
+
+    def text(self, file: str) -> str:
+        """Return the file's text from disk if all lines of the trace are in it, else the lines of the trace."""
+        known = self._lines.get(file, {})
+        if not known:
+            return ""
+        disk = _read(file)
+        if disk is not None and _agrees(disk.split("\n"), known):
+            return clean(disk)
+        return "\n".join(known.get(n, "") for n in range(1, max(known) + 1)) + "\n"
+
+
+def _read(file: str) -> str | None:
+    try:
+        if os.path.getsize(file) > LARGEST_SOURCE or not os.path.isfile(file):
+            return None
+        with open(file, encoding="utf-8") as stream:
+            return stream.read()
+    except (OSError, ValueError):
+        return None
+
+
+def _agrees(disk: list[str], known: Mapping[int, str]) -> bool:
+    return all(n <= len(disk) and disk[n - 1].strip() == code.strip().split("\n")[0] for n, code in known.items())
+
+
+def read_stack(stack: Any, strings: Mapping[int, str]) -> Iterator[tuple[Location, str]]:
+    """Yield the frames of a stack with their code, outermost first."""
+    for frame in stack if isinstance(stack, list) else ():
+        if isinstance(frame, dict):
+            name = frame.get("filename")
+            file = strings.get(name, "") if isinstance(name, int) else clean(str(name or ""))
+            line = frame.get("line")
+            location = Location(file, line if isinstance(line, int) else 0, clean(str(frame.get("name") or "")))
+            yield location, clean(str(frame.get("loc") or ""))

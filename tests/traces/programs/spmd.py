@@ -1,0 +1,75 @@
+"""Programs that do the same on every rank. `--program NAME` chooses one."""
+
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--program", default="ddp")
+program = parser.parse_args().program
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def ddp():
+    dist._DEFAULT_FIRST_BUCKET_BYTES = 256
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    net = torch.compile(torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005))
+    for _ in range(2):
+        net(torch.randn(4, 8) + rank).sum().backward()
+
+
+def shard():
+    """Each rank multiplies with its columns of a weight."""
+    weight = torch.randn(8, 4 * world)
+
+    @torch.compile
+    def f(x):
+        mine = weight[:, rank * 4 : (rank + 1) * 4]
+        return collectives.all_gather_tensor(x @ mine, 1, "0").relu()
+
+    f(torch.randn(4, 8))
+
+
+def dynamic():
+    @torch.compile
+    def f(x):
+        return (x * 2).softmax(-1)
+
+    for rows in (3, 5, 7):
+        f(torch.randn(rows, 8))
+
+
+def breaks():
+    @torch.compile
+    def f(x):
+        x = x.sin()
+        print("rank", rank)
+        return x.cos() + os.getpid() % 1
+
+    f(torch.randn(4))
+
+
+def groups():
+    mesh = dist.init_device_mesh("cpu", (world // 1, 1), mesh_dim_names=("a", "b"))
+    own = mesh.get_group("b").group_name
+
+    @torch.compile
+    def f(x):
+        return collectives.all_reduce(x, "sum", own) + collectives.all_reduce(x, "sum", mesh.get_group("a").group_name)
+
+    f(torch.ones(4))
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    torch.manual_seed(rank)
+    globals()[program]()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -34,7 +34,7 @@ _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_co
 _KERNEL_NAMES = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
 
 
-class ItemKey(NamedTuple):
+class RecordKey(NamedTuple):
     """Place of a record in a rank's sequence."""
 
     graph: str
@@ -44,7 +44,7 @@ class ItemKey(NamedTuple):
     """Among the records of this kind in this compile, from 0."""
 
 
-class Item(NamedTuple):
+class ComparedRecord(NamedTuple):
     """One compared record."""
 
     record: Record
@@ -57,7 +57,7 @@ class RankPrint:
     """The compared records of one rank."""
 
     process: TraceProcess
-    items: dict[ItemKey, Item] = field(default_factory=dict)
+    items: dict[RecordKey, ComparedRecord] = field(default_factory=dict)
     strings: dict[int, str] = field(default_factory=dict)
     sources: TraceSources = field(default_factory=TraceSources)
     versions: dict[str, str] = field(default_factory=dict)
@@ -81,21 +81,21 @@ class RankPrint:
         """Compile ids in the order of their first records."""
         return tuple(dict.fromkeys(key.graph for key in self.items if key.graph))
 
-    def of(self, graph: str, kind: str) -> list[Item]:
+    def of(self, graph: str, kind: str) -> list[ComparedRecord]:
         """Return the records of one kind in one compile."""
-        items: list[Item] = []
-        while (item := self.items.get(ItemKey(graph, kind, len(items)))) is not None:
+        items: list[ComparedRecord] = []
+        while (item := self.items.get(RecordKey(graph, kind, len(items)))) is not None:
             items.append(item)
         return items
 
-    def payload(self, item: Item) -> str:
+    def payload(self, item: ComparedRecord) -> str:
         """Return a payload, empty if its checksum is wrong."""
         try:
             return self.process.index.payload(item.record.number, item.record.checksum)
         except BadRecordError:
             return ""
 
-    def json(self, item: Item) -> dict[str, Any]:
+    def json(self, item: ComparedRecord) -> dict[str, Any]:
         """Return a payload that is a JSON object, empty if it is not."""
         try:
             facts = json.loads(self.payload(item) or "{}")
@@ -103,11 +103,11 @@ class RankPrint:
             return {}
         return facts if isinstance(facts, dict) else {}
 
-    def seconds(self, item: Item) -> float:
+    def seconds(self, item: ComparedRecord) -> float:
         """Return the local time of a record."""
         return self.process.index.seconds(item.record.number, 2000)
 
-    def normal(self, key: ItemKey, cache: dict[tuple[str, str], str]) -> str:
+    def normal(self, key: RecordKey, cache: dict[tuple[str, str], str]) -> str:
         """Return a digest that is equal on ranks that do the same. `cache` has those of equal payloads."""
         item = self.items[key]
         known = cache.get((key.kind, item.digest))
@@ -117,7 +117,7 @@ class RankPrint:
             cache[key.kind, item.digest] = known
         return known
 
-    def _text(self, key: ItemKey, item: Item) -> str:
+    def _text(self, key: RecordKey, item: ComparedRecord) -> str:
         if key.kind == "dynamo_start":
             return item.digest
         if key.kind == "cache":
@@ -155,10 +155,10 @@ class RankPrint:
         if kind == "dynamo_start" and record.attempt:
             return
         number = 0
-        while (key := ItemKey(record.graph, kind, number)) in self.items:
+        while (key := RecordKey(record.graph, kind, number)) in self.items:
             number += 1
         digest = record.checksum or f"{record.kind} {self._start(record) if kind == 'dynamo_start' else ''}"
-        self.items[key] = Item(record, digest)
+        self.items[key] = ComparedRecord(record, digest)
 
     def _start(self, record: Record) -> str:
         """Learn the frame of a compile; return its name without the folder, which may differ between hosts."""
@@ -175,12 +175,12 @@ class RankPrint:
     def _read_facts(self, record: Record, row: RankCounts) -> None:
         if record.kind == "fx_graph_runnable":
             if not self.world_size:
-                sizes = _WORLD_SIZE.findall(self.payload(Item(record, "")))
+                sizes = _WORLD_SIZE.findall(self.payload(ComparedRecord(record, "")))
                 self.world_size = max((int(size) for size in sizes), default=0)
             return
         facts = record.meta if isinstance(record.meta, dict) else {}
         if record.kind == "torch_version":
-            facts = self.json(Item(record, ""))
+            facts = self.json(ComparedRecord(record, ""))
         for key, name in _VERSIONS.items():
             if isinstance(facts.get(key), str) and facts[key]:
                 self.versions.setdefault(name, ev.clean(facts[key]))

@@ -73,6 +73,7 @@ def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
     _prime(primed, one_thread=fork_server)
     if not fork_server or backward_survives_fork():
         _prime(primed, one_thread=fork_server, backward=True)
+    _forget_registrations()
     gc.collect()
     gc.freeze()
     return Prepared(_standby(started, primed=True), fork_server, threads)
@@ -137,6 +138,25 @@ def _succeeds_in_child(function: Callable[[], None]) -> bool:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+CACHED_REGISTRATIONS = (
+    "torch._inductor.decomposition:fast_random_decomps",
+    "torch._subclasses.fake_tensor:torch_decomp_decompositions",
+    "torch._subclasses.functional_tensor:_can_decompose_fast",
+    "torch._dynamo.trace_rules:get_mod_inlinelist",
+    "torch._dynamo.trace_rules:get_legacy_mod_inlinelist",
+    "torch._dynamo.trace_rules:get_mod_skiplist",
+)
+"""Cached functions of torch that copy tables to which the model file may add: decompositions, modules to inline."""
+
+
+def _forget_registrations() -> None:
+    """Clear the caches that priming filled with registrations: those of the model file come later."""
+    for symbol in CACHED_REGISTRATIONS:
+        module, _, name = symbol.partition(":")
+        function = getattr(sys.modules.get(module), name, None)
+        getattr(function, "cache_clear", lambda: None)()
 
 
 def _prime(device: str, one_thread: bool, backward: bool = False) -> None:

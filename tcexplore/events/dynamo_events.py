@@ -39,6 +39,23 @@ class FxNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subgraph:
+    """A graph inside a node of another graph: a branch of `torch.cond`, the body of a loop."""
+
+    name: str
+    """Path of the attribute that holds it, e.g. `cond_true_0`, or `cond_true_0.cond_false_1` if nested."""
+    node: str
+    """Name of the first node that runs it."""
+    nodes: tuple[FxNode, ...]
+    """The names of its nodes, and their inputs, begin with the path: `cond_true_0.mul`."""
+
+
+def with_subgraphs(nodes: tuple[FxNode, ...], subgraphs: tuple[Subgraph, ...]) -> tuple[FxNode, ...]:
+    """Return the nodes of a graph and of its subgraphs."""
+    return (*nodes, *(node for subgraph in subgraphs for node in subgraph.nodes)) if subgraphs else nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCaptured(Event):
     """A Dynamo graph, before the backend runs."""
 
@@ -49,8 +66,13 @@ class GraphCaptured(Event):
     nodes: tuple[FxNode, ...]
     code: str
     """torch's readable form."""
+    subgraphs: tuple[Subgraph, ...] = ()
     frame: Location | None = None
     """The frame that was compiled."""
+
+    @property
+    def all_nodes(self) -> tuple[FxNode, ...]:
+        return with_subgraphs(self.nodes, self.subgraphs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcexplore.events.base import Event, Location
-from tcexplore.events.dynamo_events import FxNode
+from tcexplore.events.dynamo_events import FxNode, Subgraph, with_subgraphs
 
 GraphPhase = Literal["forward", "backward"]
 FusionKind = Literal["", "pointwise", "reduction", "outer loop", "template", "template epilogue", "foreach"]
@@ -28,8 +28,13 @@ class AtenGraph(Event):
     phase: GraphPhase
     nodes: tuple[FxNode, ...] = ()
     """Empty if torch provides text only."""
+    subgraphs: tuple[Subgraph, ...] = ()
     code: str = ""
     target: str = "native"
+
+    @property
+    def all_nodes(self) -> tuple[FxNode, ...]:
+        return with_subgraphs(self.nodes, self.subgraphs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

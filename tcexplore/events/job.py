@@ -19,6 +19,8 @@ class Config:
     dynamic: bool | None = None
     fullgraph: bool = False
     train: bool = False
+    grad: bool | None = None
+    """Whether a forward run keeps gradients on; None to keep them off unless the model needs them."""
     device: str | None = None
     """Device to move model and inputs to; None leaves them on the device that the file chose."""
     target: str = "native"

@@ -62,6 +62,22 @@ class EntryFound(Event):
     """Notes for the user, e.g. that a GPU is available but the file uses the CPU."""
 
 
+GradReason = Literal["training", "requested", "needed", "inference"]
+"""`requested`: by `--grad`. `needed`: the model computes gradients in its forward. `inference`: a forward run turns
+gradients off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradMode(Event):
+    """Whether the calls are made with gradients."""
+
+    enabled: bool
+    """If false, calls are made under `torch.no_grad()`; if true, with the file's own grad mode."""
+    reason: GradReason
+    matters: bool
+    """Whether an input or a parameter requires gradients."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulesImported(Event):
     """Local modules that the file imported; they are watched too."""

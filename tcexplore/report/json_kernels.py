@@ -37,7 +37,7 @@ def _kernels(snapshot: Snapshot) -> list[Fields]:
     others = (snapshot.with_target(code.target) for code in snapshot.other_codes if code.kernels)
     for run in (snapshot, *others):
         fusions = Fusions(run)
-        kernels += [_kernel(run, kernel, fusions.fused(kernel)) for kernel in run.code.kernels]
+        kernels += [_kernel(run, k, fusions.fused(k)) for k in run.code.kernels if k.target == run.target]
     return kernels
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
+from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session.event_fields import event_fields
@@ -34,6 +35,34 @@ class Code:
     def add(self, event: ev.Event) -> Code:
         """Return the code with one more event of its target."""
         return event_fields(Code)[type(event)].add(self, event)
+
+
+_merged: list[tuple[Code, Code, Code]] = []
+"""Newest results of `code_in_view` with their arguments: views are cached by the identity of the code."""
+
+
+def code_in_view(code: Code, native: Code) -> Code:
+    """Return the code for a target, with the code of this machine for graphs that could not be lowered."""
+    if not code.not_lowered or code is native:
+        return code
+    for known_code, known_native, merged in _merged:
+        if known_code is code and known_native is native:
+            return merged
+    merged = _merge(code, native)
+    _merged[:] = [*_merged[-7:], (code, native, merged)]
+    return merged
+
+
+def _merge(code: Code, native: Code) -> Code:
+    lost = {skipped.graph for skipped in code.not_lowered}
+    values: dict[str, Any] = {}
+    for field in fields(Code):
+        if field.name not in ("target", "lowered", "not_lowered"):
+            events = getattr(code, field.name)
+            ours = (event for event in events if event.graph not in lost)
+            # An empty id means that no graph was lowered.
+            values[field.name] = (*ours, *(e for e in getattr(native, field.name) if e.graph in lost or "" in lost))
+    return replace(code, **values)
 
 
 def target_of(config: ev.Config) -> str:

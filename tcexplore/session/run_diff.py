@@ -61,7 +61,7 @@ def run_diff(before: Snapshot, after: Snapshot) -> RunDiff:
         nodes=align(_nodes(before), _nodes(after), _node_key),
         breaks=align(before.breaks, after.breaks, lambda b: (b.kind, b.code)),
         guards=pair_unordered(_guards(before), _guards(after), _guard_key),
-        kernels=match_kernels(before.code.kernels, after.code.kernels),
+        kernels=match_kernels(before.code.kernels, after.code.kernels) if before.target == after.target else (),
     )
 
 
@@ -156,7 +156,7 @@ def _half_the_ops(a: ev.Kernel, b: ev.Kernel) -> bool:
 
 
 def _nodes(snapshot: Snapshot) -> list[tuple[str, ev.FxNode]]:
-    return [(graph.graph, node) for graph in snapshot.graphs for node in graph.nodes]
+    return [(graph.graph, node) for graph in snapshot.graphs for node in graph.all_nodes]
 
 
 def _node_key(item: tuple[str, ev.FxNode]) -> Hashable:

@@ -14,6 +14,8 @@ class RunSummary:
 
     run: int
     status: str
+    target: str
+    """Target of the kernels."""
     breaks: int
     graphs: int
     ops: int
@@ -38,6 +40,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
     return RunSummary(
         run=snapshot.run,
         status=snapshot.status,
+        target=snapshot.target,
         breaks=len(snapshot.breaks),
         graphs=len(snapshot.graphs),
         ops=sum(graph.ops for graph in snapshot.graphs),
@@ -53,10 +56,13 @@ def summarize(snapshot: Snapshot) -> RunSummary:
 
 
 def changes(before: RunSummary, after: RunSummary) -> tuple[str, ...]:
-    """Return the differences as `breaks 3→1`, in the order breaks, graphs, kernels, speedup."""
+    """Return the differences as `breaks 3→1`, in the order breaks, graphs, kernels, speedup.
+
+    Kernels for different targets are not compared.
+    """
     texts = [
         f"{name} {old}→{new}"
-        for name in ("breaks", "graphs", "kernels")
+        for name in ("breaks", "graphs", *(("kernels",) if before.target == after.target else ()))
         if (old := getattr(before, name)) != (new := getattr(after, name))
     ]
     decided = {before.verdict, after.verdict} <= {"faster", "slower", "no difference"}

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from tcexplore import events as ev
-from tcexplore.session.code import NATIVE, Code, target_of
+from tcexplore.session.code import NATIVE, Code, code_in_view, target_of
 from tcexplore.session.event_fields import event_fields
 
 RunStatus = Literal["running", "ok", "failed", "superseded"]
@@ -42,6 +42,7 @@ class Snapshot:
     phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
     entry: ev.EntryFound | None = None
+    grad_mode: ev.GradMode | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()
     breaks: tuple[ev.GraphBreak, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
@@ -111,8 +112,8 @@ class Snapshot:
 
     @property
     def code(self) -> Code:
-        """Code for the target in view."""
-        return self.code_for(self.target)
+        """Code for the target in view, and that of this machine for graphs that could not be lowered."""
+        return code_in_view(self.code_for(self.target), self.code_for(NATIVE))
 
     @property
     def other_codes(self) -> tuple[Code, ...]:

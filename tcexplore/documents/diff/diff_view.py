@@ -52,6 +52,8 @@ def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
     else:
         known = before.code.kernels and after.code.kernels
         text = "the generated code differs" if known else "one of the runs has no generated code"
+        if before.target != after.target:
+            text = f"their generated code is for different targets: {before.target} and {after.target}"
         yield row(runs, (" ≠ ", "badge.warn"), (f"  {text}", "changed"))
     figures = changes(summarize(before), summarize(after))
     yield row(

@@ -43,7 +43,7 @@ class TargetDiffScreen(OverlayScreen):
         return "target_diff", "A kernel on two targets"
 
     def _match(self) -> list[TargetPair]:
-        return target_diff(self._snapshot.code, self._snapshot.code_for(self._other))
+        return target_diff(self._snapshot.code_for(self._snapshot.target), self._snapshot.code_for(self._other))
 
     def _index_of(self, kernel: Kernel | None) -> int:
         """Return the pair of this kernel; without a kernel, the first pair that was generated."""

@@ -43,7 +43,14 @@ def input_tensors(call: Call) -> dict[str, torch.Tensor]:
 
 def tensors_by_name(value: Any, name: str) -> dict[str, torch.Tensor]:
     """Return every tensor in nested containers; a bare tensor has the plain name."""
-    return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
+    return {path: strided(leaf) for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
+
+
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the values of a nested tensor, a sparse tensor as a dense one, or the tensor itself."""
+    if tensor.is_nested:
+        return tensor.values()
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tcexplore.accuracy.compared_calls import Function, Subject, input_tensors, leaves, storage_of
+from tcexplore.accuracy.compared_calls import Function, Subject, input_tensors, leaves, storage_of, strided
 from tcexplore.capture.entry.entry import Call
 
 SIMPLE = (bool, int, float, complex, str, type(None))
@@ -58,7 +58,7 @@ def _observe_outputs(output: Any, inputs: dict[str, torch.Tensor]) -> Observatio
     owners = {storage_of(tensor): name for name, tensor in reversed(inputs.items()) if storage_of(tensor)}
     for name, leaf in leaves(output, "output"):
         if isinstance(leaf, torch.Tensor):
-            observation.outputs[name] = _copy(leaf)
+            observation.outputs[name] = _copy(strided(leaf))
             storage = storage_of(leaf)
             if storage in owners:
                 observation.aliases[name] = owners[storage]
@@ -76,7 +76,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _buffers(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
-    return {} if module is None else {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
+    return {} if module is None else {f"buffer {name}": strided(buffer) for name, buffer in module.named_buffers()}
 
 
 def _gradients(module: torch.nn.Module | None, call: Call) -> list[tuple[str, torch.Tensor]]:
@@ -101,6 +101,8 @@ def _changed(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) 
 def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
     with torch.no_grad():
         for name, tensor in _changed(tensors, before):
+            if tensor.shape != before[name].shape:
+                tensor.as_strided_(before[name].shape, before[name].stride())
             tensor.copy_(before[name])
 
 

@@ -57,10 +57,11 @@ class _SymbolObserver:
         self._records: WeakKeyDictionary[Any, _EnvRecord] = WeakKeyDictionary()
         self._emitted = ""
 
-    def symbol_created(self, result: Any, env: Any, value: Any, source: Any, *args: Any, **kwargs: Any) -> None:
+    def symbol_created(self, result: Any, env: Any, *args: Any, **kwargs: Any) -> None:
         """Record a size, a stride or a number of an input that got a symbol, or was specialized to 0 or 1."""
-        record, symbol_source = self._record(env), read_source(source)
-        dynamic = args[0] if args else kwargs.get("dynamic_dim")
+        given = {**dict(zip(("val", "source", "dynamic_dim"), args, strict=False)), **kwargs}
+        value, dynamic = given["val"], given.get("dynamic_dim")
+        record, symbol_source = self._record(env), read_source(given["source"])
         if isinstance(result, sympy.Symbol):
             record.sources[str(result)].append(symbol_source)
         elif (

@@ -25,6 +25,7 @@ class Hooks:
         self.emit = emit
         self._failed: set[tuple[str, str]] = set()
         self._patched: list[tuple[Any, str, Any, bool]] = []
+        self._paused = False
 
     def watch(
         self,
@@ -45,15 +46,15 @@ class Hooks:
             @functools.wraps(original)
             def watched(*args: Any, **kwargs: Any) -> Any:
                 if before is not None:
-                    self.attempt(fact, symbol, before, *args, **kwargs)
+                    self.observe(fact, symbol, before, *args, **kwargs)
                 try:
                     result = original(*args, **kwargs)
                 except Exception as error:  # any exception of torch: it is raised again
                     if failed is not None:
-                        self.attempt(fact, symbol, failed, error, *args, **kwargs)
+                        self.observe(fact, symbol, failed, error, *args, **kwargs)
                     raise
                 if after is not None:
-                    self.attempt(fact, symbol, after, result, *args, **kwargs)
+                    self.observe(fact, symbol, after, result, *args, **kwargs)
                 return result
 
             return watched
@@ -96,6 +97,23 @@ class Hooks:
             yield
         finally:
             self.emit = emit
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Call no observer inside this context, for calls that are not compiled for the user.
+
+        torch itself compiles parts of an eager call: the wrappers of `torch.cond` and FlexAttention.
+        """
+        was_paused, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = was_paused
+
+    def observe(self, fact: str, symbol: str, observer: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Call an observer of torch with `attempt`, unless observers are paused."""
+        if not self._paused:
+            self.attempt(fact, symbol, observer, *args, **kwargs)
 
     def attempt(self, fact: str, symbol: str, function: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         """Call a function that emits `fact`; after an exception, report it as missing and ignore further calls."""

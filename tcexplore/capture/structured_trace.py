@@ -75,7 +75,7 @@ class StructuredTrace(logging.Handler):
         kind = next(iter(metadata), "")
         name = metadata[kind]["name"] if kind == "artifact" else kind
         for fact, subscriber in self._subscribers.get(name, ()):
-            self.hooks.attempt(fact, f"{_LOGGER}:{name}", subscriber, self._event(name, kind, metadata, record))
+            self.hooks.observe(fact, f"{_LOGGER}:{name}", subscriber, self._event(name, kind, metadata, record))
         return True
 
     @staticmethod

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ class NodeNames(NamedTuple):
     all: frozenset[str]
     by_first: dict[str, str]
     """Final names by the names before Dynamo renamed the nodes after variables."""
+    subgraph_paths: Mapping[int | None, str] = {}
+    """Paths of subgraphs by the id of their graph objects, which torch records in later nodes."""
 
 
 class UserFiles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcexplore.events import Config
+from tcexplore.events import Config, GradMode
 
 DYNAMIC = {True: "true", False: "false", None: "auto"}
 
@@ -29,4 +29,16 @@ def format_configuration(config: Config) -> str:
     parts += [f"dynamic={config.dynamic}"] if config.dynamic is not None else []
     parts += ["fullgraph"] if config.fullgraph else []
     parts += ["forward and backward"] if config.train else []
+    parts += [f"gradients {'on' if config.grad else 'off'}"] if config.grad is not None and not config.train else []
     return " · ".join(parts)
+
+
+def describe_grad_mode(mode: GradMode | None) -> str:
+    """Return a sentence on a grad mode that the user did not choose, empty if it changes nothing."""
+    if mode is None or not mode.matters:
+        return ""
+    if mode.reason == "needed":
+        return "Gradients are on: the model computes gradients in its forward."
+    if mode.reason == "inference":
+        return "Gradients are off, as in inference. --grad true keeps them on; --train also runs the backward."
+    return ""

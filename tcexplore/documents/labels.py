@@ -83,11 +83,11 @@ class Labels:
         self.of_node: dict[tuple[str, str], list[KernelLabel]] = {}
         self.of_line: dict[tuple[str, int], list[KernelLabel]] = {}
         self.of_aten: dict[tuple[str, str, str], list[KernelLabel]] = {}
-        self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.nodes}
+        self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.all_nodes}
         self._aten: dict[tuple[str, str, str], ev.FxNode] = {
             (graph.graph, graph.phase, node.name): node
             for graph in aten
-            for node in graph.nodes
+            for node in graph.all_nodes
             if node.op != "placeholder"
         }
         self._colors: dict[str, int] = {}

@@ -61,7 +61,7 @@ class Decomposition:
         self.lines: dict[Line | None, list[Op]] = {}
         rootless = [lowered for graph in lowest(aten) for lowered in self._lower(graph)]
         for graph in graphs:
-            for node in graph.nodes:
+            for node in graph.all_nodes:
                 if node.op in _CALLS:
                     lowered = tuple(self._of.get((graph.graph, node.name), ()))
                     self.lines.setdefault(_line(node), []).append(Op(graph.graph, node, lowered))
@@ -78,7 +78,7 @@ class Decomposition:
 
     def _lower(self, graph: ev.AtenGraph) -> Iterable[Lowered]:
         """Record the lowered nodes of each Dynamo node, and yield those without one."""
-        for node in graph.nodes:
+        for node in graph.all_nodes:
             if node.op not in _CALLS:
                 continue
             key = graph.graph, graph.phase, node.name

@@ -77,11 +77,11 @@ class LinkIndex:
         self.up: dict[Link, set[Link]] = defaultdict(set)
         self.adjacent: dict[Link, set[Link]] = defaultdict(set)
         for graph in snapshot.graphs:
-            for node in graph.nodes:
+            for node in graph.all_nodes:
                 self._place(node_link(graph.graph, node.name), node)
         for aten in snapshot.code.aten_graphs:
             phases = node_phases(snapshot.code.aten_graphs, aten)
-            for node in aten.nodes:
+            for node in aten.all_nodes:
                 link = aten_link(aten.graph, phases.get(node.name, aten.phase), node.name)
                 self._aten(link, aten.graph, node)
         for kernel in snapshot.code.kernels:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.fx_node import fx_node
+from tcexplore.capture.fx.subgraphs import read_subgraphs, subgraph_paths
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import record_caller
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import GraphCaptured, Location
 from tcexplore.events.compile_ids import backward_number
+from tcexplore.events.dynamo_events import with_subgraphs
 
 _FACT = "FX graphs"
 _CALLS = ("call_function", "call_method", "call_module")
@@ -41,8 +44,10 @@ class _GraphObserver:
         graph = current_compile_id() or ""
         record_caller(graph, self._user_files)
         nodes = tuple(fx_node(node, self._user_files) for node in gm.graph.nodes)
-        names = frozenset(node.name for node in nodes)
-        self._user_files.node_names[graph] = NodeNames(names, dict(_first_names(gm.graph.nodes)))
+        subgraphs = read_subgraphs(gm, partial(fx_node, user_files=self._user_files))
+        names = frozenset(node.name for node in with_subgraphs(nodes, subgraphs))
+        first_names = dict(_first_names(gm.graph.nodes))
+        self._user_files.node_names[graph] = NodeNames(names, first_names, subgraph_paths(gm))
         printed_graph, code = self._printed
         self._hooks.emit(
             GraphCaptured(
@@ -50,6 +55,7 @@ class _GraphObserver:
                 ops=sum(node.op in _CALLS for node in nodes),
                 nodes=nodes,
                 code=code if printed_graph == graph else gm.print_readable(print_output=False),
+                subgraphs=subgraphs,
                 frame=self._frame(graph, output_graph),
             )
         )

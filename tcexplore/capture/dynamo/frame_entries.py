@@ -58,6 +58,13 @@ class _EntryObserver:
         )
 
 
+def frames_begun() -> int:
+    """Return the number of frames that Dynamo began to compile since its last reset, 0 if this torch has no count."""
+    from torch._dynamo import convert_frame
+
+    return getattr(convert_frame, "FRAME_COUNTER", 0)
+
+
 class CompiledFrames:
     """The frames that torch's compilation metrics report as compiled."""
 

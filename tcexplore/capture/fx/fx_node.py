@@ -60,6 +60,11 @@ def _module_path(meta: dict[str, Any]) -> str | None:
 
 def root_names(meta: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of the nodes of the first graph that a node descends from, without duplicates."""
+    return tuple(dict.fromkeys(source.name for source in root_sources(meta)))
+
+
+def root_sources(meta: dict[str, Any]) -> list[Any]:
+    """Return torch's records of the nodes of the first graph that a node descends from."""
     roots, pending = [], list(meta.get("from_node") or ())
     while pending:
         source = pending.pop(0)
@@ -67,5 +72,5 @@ def root_names(meta: dict[str, Any]) -> tuple[str, ...]:
         if parents:
             pending = [*parents, *pending]
         else:
-            roots.append(source.name)
-    return tuple(dict.fromkeys(roots))
+            roots.append(source)
+    return roots

@@ -37,7 +37,7 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
         def hook(manager: Any, scope: Any, builder: Any) -> None:
             if original is not None:
                 original(manager, scope, builder)
-            hooks.attempt(_FACT, _HOOK, observer.guards_built, manager, builder)
+            hooks.observe(_FACT, _HOOK, observer.guards_built, manager, builder)
 
         return hook
 

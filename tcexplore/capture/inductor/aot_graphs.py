@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.lowering_graph import compile_id
-from tcexplore.capture.inductor.node_origins import aten_node
+from tcexplore.capture.inductor.lowering_graph import Stage, aten_graph, compile_id
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import AtenGraph, GraphPhase, Partitioned, SavedTensor
+from tcexplore.events import GraphPhase, Partitioned, SavedTensor
 
 _COMPILE = "torch._functorch._aot_autograd.graph_compile"
-
-Stage = Literal["joint", "forward", "backward", "inference"]
 
 
 class AotGraphs:
@@ -45,8 +42,7 @@ class AotGraphs:
         self._hooks.emit(_partition(forward.graph, backward.graph, self._user_files))
 
     def _emit(self, stage: Stage, phase: GraphPhase, module: Any) -> None:
-        nodes = tuple(aten_node(node, self._user_files) for node in module.graph.nodes)
-        self._hooks.emit(AtenGraph(graph=compile_id(), stage=stage, phase=phase, nodes=nodes))
+        self._hooks.emit(aten_graph(module, stage, phase, self._user_files))
 
 
 def _partition(forward: Any, backward: Any, user_files: UserFiles) -> Partitioned:

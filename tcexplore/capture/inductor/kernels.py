@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tcexplore.capture.fx.subgraphs import subgraph_paths
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor import lines
 from tcexplore.capture.inductor.kernel_calls import ExternCallText, WrapperCalls
@@ -54,7 +55,8 @@ class KernelCapture:
         from torch._inductor.virtualized import V
 
         if V.graph not in self._post_grad:
-            self._post_grad[V.graph] = PostGradNodes(V.graph.graph, self._user_files)
+            path = subgraph_paths(root(V.graph).module).get(id(V.graph.graph), "")
+            self._post_grad[V.graph] = PostGradNodes(V.graph.graph, self._user_files, path)
         return self._post_grad[V.graph]
 
     def _defined(self, _wrapper: Any, kernel_name: str, kernel_body: str, *_: Any, **__: Any) -> None:
@@ -73,7 +75,7 @@ class KernelCapture:
         source = calls.defined.get(kernel_name)
         if source is not None:
             kernel_lines = tuple(
-                KernelLine(n=n, nodes=nodes.sort(ops), source=nodes.lines(ops))
+                KernelLine(n=n, nodes=nodes.names(ops), source=nodes.lines(ops))
                 for n, ops in self._line_ops.take(kernel_name, source).items()
             )
             call = self._call(calls.next_order(), schedule, nodes.ops(schedule.origins), kernel_lines)
@@ -89,7 +91,7 @@ class KernelCapture:
         return KernelCall(
             order=order,
             ops=ops,
-            nodes=nodes.sort(schedule.origins),
+            nodes=nodes.names(schedule.origins),
             source_lines=nodes.lines(schedule.origins),
             lines=kernel_lines,
             scheduler_nodes=schedule.names,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
+from tcexplore.capture.fx.subgraphs import read_subgraphs
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.node_origins import aten_node, record_replacements
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import AtenGraph, GraphPhase
+
+Stage = Literal["joint", "forward", "backward", "inference", "post_grad"]
 
 
 class Compilation(NamedTuple):
@@ -37,15 +41,25 @@ def compilation(lowering: Any) -> Compilation:
     return Compilation(compile_id(), "backward" if root(lowering).is_backward else "forward")
 
 
+def aten_graph(module: Any, stage: Stage, phase: GraphPhase, user_files: UserFiles) -> AtenGraph:
+    """Return the record of a graph below Dynamo's, with its subgraphs."""
+    read_node = partial(aten_node, user_files=user_files)
+    return AtenGraph(
+        graph=compile_id(),
+        stage=stage,
+        phase=phase,
+        nodes=tuple(map(read_node, module.graph.nodes)),
+        subgraphs=read_subgraphs(module, read_node),
+    )
+
+
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:  # noqa: ARG001
     """Emit the post-grad graph when its lowering begins."""
 
     def lowering_begins(lowering: Any, *_: Any, **__: Any) -> None:
         if root(lowering) is not lowering or getattr(lowering, "is_const_graph", False):
             return
-        graph, phase = compilation(lowering)
-        nodes = tuple(aten_node(node, user_files) for node in lowering.graph.nodes)
-        hooks.emit(AtenGraph(graph=graph, stage="post_grad", phase=phase, nodes=nodes))
+        hooks.emit(aten_graph(lowering.module, "post_grad", compilation(lowering).phase, user_files))
 
     record_replacements(hooks)
     hooks.watch("post-grad graph", "torch._inductor.graph:GraphLowering.run", before=lowering_begins)

@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
-from tcexplore.capture.fx.fx_node import fx_node, root_names
+from tcexplore.capture.fx.fx_node import fx_node, root_sources
+from tcexplore.capture.fx.subgraphs import node_name
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import user_frames
-from tcexplore.capture.user_files import UserFiles
+from tcexplore.capture.user_files import NodeNames, UserFiles
 from tcexplore.events import FxNode, Location
 
 _FACT = "lines of nodes that passes create"
@@ -141,11 +142,18 @@ def _origins(node: Any, user_files: UserFiles) -> tuple[str, ...]:
     """
     dynamo = user_files.node_names.get(current_compile_id() or "")
     functions = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
-    roots = tuple(name for name in root_names(node.meta) if name and (dynamo is None or name in dynamo.all))
+    names = dict.fromkeys(_dynamo_name(source, dynamo) for source in root_sources(node.meta))
+    roots = tuple(name for name in names if name and (dynamo is None or name in dynamo.all))
     if not functions or (roots and "fwd_source_fn_stack" not in node.meta):
         return roots
     name = str(functions[-1][0])
     return (dynamo.by_first.get(name, name) if dynamo else name,)
+
+
+def _dynamo_name(source: Any, dynamo: NodeNames | None) -> str:
+    """Return the name of the Dynamo node that torch recorded, which may be in a subgraph."""
+    paths = {} if dynamo is None else dynamo.subgraph_paths
+    return node_name(paths.get(getattr(source, "graph_id", None), ""), source.name)
 
 
 class PostGradNodes:
@@ -154,7 +162,9 @@ class PostGradNodes:
     Results are unique and in graph order; a name of another graph is ignored.
     """
 
-    def __init__(self, graph: Any, user_files: UserFiles) -> None:
+    def __init__(self, graph: Any, user_files: UserFiles, path: str = "") -> None:
+        """Set up; `path` is that of a subgraph, with which the names of its nodes begin."""
+        self._path = path
         self._nodes = {node.name: node for node in graph.nodes}
         self._user_files = user_files
         self._lines: dict[str, tuple[Location, ...]] = {}
@@ -163,28 +173,31 @@ class PostGradNodes:
     def _order(self) -> dict[str, int]:
         return {name: index for index, name in enumerate(self._nodes)}
 
-    def sort(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names that are nodes of this graph."""
+    def names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the names that are nodes of this graph, as `AtenGraph` has them."""
+        return tuple(node_name(self._path, name) for name in self._sort(names))
+
+    def _sort(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({name for name in names if name in self._nodes}, key=self._order.__getitem__))
 
     def ops(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the ATen ops (`aten.gelu`) that the nodes were decomposed from."""
-        nodes = (original_node(self._nodes[name]) for name in self.sort(names))
+        nodes = (original_node(self._nodes[name]) for name in self._sort(names))
         return tuple(dict.fromkeys(_op_name(node.meta.get("original_aten") or node.target) for node in nodes))
 
     def targets(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the ops that the nodes call (`aten.addmm`)."""
-        return tuple(dict.fromkeys(_op_name(self._nodes[name].target) for name in self.sort(names)))
+        return tuple(dict.fromkeys(_op_name(self._nodes[name].target) for name in self._sort(names)))
 
     def dtypes(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the floating-point types that the nodes read."""
-        values = (read.meta.get("val") for name in self.sort(names) for read in self._nodes[name].all_input_nodes)
+        values = (read.meta.get("val") for name in self._sort(names) for read in self._nodes[name].all_input_nodes)
         dtypes = (getattr(value, "dtype", None) for value in values)
         return tuple(dict.fromkeys(str(d).rpartition(".")[2] for d in dtypes if d is not None and d.is_floating_point))
 
     def lines(self, names: Iterable[str]) -> tuple[Location, ...]:
         """Return the user's innermost lines."""
-        return tuple(dict.fromkeys(line for name in self.sort(names) for line in self._lines_of(name)))
+        return tuple(dict.fromkeys(line for name in self._sort(names) for line in self._lines_of(name)))
 
     def _lines_of(self, name: str) -> tuple[Location, ...]:
         if name not in self._lines:

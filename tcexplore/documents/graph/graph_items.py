@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tcexplore.documents.graph.graph_gutter import Drawn, draw_gutter
 from tcexplore.documents.labels import KernelLabel, Labels
-from tcexplore.events import AtenGraph, FxNode, GraphCaptured
+from tcexplore.events import AtenGraph, FxNode, GraphCaptured, Subgraph
 from tcexplore.session.links import Link, aten_link, node_link
 
 FROM = 200
@@ -28,7 +28,7 @@ CALL, FOLDED = "○", "◍"
 
 
 class Item(NamedTuple):
-    """One row: a node, or the heading of a module, if `module` is set."""
+    """One row: a node, or the heading of a module or subgraph, if `module` is set."""
 
     nodes: Sequence[FxNode]
     module: str | None = None
@@ -50,22 +50,41 @@ class Laid(NamedTuple):
 
 def lay_out_graph(graph: GraphOf, toggled: frozenset[str], columns: int) -> Laid:
     """Return the rows of a graph; the gutter is at most `columns` lines wide."""
-    hidden = tuple(node for node in graph.nodes if graph.hidden(node))
-    rest = [node for node in graph.nodes if not graph.hidden(node)]
-    items = list(_items(graph.name, rest, toggled))
+    held = {subgraph.name.rpartition(".")[2] for subgraph in graph.subgraphs}
+    nodes = [node for node in graph.nodes if not (node.op == "get_attr" and node.target in held)]
+    hidden = tuple(node for node in nodes if graph.hidden(node))
+    rest = [node for node in nodes if not graph.hidden(node)]
+    items = list(_items(graph, rest, toggled))
     inputs = _inputs(items, {node.name for node in hidden})
     return Laid(hidden, items, draw_gutter(inputs, columns, [item.glyph for item in items]))
 
 
-def _items(graph: str, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iterable[Item]:
+def _items(graph: GraphOf, nodes: Sequence[FxNode], toggled: frozenset[str]) -> Iterable[Item]:
     for run in divide_by_module(nodes):
         members = nodes[run.first : run.last]
         if run.module is not None:
-            fold = f"module {graph} {members[0].name}"
+            fold = f"module {graph.name} {members[0].name}"
             yield Item(members, run.module, fold, fold in toggled)
             if fold not in toggled:
                 continue
-        yield from (Item((node,)) for node in members)
+        for node in members:
+            yield Item((node,))
+            yield from _subgraph_items(graph, node.name, toggled)
+
+
+def _subgraph_items(graph: GraphOf, caller: str, toggled: frozenset[str]) -> Iterable[Item]:
+    """Yield the folds of the subgraphs that a node runs, and the nodes of those that are open."""
+    for subgraph in graph.subgraphs:
+        if subgraph.node != caller:
+            continue
+        fold = f"subgraph {graph.name} {subgraph.name}"
+        calls = [node for node in subgraph.nodes if node.op.startswith("call_")]
+        yield Item(calls or subgraph.nodes, subgraph.name, fold, fold in toggled)
+        if fold in toggled:
+            for node in subgraph.nodes:
+                if node.op not in ("output", "get_attr"):
+                    yield Item((node,))
+                    yield from _subgraph_items(graph, node.name, toggled)
 
 
 def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
@@ -98,6 +117,7 @@ class GraphOf:
     """Name of several hidden nodes."""
     marks: Mapping[str, str]
     """Notes on nodes by name."""
+    subgraphs: Sequence[Subgraph] = ()
 
 
 def dynamo_graph(graph: GraphCaptured, known: Labels) -> GraphOf:
@@ -109,7 +129,8 @@ def dynamo_graph(graph: GraphCaptured, known: Labels) -> GraphOf:
     def link(node: FxNode) -> Link:
         return node_link(graph.graph, node.name)
 
-    return GraphOf(graph.graph, graph.nodes, link, kernels, is_parameter, "parameter", "parameters and buffers", {})
+    return GraphOf(graph.graph, graph.nodes, link, kernels, is_parameter, "parameter", "parameters and buffers", {},
+                   graph.subgraphs)  # fmt: skip
 
 
 def below_dynamo(graph: AtenGraph, phases: Mapping[str, str], known: Labels, marks: Mapping[str, str]) -> GraphOf:
@@ -125,7 +146,7 @@ def below_dynamo(graph: AtenGraph, phases: Mapping[str, str], known: Labels, mar
         return aten_link(graph.graph, phase(node), node.name)
 
     name = f"{graph.graph} {graph.stage} {graph.phase}"
-    return GraphOf(name, graph.nodes, link, kernels, _is_input, "input", "inputs", marks)
+    return GraphOf(name, graph.nodes, link, kernels, _is_input, "input", "inputs", marks, graph.subgraphs)
 
 
 def is_parameter(node: FxNode) -> bool:

@@ -32,7 +32,7 @@ class LineFacts:
         skipped: tuple[ev.FrameSkipped, ...],
         known: Labels,
     ) -> None:
-        ops = [node for graph in graphs for node in graph.nodes if _computes(node)]
+        ops = [node for graph in graphs for node in graph.all_nodes if _computes(node)]
         self.nodes = Counter(_line(node.location) for node in ops if node.location)
         self.below = Counter(line for node in ops for line in set(map(_line, node.stack[:-1])))
         self.breaks: dict[Line, list[ev.GraphBreak]] = {}

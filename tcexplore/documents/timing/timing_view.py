@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore.documents.configurations import describe_grad_mode
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
@@ -171,6 +172,8 @@ def _conditions(snapshot: Snapshot, width: int) -> Iterator[Row]:
         estimate.device, count(estimate.threads, "thread"),
     )  # fmt: skip
     yield from wrapped(" · ".join(facts), width, "muted")
+    if mode := describe_grad_mode(snapshot.grad_mode):
+        yield from wrapped(mode, width, "muted")
     for note in estimate.notes:
         yield from wrapped(note, width, "warn", lead="! ")
 

@@ -1,0 +1,72 @@
+"""Graphs with subgraphs, and eager calls that torch compiles itself."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_asyncio
+
+from tcexplore.events import AtenGraph, CallMade, Event, Finished, GraphCaptured, GuardsInstalled, PhaseTimed
+from tests.supervisor.runs import Runs
+from tests.worker.test_run import only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+COND_AND_LOOP = """\
+import torch
+from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+        self.b = nn.Linear(8, 8)
+    def forward(self, x):
+        y = torch.cond(
+            x.sum() > 0,
+            lambda x: self.a(x).relu(),
+            lambda x: self.b(x).sin(),
+            (x,),
+        )
+        steps = torch.zeros((), dtype=torch.int64)
+        _, y = while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 0.5), (steps, y))
+        return y.exp()
+model, inputs = Net(), (torch.ones(4, 8),)
+"""
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def events(runs: Runs) -> list[Event]:
+    events = await runs.run(COND_AND_LOOP, backend="aot_eager")
+    assert isinstance(events[-1], Finished), events[-1]
+    return events
+
+
+async def test_compiles_of_the_eager_call_are_not_graphs(events: list[Event]) -> None:
+    assert [graph.graph for graph in only(events, GraphCaptured)] == ["0/0"]
+    assert [guards.graph for guards in only(events, GuardsInstalled)] == ["0/0"]
+    assert {span.graph for span in only(events, PhaseTimed)} == {"0/0"}
+    calls = [(call.variant, call.compiles, call.graphs) for call in only(events, CallMade)]
+    assert calls == [("eager", 0, ()), ("compiled", 1, ("0/0",))]
+
+
+async def test_branches_and_loop_bodies_are_subgraphs_of_their_node(events: list[Event]) -> None:
+    (graph,) = only(events, GraphCaptured)
+    by_name = {subgraph.name: subgraph for subgraph in graph.subgraphs}
+    callers = {name: next(node for node in graph.nodes if node.name == by_name[name].node).target for name in by_name}
+    assert sorted(target.rpartition(".")[2] for target in callers.values()) == ["cond"] * 2 + ["while_loop"] * 2
+    (relu,) = [node for subgraph in graph.subgraphs for node in subgraph.nodes if node.target.endswith("relu")]
+    assert relu.location is not None
+    assert relu.location.line == 12
+    assert relu.name.startswith("cond_true_0.")
+    assert set(relu.inputs) <= {node.name for node in by_name["cond_true_0"].nodes}
+    assert len({node.name for node in graph.all_nodes}) == len(graph.all_nodes)
+
+
+async def test_subgraphs_of_aten_graphs_lead_to_the_nodes_of_dynamo(events: list[Event]) -> None:
+    (graph,) = only(events, GraphCaptured)
+    (aten,) = only(events, AtenGraph)
+    assert len(aten.subgraphs) == 4
+    (sin,) = [node for node in aten.all_nodes if node.target == "aten.sin.default"]
+    assert sin.origins == tuple(node.name for node in graph.all_nodes if node.target == "sin")
+    assert sin.location is not None
+    assert sin.location.line == 13

@@ -37,6 +37,7 @@ def config(given: argparse.Namespace) -> Config:
         dynamic=argument_types.DYNAMIC[getattr(given, "dynamic", "auto")],
         fullgraph=given.fullgraph,
         train=given.train,
+        grad=argument_types.DYNAMIC[given.grad],
         device=given.device,
         inputs=tuple(given.input),
         seed=given.seed,
@@ -96,6 +97,10 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
     options.add_argument("--fullgraph", action="store_true", help="make graph breaks errors")
     options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
     options.add_argument("--train", action="store_true", help="run forward and backward")
+    options.add_argument(
+        "--grad", choices=argument_types.DYNAMIC, default="auto",
+        help="keep gradients on in a forward run (default: auto, only if the model needs them)",
+    )  # fmt: skip
     options.add_argument(
         "--input", action="append", default=[], metavar="SPEC",
         help="an input, for files without inputs: 'f32[64,512]' or mask='bool[64]'; repeat for more",

@@ -37,6 +37,7 @@ class Baseline:
 
     def compare(self, changed: Program) -> ChangeChecked:
         """Compare the results of the changed program with the original's."""
+        self.program.grad = changed.grad
         try:
             return compare_change(self.program.subject(), changed.subject())
         except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,7 +52,16 @@ _NO_CXX = (
     "Install one (apt install g++), or set CXX to yours."
 )
 _FULLGRAPH = "fullgraph turns a graph break into an error. Without it, breaks are shown and the rest is compiled."
-_FAKE = "The call works eagerly, but not with Dynamo's fake tensors: a custom op may lack its fake implementation."
+_FAKE = "The call works eagerly, but not with Dynamo's fake tensors."
+_DIFFERS = (
+    "The same call works eagerly, also after this failure: Dynamo runs this line in another way. "
+    "torch.compiler.disable on the function keeps it out of the graph."
+)
+_NUMPY = "Dynamo traces NumPy calls as torch ops. torch._dynamo.config.trace_numpy = False turns that off."
+_NO_FAKE = re.compile(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>|unsupported operator: (\w+[:.][\w:.]+)")
+"""Errors of torch that name a custom op without a fake implementation."""
+
+_IN_NUMPY = os.path.join("torch", "_numpy") + os.sep
 _RECOMPILES = "The guards pane shows which guard fails each time."
 _BACKENDS = "torch._dynamo.list_backends() lists the backends of this torch."
 
@@ -82,8 +92,13 @@ _PYTHON_HINTS: dict[type[BaseException], str] = {
 }
 
 
-def to_failed(error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool) -> Failed:
-    """Return the `Failed` of a run that ended with `error`; `eager_done` if the same calls ran without the compiler."""
+def to_failed(
+    error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool, eager_works: bool = False
+) -> Failed:
+    """Return the `Failed` of a run that ended with `error`.
+
+    `eager_done` if the same calls ran without the compiler, `eager_works` if they also do after the failure.
+    """
     if isinstance(error, EntryError):
         return Failed(
             stage=error.stage,
@@ -93,7 +108,7 @@ def to_failed(error: BaseException, stage: RunStage, user_files: UserFiles, *, e
             hint=error.hint,
             location=error.location,
         )
-    cause = attribute(error, stage, user_files, eager_done=eager_done)
+    cause = attribute(error, stage, user_files, eager_done=eager_done, eager_works=eager_works)
     return Failed(
         stage=cause.stage,
         blame=cause.blame,
@@ -105,16 +120,42 @@ def to_failed(error: BaseException, stage: RunStage, user_files: UserFiles, *, e
     )
 
 
-def attribute(error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool) -> Attribution:
+def needs_gradients(error: RuntimeError) -> bool:
+    """Return whether torch's autograd raised `error` because gradients are off."""
+    return "does not require grad" in str(error)
+
+
+def attribute(
+    error: BaseException, stage: RunStage, user_files: UserFiles, *, eager_done: bool, eager_works: bool = False
+) -> Attribution:
     """Attribute an exception to user code or to a layer of the compiler."""
     inner, rule = _match_rule(error)
+    if rule is not None and (op := _op_without_fake(error)):
+        return Attribution(inner, rule.stage or stage, "user", _register_fake(op))
     if rule is not None:
         blame = rule.blame if eager_done or rule.stage != "dynamo" else "user"
         return Attribution(inner, rule.stage or stage, blame, rule.hint)
     if stage not in BEFORE_COMPILE and _raised_by_compiler(error, user_files):
         return Attribution(error, stage, "compiler", _REPORT)
+    if eager_works:
+        frames = traceback.extract_tb(error.__traceback__)
+        numpy = any(_IN_NUMPY in frame.filename for frame in frames)
+        return Attribution(error, stage, "compiler", f"{_DIFFERS} {_NUMPY}" if numpy else _DIFFERS)
     hint = next((hint for kind, hint in _PYTHON_HINTS.items() if isinstance(error, kind)), "")
     return Attribution(error, stage, "user", hint)
+
+
+def _op_without_fake(error: BaseException) -> str:
+    """Return the custom op that lacks a fake implementation, in torch's notation; empty if that isn't the error."""
+    match = _NO_FAKE.search(_text(error))
+    return (match[1] or match[2].replace(".", "::", 1)) if match else ""
+
+
+def _register_fake(op: str) -> str:
+    return (
+        f"The custom op {op} has no fake implementation. Add one with @torch.library.register_fake({op!r}): "
+        "a function of the same arguments that returns an empty tensor like the result."
+    )
 
 
 def _match_rule(error: BaseException) -> tuple[BaseException, Rule | None]:
@@ -155,6 +196,10 @@ def _message(error: BaseException, stage: RunStage) -> str:
         return f"{type(inner).__name__}: {inner}"
     if isinstance(getattr(error, "msg", None), str):
         return str(error.msg)  # type: ignore[attr-defined]  # without the advice that torch appends for its developers
+    return _text(error)
+
+
+def _text(error: BaseException) -> str:
     try:
         return str(error).strip() or type(error).__name__
     except Exception:  # noqa: BLE001  the user's __str__ may raise anything

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -21,39 +21,92 @@ from tcexplore.worker.torch_settings import seed
 Function = Callable[..., Any]
 
 
+class _Metadata(NamedTuple):
+    """Properties of an input that a call may change in place: `x.t_()`, `x.requires_grad_()`."""
+
+    strides: tuple[tuple[int, ...], tuple[int, ...], int] | None
+    """Sizes, strides and offset; None for a tensor without strides."""
+    requires_grad: bool
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> _Metadata:
+        return cls(_strides(tensor), tensor.requires_grad)
+
+    def restore(self, tensor: torch.Tensor) -> None:
+        """Restore the properties of the tensor; its values stay."""
+        if self.strides is not None and _strides(tensor) != self.strides:
+            tensor.as_strided_(*self.strides)
+        if tensor.is_leaf and tensor.requires_grad != self.requires_grad:
+            tensor.requires_grad_(self.requires_grad)
+
+
+def _strides(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        return None
+    return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
+
+
 class Program:
     """Calls the entry with the file's inputs, which `restore` resets between calls.
 
     Exceptions of `torch.compile` for invalid arguments propagate.
     """
 
-    def __init__(self, entry: Entry, config: Config, module: ModuleType) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        config: Config,
+        module: ModuleType,
+        pause_observers: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Compile the entry; `pause_observers` returns a context for calls of anything but the compiled program."""
         self.entry = entry
         self.train = config.train
+        self.grad = config.train or bool(config.grad)
+        """Whether calls are made with the file's own grad mode, not under `torch.no_grad()`."""
+        self._pause_observers = pause_observers
         self._config = config
         self.eager = entry.target
         self.compiled = entry.compiled or _compile(entry.target, config)
         self._loss: Function = getattr(module, "loss", None) or mean_of_floats
         self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
+        self._metadata = [_Metadata.of(tensor) for tensor, _ in self._inputs]
         self._versions = self._read_versions()
 
     def call(self, function: Function, call: Call) -> Any:
-        """Make one call, under `torch.no_grad()` or with its backward pass."""
-        if not self.train:
-            with torch.no_grad():
+        """Make one call, with its backward pass for `train`. Observers see only calls of the compiled program."""
+        with nullcontext() if function is self.compiled else self._pause_observers():
+            if self.train:
+                return self._call_with_backward(function, call)
+            with self.grad_context():
                 return function(*call.args, **call.kwargs)
+
+    def _call_with_backward(self, function: Function, call: Call) -> Any:
         output = function(*call.args, **call.kwargs)
         loss = self._loss(output)
         loss.backward()
         return output
 
+    def grad_context(self) -> AbstractContextManager[object]:
+        """Return a context with the grad mode of the calls."""
+        return nullcontext() if self.grad else torch.no_grad()
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether an input or a parameter requires gradients, so that the grad mode changes the graph."""
+        inputs = any(metadata.requires_grad for metadata in self._metadata)
+        return inputs or any(parameter.requires_grad for parameter in self._parameters())
+
     def restore(self) -> None:
         """Reset inputs that a call changed, and drop gradients."""
+        mutated = self.mutated()
         with torch.no_grad():
-            for tensor, original in self.mutated():
+            for (tensor, _), metadata in zip(self._inputs, self._metadata, strict=True):
+                metadata.restore(tensor)
+            for tensor, original in mutated:
                 tensor.copy_(original)
         self._versions = self._read_versions()
-        if self.train:
+        if self.grad:
             for tensor in (*self._parameters(), *(tensor for tensor, _ in self._inputs)):
                 tensor.grad = None
 
@@ -67,8 +120,8 @@ class Program:
         return Workload(
             eager=self._timed(self.eager),
             compiled=self._timed(self.compiled),
-            context=nullcontext if self.train else torch.no_grad,
-            reset=self.restore if mutates or self.train else None,
+            context=self.grad_context,
+            reset=self.restore if mutates or self.grad else None,
             calls=len(self.entry.calls),
             train=self.train,
             device=self.device,
@@ -109,14 +162,14 @@ class Program:
     def _timed(self, function: Function) -> Function:
         """Return a function that makes every call, with minimal overhead, since the overhead is timed too."""
         if self.train:
-            calls = [partial(self.call, function, call) for call in self.entry.calls]
+            calls = [partial(self._call_with_backward, function, call) for call in self.entry.calls]
         else:
             calls = [partial(function, *call.args, **call.kwargs) for call in self.entry.calls]
         return calls[0] if len(calls) == 1 else partial(_call_in_turn, calls)
 
-    def _read_versions(self) -> list[int]:
+    def _read_versions(self) -> list[tuple[int, bool]]:
         # Inference tensors have no version, and cannot be changed in place either.
-        return [0 if tensor.is_inference() else tensor._version for tensor, _ in self._inputs]
+        return [(0 if tensor.is_inference() else tensor._version, tensor.requires_grad) for tensor, _ in self._inputs]
 
     @property
     def module(self) -> torch.nn.Module | None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
-
-import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.region_queries import RegionQueries
@@ -68,7 +65,7 @@ class RecompileQueries:
             program.entry.calls,
             self._user_files,
             graphs,
-            modes=partial(torch.set_grad_enabled, program.train),
+            modes=program.grad_context,
             dynamic=self._job.config.dynamic,
             raises=self._job.config.fullgraph,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import torch
 
 from tcexplore.capture import compile_phases
 from tcexplore.capture.dynamo import break_costs
-from tcexplore.capture.dynamo.frame_entries import CompiledFrames
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
@@ -28,7 +29,10 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import (
     CallMade,
     EntryFound,
+    Event,
     Finished,
+    GradMode,
+    GradReason,
     Job,
     ModulesImported,
     SourceRead,
@@ -41,7 +45,7 @@ from tcexplore.worker import artifact_files, torch_settings
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
-from tcexplore.worker.failure import to_failed
+from tcexplore.worker.failure import needs_gradients, to_failed
 from tcexplore.worker.link import Channel
 from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.process_setup import discard_output
@@ -62,7 +66,8 @@ def run_job(job: Job, channel: Channel, threads: int, commands: CommandQueue) ->
     try:
         run.execute()
     except BaseException as error:  # noqa: BLE001  the user's program and the compiler may raise anything
-        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.eager_done))
+        channel.send(to_failed(error, run.progress.stage, run.user_files, eager_done=run.eager_done,
+                               eager_works=run.eager_works))  # fmt: skip
     else:
         channel.send(Finished())
 
@@ -78,7 +83,10 @@ class Run:
         self._codegen = TargetCodegen(job, self._recorder, channel.send)
         self.progress = RunProgress(self._emit)
         self.eager_done = False
+        self._eager_compiles = False
         """Whether the calls ran without the compiler."""
+        self.eager_works = False
+        """Whether they also ran after a compiled call failed."""
         self._threads = threads
         self._commands = commands
         self._loaded = frozenset(sys.modules)
@@ -155,15 +163,14 @@ class Run:
         target = entry.target
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
         artifact_files.load(self.job, self._hooks)
-        program = Program(entry, self.job.config, module)
+        program = Program(entry, self.job.config, module, self._hooks.paused)
         self.progress.enter("eager")
-        mutates = self._make_calls(program, "eager", program.eager)
+        mutates = self._make_eager_calls(program)
         self.eager_done = True
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._recorder)
         with self._activity_timer.watching(self._hooks):
-            for _ in range(self.job.passes):
-                self._make_calls(program, "compiled", program.compiled)
+            self._make_compiled_calls(program)
         examination.note_compiled()
         artifact_files.save(self.job, self._hooks)
         self._hooks.attempt("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
@@ -179,9 +186,44 @@ class Run:
         self._assemble()
         return program, mutates
 
+    def _make_eager_calls(self, program: Program) -> bool:
+        """Make the eager calls, with gradients if they fail without; return whether one changed its inputs."""
+        config, needed, fresh = self.job.config, False, frames_begun() == 0
+        try:
+            mutates = self._make_calls(program, "eager", program.eager)
+        except RuntimeError as error:
+            needed = not program.grad and config.grad is None and needs_gradients(error)
+            if not needed:
+                raise
+        if needed:
+            program.restore()
+            program.grad = True
+            mutates = self._make_calls(program, "eager", program.eager)
+        if fresh and frames_begun():
+            # torch compiled parts of the eager call, such as `torch.cond`. The user's program starts from frame 0.
+            self._eager_compiles = True
+            torch._dynamo.reset()
+        chosen: GradReason = "inference" if config.grad is None else "requested"
+        reason: GradReason = "training" if program.train else "needed" if needed else chosen
+        self._emit(GradMode(enabled=program.grad, reason=reason, matters=program.requires_grad))
+        return mutates
+
+    def _make_compiled_calls(self, program: Program) -> None:
+        try:
+            for _ in range(self.job.passes):
+                self._make_calls(program, "compiled", program.compiled)
+        except Exception:
+            program.restore()
+            with contextlib.suppress(Exception):
+                program.call_all(program.eager)
+                self.eager_works = True
+            raise
+
     def _make_calls(self, program: Program, variant: Variant, function: Callable[..., Any]) -> bool:
         """Make every call once, in order; return whether one changed its inputs."""
         mutates = False
+        made: list[Event] = []
+        emit = self._emit if variant == "compiled" else made.append
         for index, call in enumerate(program.entry.calls):
             compiles, known = self._frames.count, len(self._frames.graphs)
             self._activity_timer.seconds.clear()
@@ -195,15 +237,20 @@ class Run:
             if compiles:
                 spent = self._activity_timer.seconds
                 event = replace(event, graph_seconds=spent["running"], frame_seconds=spent["frames"])
-            self._emit(event)
+            emit(event)
             mutates = mutates or bool(program.mutated())
             program.restore()
+        for call_made in made:
+            self._emit(call_made)
         return mutates
 
     def _time(self, program: Program, mutates: bool) -> None:
         from tcexplore.timing.timing_run import measure_timing
 
         workload = program.workload(mutates)
+        if self._eager_compiles:
+            program.call_all(program.eager)
+            program.restore()
         self._hooks.attempt("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
         self._hooks.attempt(break_costs.FACT, PROFILER, self._emit_break_costs, program)

@@ -152,6 +152,39 @@ async def test_an_exception_in_compiled_user_code_is_attributed_to_the_user(runs
     assert (failed.blame, failed.type, failed.message) == ("user", "ValueError", "second")
 
 
+async def test_an_exception_that_eager_calls_do_not_raise_is_attributed_to_the_compiler(runs: Runs) -> None:
+    source = """\
+import sys, torch
+def f(x):
+    torch._dynamo.graph_break()
+    if sys._getframe().f_code.co_name != "f":
+        raise ValueError("renamed")
+    return x + 1
+model, inputs = f, (torch.ones(2),)
+"""
+    failed = await runs.failure(source)
+    assert (failed.blame, failed.type, failed.message) == ("compiler", "ValueError", "renamed")
+    assert failed.location is not None
+    assert failed.location.line == 5
+    assert "works eagerly" in failed.hint
+
+
+async def test_a_custom_op_without_a_fake_implementation_is_the_users_to_add(runs: Runs) -> None:
+    source = """\
+import torch
+@torch.library.custom_op("mylib::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+def model(x):
+    return doubled(x.sin())
+inputs = (torch.ones(2),)
+"""
+    failed = await runs.failure(source)
+    assert (failed.stage, failed.blame) == ("dynamo", "user")
+    assert "mylib::doubled" in failed.hint
+    assert "torch.library.register_fake" in failed.hint
+
+
 async def test_a_failing_backend_is_attributed_to_the_compiler(runs: Runs) -> None:
     source = (
         "import torch\n@torch._dynamo.register_backend\ndef bad(gm, inputs): raise RuntimeError('exploded')\n" + GOOD

@@ -10,9 +10,12 @@ import torch
 
 from tcexplore.events import (
     PHASES,
+    Accuracy,
+    AtenGraph,
     CallMade,
     EntryFound,
     Event,
+    FactMissing,
     Failed,
     Finished,
     GraphCaptured,
@@ -148,3 +151,38 @@ async def test_a_module_that_changes_within_a_second_is_imported_again(runs: Run
     for value in ("1", "2", "3"):
         helper.write_text(f"value = {value}\n")
         assert printed(await runs.run(source)) == f"{value}\n"
+
+
+async def test_a_decomposition_that_the_file_registers_is_used(runs: Runs) -> None:
+    source = """\
+import torch
+from torch._inductor.decomposition import register_decomposition
+@register_decomposition([torch.ops.aten.erfc])
+def erfc(x):
+    return 1 - torch.erf(x)
+model, inputs = torch.erfc, (torch.ones(2),)
+"""
+    events = await runs.run(source, backend="aot_eager_decomp_partition")
+    (graph,) = only(events, AtenGraph)
+    assert "aten.erf.default" in [node.target for node in graph.nodes]
+
+
+async def test_inputs_that_change_their_shape_in_place_are_restored(runs: Runs) -> None:
+    source = "import torch\ndef model(x):\n    return x.t_().sin(), x.add_(1)\ninputs = (torch.ones(2, 3),)\n"
+    events = await runs.run(source)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
+    assert only(events, Accuracy)[0].verdict == "identical"
+
+
+async def test_nested_tensors_are_compared_and_raise_nothing_in_hooks(runs: Runs) -> None:
+    source = """\
+import torch
+values = [torch.ones(3, 8), torch.ones(5, 8)]
+model, inputs = torch.nn.Linear(8, 8), (torch.nested.nested_tensor(values, layout=torch.jagged),)
+"""
+    events = await runs.run(source, backend="aot_eager")
+    assert isinstance(events[-1], Finished), events[-1]
+    assert only(events, FactMissing) == []
+    (accuracy,) = only(events, Accuracy)
+    assert accuracy.verdict in ("identical", "as accurate as eager"), accuracy

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from tcexplore.ui.screens.fix_screen import FixScreen
     from tcexplore.ui.screens.study_screen import LastStudies
 
+CLOCK_S = 0.25
+"""Seconds between two updates of what the run under way does."""
+
+OLD_AFTER_S = 0.4
+"""Seconds of a run after which panes that still show an older run say so. Most runs have results before."""
+
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _NO_COLOR = NoColor()
 
@@ -60,6 +66,8 @@ class ExplorerApp(App[int]):
         self._last_studies: LastStudies = {}
         self.undo = Undo()
         self._started = now()
+        self._under_way = False
+        """Whether the newest run still compiles."""
         self._target_files: tuple[str, ...] = ()
         """Target files given so far."""
         self.register_theme(DARK_THEME)
@@ -85,7 +93,7 @@ class ExplorerApp(App[int]):
     # ---- start and exit
 
     def on_mount(self) -> None:
-        self._clock = self.set_interval(0.1, self._show_title, pause=True)
+        self._clock = self.set_interval(CLOCK_S, self.show_progress, pause=True)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
@@ -131,20 +139,23 @@ class ExplorerApp(App[int]):
                 continue
             if isinstance(item, Standby):
                 self.standby = item
-                self._show_title()
+                self.show_progress()
             session = session.apply(item)
         self.session = session
 
     def watch_session(self, session: Session) -> None:
         """Update the clock; the main screen and its panes watch the session, too."""
         newest = session.newest
-        under_way = newest is not None and newest.status == "running" and not newest.complete
+        self._under_way = newest is not None and newest.status == "running" and not newest.complete
         if self.main.is_mounted:
-            (self._clock.resume if under_way else self._clock.pause)()
-            self._show_title()
+            (self._clock.resume if self._under_way else self._clock.pause)()
+            self.show_progress()
 
-    def _show_title(self) -> None:
-        self.main.show_title(self.session, self.standby, self._now() - self._started)
+    def show_progress(self) -> None:
+        """Show how long the run under way has taken, and which panes still wait for it."""
+        elapsed = self._now() - self._started
+        self.main.grid.late = not self._under_way or elapsed >= OLD_AFTER_S
+        self.main.show_title(self.session, self.standby, elapsed)
 
     # ---- actions
 

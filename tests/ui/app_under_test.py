@@ -75,8 +75,8 @@ class FakeEngine:
 class AppUnderTest:
     """The running app with its pilot, and shortcuts for tests."""
 
-    def __init__(self, app: ExplorerApp, engine: FakeEngine, pilot: Pilot[int]) -> None:
-        self.app, self.engine, self.pilot = app, engine, pilot
+    def __init__(self, app: ExplorerApp, engine: FakeEngine, pilot: Pilot[int], clock: list[float]) -> None:
+        self.app, self.engine, self.pilot, self._clock = app, engine, pilot, clock
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -86,6 +86,12 @@ class AppUnderTest:
         """Wait until workers are done and the screen is drawn."""
         await self.app.workers.wait_for_complete()
         await self.pilot.pause()
+
+    async def elapse(self, seconds: float) -> None:
+        """Let time pass for the app's clock."""
+        self._clock[0] += seconds
+        self.app.show_progress()
+        await self.settle()
 
     async def show(self, session: Session) -> None:
         self.app.session = session
@@ -124,11 +130,11 @@ class AppUnderTest:
 @asynccontextmanager
 async def run_app(session: Session | None = None, size: tuple[int, int] = (160, 50)) -> AsyncIterator[AppUnderTest]:
     """Run the app on a session."""
-    engine = FakeEngine()
-    app = ExplorerApp(lambda: engine, now=lambda: 0.0)
+    engine, clock = FakeEngine(), [0.0]
+    app = ExplorerApp(lambda: engine, now=lambda: clock[0])
     async with app.run_test(size=size, notifications=True) as pilot:
         app.theme = "tcexplore-dark"
-        ui = AppUnderTest(app, engine, pilot)
+        ui = AppUnderTest(app, engine, pilot, clock)
         await ui.show(session or Session())
         yield ui
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -93,9 +94,21 @@ async def test_history_steps_back_and_forth():
 
 async def test_documents_of_an_older_run_are_marked_and_dimmed():
     async with run_app(fakes.session(fakes.complete(7), fakes.running(8))) as ui:
+        assert "old: run 7" not in ui.screen, "most runs have results after a moment"
+        await ui.elapse(0.5)
         assert "old: run 7" in ui.screen
         assert ui.view("graph").faded
         assert not ui.view("source").faded
+        await ui.show(fakes.session(fakes.complete(7), fakes.complete(8)))
+        assert "old: run" not in ui.screen
+        assert not ui.view("graph").faded
+
+
+async def test_a_pane_stays_marked_as_old_until_it_shows_a_newer_run():
+    async with run_app(fakes.session(fakes.complete(7), fakes.failed(8))) as ui:
+        assert ui.view("graph").faded
+        await tell(ui, job(9))
+        assert ui.view("graph").faded
 
 
 async def test_rerun_and_stop_reach_the_engine():
@@ -178,3 +191,32 @@ async def test_ctrl_c_names_the_key_to_quit():
         await ui.press("ctrl+c")
         assert "q leaves" in ui.notifications[-1]
         assert ui.app.is_running
+
+
+async def test_a_graph_is_shown_without_waiting_for_other_events():
+    async with run_app() as ui:
+        await tell(ui, job(1))
+        posted = asyncio.Event()
+        batcher = EventBatcher(lambda _: posted.set())
+        batcher.add(PhaseStarted(run=1, phase="dynamo", at=0.1))
+        assert batcher._timer is not None
+        waits = batcher._timer.when()
+        batcher.add(fakes.complete(1).graphs[0])
+        assert batcher._timer.when() < waits
+        await posted.wait()
+        assert batcher._timer is None
+
+
+async def test_only_changed_lines_are_painted_again():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        graph = ui.view("graph")
+        lines = graph.render_lines(graph.size.region)
+        await ui.show(fakes.session(fakes.complete(7), fakes.recompiled(9)))
+        again = graph.render_lines(graph.size.region)
+        same = sum(a is b for a, b in zip(lines, again, strict=True))
+        assert 0 < same < len(lines)
+        await ui.press("2")
+        again = graph.render_lines(graph.size.region)
+        await ui.press("j")
+        moved = graph.render_lines(graph.size.region)
+        assert sum(a is not b for a, b in zip(again, moved, strict=True)) <= 2

@@ -21,6 +21,7 @@ async def test_before_the_first_run():
 
 async def test_the_previous_run_is_shown_as_old_while_a_run_is_under_way():
     async with run_app(fakes.session(fakes.complete(7), fakes.running(8))) as ui:
+        await ui.elapse(0.5)
         check_screen("under_way", ui)
 
 

@@ -58,4 +58,4 @@ def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
         yield piece("● live", "ok")
     else:
         yield piece(f"run {newest.run}", "muted", 2)
-        yield piece(f"◐ {describe_phase(newest)} {now:.1f} s", "running")
+        yield piece(f"◐ {describe_phase(newest)}{f' {now:.1f} s' if now >= 1 else ''}", "running")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,15 @@ _CONTROL = str.maketrans({"\n": "␊", "\r": "␍"})
 def flat(text: str) -> str:
     """Return the text on one line, with every character as wide as the terminal draws it."""
     return text.expandtabs(_TAB).translate(_CONTROL) if not text.isprintable() else text
+
+
+def thumb(top: int, height: int, rows: int) -> range:
+    """Return the lines of the scrollbar's thumb in a view scrolled to row `top`; none if all rows are in view."""
+    if rows <= height:
+        return range(0)
+    size = max(1, height * height // rows)
+    first = round(top * (height - size) / (rows - height))
+    return range(first, first + size)
 
 
 def segments(
@@ -88,6 +97,51 @@ class RowState:
     """Whether the scrollbar's thumb is at this line."""
 
 
+class LineContent(NamedTuple):
+    """What a line of a view shows. Two lines with equal content look the same."""
+
+    spans: tuple[Span, ...] | None
+    """None below the last row."""
+    state: RowState
+
+
+class PaintedLines:
+    """The lines that a view painted last, from the top of the view.
+
+    Most events change few lines of a document. Equal lines keep their strips, with what Textual has cached in them.
+    """
+
+    def __init__(self) -> None:
+        self._frame: tuple[object, ...] = ()
+        self._lines: dict[int, tuple[LineContent, Strip]] = {}
+
+    def begin(self, *frame: object) -> None:
+        """Forget all lines unless the view still has the same `frame`: painter, width, column and query."""
+        if frame != self._frame:
+            self._frame = frame
+            self._lines.clear()
+
+    def line(self, y: int, content: LineContent, paint: Callable[[], Strip]) -> Strip:
+        """Return line `y`, painted only if its content is new."""
+        painted = self._lines.get(y)
+        if painted is None or painted[0] != content:
+            painted = self._lines[y] = content, paint()
+        return painted[1]
+
+    def changed(self, contents: Iterable[LineContent]) -> list[range]:
+        """Return the lines that differ from the painted ones, as ranges."""
+        ranges: list[range] = []
+        for y, content in enumerate(contents):
+            painted = self._lines.get(y)
+            if painted is not None and painted[0] == content:
+                continue
+            if ranges and ranges[-1].stop == y:
+                ranges[-1] = range(ranges[-1].start, y + 1)
+            else:
+                ranges.append(range(y, y + 1))
+        return ranges
+
+
 class RowPainter:
     """Paints the lines of one view in one theme."""
 
@@ -102,6 +156,12 @@ class RowPainter:
     def clear(self) -> None:
         """Drop cached rows: the document or the query is another one."""
         self._rows.clear()
+
+    def content(self, index: int, content: LineContent, query: Query | None, width: int, column: int) -> Strip:
+        """Return the line of the row at `index`, or a line below the last row."""
+        if content.spans is None:
+            return self.blank(width, thumb=content.state.thumb)
+        return self.line(index, Row(content.spans), content.state, query, width, column)
 
     def line(self, index: int, row: Row, state: RowState, query: Query | None, width: int, column: int) -> Strip:
         """Return the part of a row that is in view when scrolled `column` cells to the right, with its edge."""

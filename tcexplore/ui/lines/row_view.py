@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -16,7 +17,7 @@ from tcexplore.documents.document import Document, Link, Row
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.highlights import Highlights
-from tcexplore.ui.lines.row_painter import MARGIN, RowPainter, RowState, flat
+from tcexplore.ui.lines.row_painter import MARGIN, LineContent, PaintedLines, RowPainter, RowState, flat, thumb
 from tcexplore.ui.lines.row_scan import own_links, same_row
 from tcexplore.ui.lines.search import Query, Search
 from tcexplore.ui.messages import CursorMoved, HitReached, RowEntered, SearchCounted
@@ -55,27 +56,33 @@ class RowView(ScrollView, can_focus=True):
         self._steps: deque[tuple[int, bool]] = deque()
         """Pending steps to the next hit (or the previous one), by hit or by chapter; the first one is under way."""
         self._painter: RowPainter | None = None
+        self._painted = PaintedLines()
         self._moved = False
         """Whether the user or the selection has moved the cursor or the view."""
 
     # ---- document
 
-    def show(self, document: Document, cursor: int | None = None) -> None:
+    def show(self, document: Document, cursor: int | None = None, opens_at: int | None = None) -> None:
         """Show another document with its row `cursor` under the cursor.
 
-        Without `cursor`, cursor and scroll position follow the row that they were on; at the top they stay there.
+        Until the cursor has been moved, it goes to the row `opens_at`. Without either, cursor and scroll position
+        follow the row that they were on; at the top they stay there.
         """
         row = cursor
         if row is None:
             row = same_row(self.document, self.cursor, document) if self.cursor else 0
         above = self.cursor - self.scroll_offset.y
+        if opens_at is not None and not self._moved:
+            row, above = max(0, min(opens_at, len(document) - 1)), _ABOVE
         self.document = document
         self._highlights = Highlights(document, self.highlighted)
-        self._clear_painter()
-        self.virtual_size = Size(1, len(document))
+        if self._painter is not None:
+            self._painter.clear()
+        # Neither the size of the widget nor a scrollbar of Textual depends on it, so the screen needs no new layout.
+        self.set_reactive(RowView.virtual_size, Size(1, len(document)))
         self.set_reactive(RowView.cursor, row)
         self.scroll_to(y=row - above, animate=False)
-        self.refresh()
+        self._refresh_changed()
         if self.search_query is not None:
             self._start_search(row, jump=False)
 
@@ -96,23 +103,36 @@ class RowView(ScrollView, can_focus=True):
         painter, width = self._current_painter(), self.size.width
         if width <= MARGIN:
             return [Strip.blank(crop.width, painter.base) for _ in crop.line_range]
-        thumb, shows_cursor = self._thumb(), self.has_focus or self.search_query is not None
+        self._painted.begin(painter, width, self.column, self.search_query)
+        top, bar = self.scroll_offset.y, self._thumb()
         lines = []
         for y in crop.line_range:
-            index = self.scroll_offset.y + y
-            if index >= len(self.document):
-                lines.append(painter.blank(width, thumb=y in thumb))
-                continue
-            row = self.document.row(index)
-            state = RowState(
-                highlighted=self._highlights.has(row),
-                marked=self.marked in own_links(row),
-                cursor=shows_cursor and index == self.cursor,
-                thumb=y in thumb,
-            )
-            lines.append(painter.line(index, row, state, self.search_query, width, self.column))
+            content = self._content(y, bar)
+            paint = partial(painter.content, top + y, content, self.search_query, width, self.column)
+            lines.append(self._painted.line(y, content, paint))
         full_width = crop.x == 0 and crop.width == width
         return lines if full_width else [line.crop(crop.x, crop.right) for line in lines]
+
+    def _content(self, y: int, bar: range) -> LineContent:
+        """Return what line `y` of the view shows; the scrollbar's thumb is at the lines `bar`."""
+        index = self.scroll_offset.y + y
+        if index >= len(self.document):
+            return LineContent(None, RowState(highlighted=False, marked=False, cursor=False, thumb=y in bar))
+        row = self.document.row(index)
+        state = RowState(
+            highlighted=self._highlights.has(row),
+            marked=self.marked in own_links(row),
+            cursor=index == self.cursor and (self.has_focus or self.search_query is not None),
+            thumb=y in bar,
+        )
+        return LineContent(row.spans, state)
+
+    def _refresh_changed(self) -> None:
+        """Repaint the lines that no longer show what was painted."""
+        bar, width = self._thumb(), self.size.width
+        changed = self._painted.changed(self._content(y, bar) for y in range(self.size.height))
+        if changed:
+            self.refresh(*(Region(0, lines.start, width, len(lines)) for lines in changed))
 
     def _current_painter(self) -> RowPainter:
         if self._painter is None:
@@ -121,18 +141,8 @@ class RowView(ScrollView, can_focus=True):
             self._painter = RowPainter(palette(self.app.theme), base, self.background_colors[1], filters)
         return self._painter
 
-    def _clear_painter(self) -> None:
-        if self._painter is not None:
-            self._painter.clear()
-
     def _thumb(self) -> range:
-        """Return the lines of the scrollbar's thumb; none if all rows are in view."""
-        height, rows = self.size.height, len(self.document)
-        if rows <= height:
-            return range(0)
-        size = max(1, height * height // rows)
-        top = round(self.scroll_offset.y * (height - size) / (rows - height))
-        return range(top, top + size)
+        return thumb(self.scroll_offset.y, self.size.height, len(self.document))
 
     @property
     def _in_view(self) -> range:
@@ -176,13 +186,6 @@ class RowView(ScrollView, can_focus=True):
         if not self.scroll_offset.y <= index < self.scroll_offset.y + height:
             self.scroll_to(y=index - height // 3, animate=False)
         self.move_to(index, notify=False)
-
-    def open_at(self, index: int) -> None:
-        """Put the cursor on a row some lines below the top, unless it has been moved already."""
-        if not self._moved:
-            self.set_reactive(RowView.cursor, max(0, min(index, len(self.document) - 1)))
-            self.scroll_to(y=self.cursor - _ABOVE, animate=False)
-            self.refresh()
 
     def action_cursor(self, by: int) -> None:
         self.move_to(self.cursor + by)
@@ -356,25 +359,23 @@ class RowView(ScrollView, can_focus=True):
         event.stop()
         self.action_sideways(-8)
 
-    def watch_cursor(self, old: int, new: int) -> None:
-        top = self.scroll_offset.y
-        width = self.size.width
-        self.refresh(Region(0, old - top, width, 1), Region(0, new - top, width, 1))
+    def watch_cursor(self) -> None:
+        self._refresh_changed()
 
     def watch_column(self) -> None:
         self.refresh()
 
     def watch_highlighted(self, links: frozenset[Link]) -> None:
         self._highlights.links = links
-        self.refresh()
+        self._refresh_changed()
 
     def watch_marked(self) -> None:
-        self.refresh()
+        self._refresh_changed()
 
     def watch_faded(self) -> None:
         self._painter = None
         self.refresh()
 
     def watch_search_query(self) -> None:
-        self._clear_painter()
+        self._painter = None
         self.refresh()

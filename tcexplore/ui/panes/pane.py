@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.geometry import Region
 from textual.reactive import var
 
 from tcexplore.documents.document import Document, start
@@ -49,6 +50,8 @@ class Pane(Container):
     """Whether it is the only pane in view, with a line above it instead of a frame."""
     note: var[str] = var("")
     """A note of the screen in the title."""
+    late: var[bool] = var(False)
+    """Whether to mark a document of an older run, rather than wait for that of the newest run."""
     hit: var[str] = var("")
     """Which hit of the selection the cursor was put on."""
 
@@ -75,7 +78,10 @@ class Pane(Container):
         """Links to scroll to in the next document, after a change of view or size."""
         self._opened_file = ""
         """The file whose document was scrolled to its start row."""
-        self._old_run = ""
+        self._only_title_changes = False
+        self._old_run = 0
+        """The older run that the document is of; 0 if it is the one in view."""
+        self._old_note = ""
         self._background: BackgroundTask[_Built] = BackgroundTask(self._show_document)
 
     def compose(self) -> ComposeResult:
@@ -97,8 +103,10 @@ class Pane(Container):
             return
         old = snapshot is not session.shown
         waiting = () if view.has(snapshot) else (snapshot.phase, snapshot.phase_graph)
-        key = (view, snapshot.run, old, self.toggled, width, *waiting, *view.key(snapshot))
+        key = (view, snapshot.run, self.toggled, width, *waiting, *view.key(snapshot))
         if _same(key, self._key):
+            if self._background.is_idle:
+                self._mark_old(snapshot.run if old else 0)
             return
         self._key = key
         cached_key, document = self._documents.get(view.name, ((), None))
@@ -119,17 +127,29 @@ class Pane(Container):
         if not _same(key, self._key) and not newer_follows:
             return
         self.hit = ""
-        self.rows.show(document, self._restored_cursor)
+        opens = self._opened_file != snapshot.file
+        self.rows.show(document, self._restored_cursor, start(document) if opens else None)
         self._restored_cursor = None
-        if self._opened_file != snapshot.file:
-            # Until the first run of a file is complete, the row to open at may change.
-            self.rows.open_at(start(document))
-            self._opened_file = snapshot.file if snapshot.complete else ""
-        self._old_run = f"old: run {snapshot.run}" if old else ""
+        # Until the first run of a file is complete, the row to open at may change.
+        self._opened_file = snapshot.file if snapshot.complete or not opens else ""
+        self._mark_old(snapshot.run if old else 0)
         self._update_title()
-        self.rows.faded = old
-        self.set_class(old, "-old")
         self._reveal()
+
+    def watch_late(self) -> None:
+        self._mark_old(self._old_run)
+
+    def _mark_old(self, run: int) -> None:
+        """Mark the document as that of an older run, if it is `late`; 0 removes the mark."""
+        self._old_run = run
+        marked = bool(run) and (self.late or self.rows.faded)
+        if marked != self.rows.faded:
+            self.rows.faded = marked
+            self.set_class(marked, "-old")
+        note = f"old: run {run}" if marked else ""
+        if note != self._old_note:
+            self._old_note = note
+            self._update_title()
 
     def build_hidden(self, width: int) -> None:
         """Bring the document up to date for a width in cells, also in a hidden pane."""
@@ -210,11 +230,20 @@ class Pane(Container):
     def _update_title(self) -> None:
         summary = "" if self.hit else self.rows.document.title
         room = self.size.width - _CORNERS
-        title = heading(self.spec, self.view, summary, (self.hit, self.note, self._old_run), room)
+        title = heading(self.spec, self.view, summary, (self.hit, self.note, self._old_note), room)
         if self.single:
             title = " " + title + " "
         if title.markup != self.border_title:
+            self._only_title_changes = True
             self.border_title = title
+            self._only_title_changes = False
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Repaint, but only the line of the title if nothing else changes."""
+        if self._only_title_changes:
+            offset = self.content_offset
+            regions = (Region(-offset.x, -offset.y, self.outer_size.width, 1),)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 
 def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:

@@ -33,6 +33,8 @@ class PaneGrid(Container):
     current: var[str] = var("source")
     """The pane that gets the keys, also while the user types a search."""
     zoomed: var[bool] = var(False)
+    late: var[bool] = var(False)
+    """Whether panes mark documents of older runs."""
 
     @dataclass
     class Arranged(Message):
@@ -82,6 +84,10 @@ class PaneGrid(Container):
             self._shared = current
         if self.is_mounted:
             self.lay_out()
+
+    def watch_late(self, late: bool) -> None:
+        for pane in self.panes.values():
+            pane.late = late
 
     def watch_zoomed(self) -> None:
         if self.is_mounted:

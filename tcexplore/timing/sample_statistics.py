@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import takewhile, tee
 from typing import NamedTuple
 
 RESAMPLES = 2_000
@@ -114,11 +114,10 @@ def bootstrap_median(values: Sequence[float], confidence: float = CONFIDENCE) ->
     """
     if not values:
         raise ValueError("no samples")
-    ordered, last = sorted(values), len(values) - 1
-    medians = [
-        (ordered[min(int(low * len(ordered)), last)] + ordered[min(int(high * len(ordered)), last)]) / 2
-        for low, high in _resampled_middles(effective_sample_size(values))
-    ]
+    ordered, count = sorted(values), len(values)
+    ordered.append(ordered[-1])  # for a rank that is rounded to 1
+    middles = _resampled_middles(effective_sample_size(values))
+    medians = sorted([(ordered[int(low * count)] + ordered[int(high * count)]) / 2 for low, high in middles])
     tail = (1 - confidence) / 2
     return Interval(percentile(medians, tail), percentile(medians, 1 - tail))
 
@@ -138,12 +137,13 @@ def effective_sample_size(values: Sequence[float]) -> int:
     if count < MIN_FOR_CORRELATION or not power:
         return count
     lags = range(1, count // LAG_DIVISOR + 1)
-    correlations = [sum(map(operator.mul, sides, sides[lag:])) / power for lag in lags]
-    bias = _inflation(correlations) / count
-    return max(MIN_EFFECTIVE, round(count / _inflation([r + (1 - r) * bias for r in correlations])))
+    # Computed lazily: `_inflation` seldom needs more than the first few.
+    uncorrected, correlations = tee(sum(map(operator.mul, sides, sides[lag:])) / power for lag in lags)
+    bias = _inflation(uncorrected) / count
+    return max(MIN_EFFECTIVE, round(count / _inflation(r + (1 - r) * bias for r in correlations)))
 
 
-def _inflation(correlations: Sequence[float]) -> float:
+def _inflation(correlations: Iterable[float]) -> float:
     """Return the factor by which autocorrelations increase the variance of the mean."""
     positive = takewhile(lambda correlation: correlation > 0, correlations)
     return 1 + 2 * sum(positive)

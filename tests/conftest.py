@@ -1,10 +1,35 @@
-"""Order of the tests."""
+"""Order of the tests, and the runs that they share."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import AsyncIterator
+
 import pytest
+import pytest_asyncio
+
+from tcexplore.events import Standby
+from tests.supervisor.runs import Runs
+
+# Torch's pool of compile processes, which imports torch once more. Fork servers do without it, too.
+os.environ.setdefault("TORCH_WARM_POOL", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that need a compiler first: they take longest, and test processes should finish together."""
     items.sort(key=lambda item: item.get_closest_marker("torch") is None)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
+    """Runs of one supervisor for all tests of a test process: to start and prime workers takes more than ten seconds.
+
+    Studies and samples use further queues of its supervisor, as studies in the app do.
+    """
+    runs = Runs(tmp_path_factory.mktemp("project"))
+    await runs.supervisor.start()
+    # The first run has a separate worker; the fork server starts once that run has its first graph, or ends.
+    await runs.run("def model(x): return x\ninputs = (1.0,)\n")
+    await runs.until(lambda event: isinstance(event, Standby) and event.primed)
+    yield runs
+    await runs.supervisor.close()

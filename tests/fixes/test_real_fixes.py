@@ -17,9 +17,9 @@ from tcexplore.studies.fix.fix_result import BreakFixes, by_break
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
-from tcexplore.supervisor import Supervisor
+from tests.supervisor.runs import Runs as SharedRuns
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
 
 MAIN = """\
 import torch
@@ -86,9 +86,9 @@ async def fixed(of: Job, runs: Runs) -> tuple[Snapshot, dict[int, BreakFixes]]:
     return first, {one.broken.location.line: one for one in by_break(state.results) if one.broken.location}
 
 
-async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Path):
+async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Path, shared_runs: SharedRuns):
     (tmp_path / "helper.py").write_text(HELPER)
-    async with Runs(Supervisor) as runs:
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
         first, fixes = await fixed(job(tmp_path, "model", MAIN), runs)
         _, refused = await fixed(job(tmp_path, "root", ROOT), runs)
     assert {line: one.verified.change.fix.name if one.verified else None for line, one in fixes.items()} == {

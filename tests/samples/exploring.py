@@ -1,4 +1,4 @@
-"""Synchronous helper that runs samples in a real worker, one by one."""
+"""Synchronous helper that runs samples in real workers, one by one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Self
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.snapshot import start_snapshot
-from tcexplore.supervisor import Supervisor
+from tcexplore.supervisor.run_queue import RunQueue
+from tests.supervisor.runs import Runs
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -29,23 +30,22 @@ def edited(name: str, *edits: Edit) -> str:
 
 
 class Explorer:
-    """One supervisor for many runs, so that only the first run waits for the import of torch."""
+    """A queue for many runs on the shared workers, for tests that are not coroutines."""
 
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
-        self._supervisor: Supervisor | None = None
+    def __init__(self, shared: Runs) -> None:
+        self._loop = shared.loop
+        self._queue: RunQueue = shared.supervisor.study_queue(self._take)
         self._snapshot: Snapshot | None = None
         self._ended = asyncio.Event()
         self._number = 0
         self._unedited: dict[tuple[Any, ...], Snapshot] = {}
 
     def __enter__(self) -> Self:
+        self._loop.run_until_complete(self._queue.start())
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._supervisor is not None:
-            self._runner.run(self._supervisor.close())
-        self._runner.close()
+        self._loop.run_until_complete(self._queue.close())
 
     def explore(self, name: str, *edits: Edit, entry: str | None = None, **config: Any) -> Snapshot:
         """Return the finished run of a sample after edits, without timing. Runs without edits are cached."""
@@ -57,18 +57,15 @@ class Explorer:
             run=self._number, file=str(SAMPLES / name), source=edited(name, *edits), name=entry,
             config=ev.Config(**config), time_for=0.0,
         )  # fmt: skip
-        run = self._runner.run(self._run(job))
+        run = self._loop.run_until_complete(self._run(job))
         if not edits:
             self._unedited[key] = run
         return run
 
     async def _run(self, job: ev.Job) -> Snapshot:
-        if self._supervisor is None:
-            self._supervisor = Supervisor(self._take)
-            await self._supervisor.start()
         self._snapshot = start_snapshot(job)
         self._ended = asyncio.Event()
-        self._supervisor.submit(job)
+        self._queue.submit(job)
         async with asyncio.timeout(TIMEOUT_S):
             await self._ended.wait()
         return self._snapshot

@@ -17,9 +17,9 @@ from tcexplore.studies.bisect.bisect_study import STUDY, BisectOptions
 from tcexplore.studies.bisect.reproducer import write_reproducer
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
-from tcexplore.supervisor import Supervisor
 from tests.studies.faults import FAULTS, LOWERING
 from tests.studies.playback import JOB, MACHINE, failed, json_of, played, printed
+from tests.supervisor.runs import Runs as SharedRuns
 
 State = StudyState[BisectOptions, BisectStep]
 
@@ -76,36 +76,30 @@ async def really_bisected(of: ev.Job, runs: Runs) -> State:
 
 
 @pytest.mark.torch
-def test_seeded_faults_are_located(tmp_path: Path):
-    async def located() -> dict[str, str]:
-        stages = {}
-        async with Runs(Supervisor) as runs:
-            for stage, source in FAULTS.items():
-                failing = first_failure((await really_bisected(job(tmp_path, source), runs)).results)
-                stages[stage] = failing.stage.name if failing else ""
-        return stages
-
-    assert asyncio.run(located()) == {stage: stage for stage in FAULTS}
+@pytest.mark.asyncio(loop_scope="session")
+async def test_seeded_faults_are_located(tmp_path: Path, shared_runs: SharedRuns):
+    located = {}
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        for stage, source in FAULTS.items():
+            failing = first_failure((await really_bisected(job(tmp_path, source), runs)).results)
+            located[stage] = failing.stage.name if failing else ""
+    assert located == {stage: stage for stage in FAULTS}
 
 
 @pytest.mark.torch
-def test_the_reproducer_fails_by_itself(tmp_path: Path):
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_reproducer_fails_by_itself(tmp_path: Path, shared_runs: SharedRuns):
     source = LOWERING.replace("inputs = (torch.randn(8, 16),)", "")
     of = job(tmp_path, source)
     of = replace(of, config=replace(of.config, inputs=("x=f32[8,16]",)))
-
-    async def bisect() -> State:
-        async with Runs(Supervisor) as runs:
-            return await really_bisected(of, runs)
-
-    state = asyncio.run(bisect())
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        state = await really_bisected(of, runs)
     failing = first_failure(state.results)
     assert failing is not None
     written = write_reproducer(str(tmp_path / "repro"), of, failing, state.machine)
     assert [path.name for path in written] == ["model.py", "repro.py", "fx_graph_0_0_0.py", "README.md"]
-    done = subprocess.run(
-        [sys.executable, "repro.py"], cwd=tmp_path / "repro", capture_output=True, text=True, check=False
-    )
+    command, folder = [sys.executable, "repro.py"], tmp_path / "repro"
+    done = await asyncio.to_thread(subprocess.run, command, cwd=folder, capture_output=True, text=True, check=False)
     assert "Tensor-likes are not close" in done.stderr, done.stderr
 
 

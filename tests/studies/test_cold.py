@@ -14,8 +14,8 @@ from tcexplore.studies.cold.cold_result import LookupCounts, SpanPair, lookup_co
 from tcexplore.studies.cold.cold_study import STUDY
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
-from tcexplore.supervisor import Supervisor
 from tests.studies.playback import played
+from tests.supervisor.runs import Runs as SharedRuns
 
 SOURCE = """
 import torch
@@ -58,10 +58,11 @@ async def test_both_runs_use_one_folder_that_is_removed():
 
 
 @pytest.mark.torch
-async def test_the_warm_run_has_the_caches_of_the_cold_one(tmp_path: Path):
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_warm_run_has_the_caches_of_the_cold_one(tmp_path: Path, shared_runs: SharedRuns):
     job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE)
     state: StudyState[None, RunFigures] = StudyState(job, None, 120.0)
-    async with Runs(Supervisor) as runs:
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
         await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
     cold, warm = state.results
     assert (cold.failure, warm.failure) == ("", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, Va
 from tcexplore.studies.recompiles.recompiles_study import STUDY, RecompilesOptions, suggested_specs
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
-from tcexplore.supervisor import Supervisor
 from tests.studies.playback import JOB, Story, failed, json_of, played, printed, shown
+from tests.supervisor.runs import Runs as SharedRuns
 
 SIZE = ev.Recompiled(
     graph="0/1", failed_entry="0/0", failed_guard="size of x", reason="", old="2", new="3", kind="size", name="x",
@@ -173,17 +172,14 @@ inputs = (torch.randn(4, 8),)
 
 
 @pytest.mark.torch
-def test_variants_avoid_real_recompiles(tmp_path: Path):
+@pytest.mark.asyncio(loop_scope="session")
+async def test_variants_avoid_real_recompiles(tmp_path: Path, shared_runs: SharedRuns):
     file = tmp_path / "model.py"
     file.write_text(SCALED)
     job = ev.Job(run=1, file=str(file), source=SCALED, config=ev.Config(backend="eager"))
     state = StudyState[RecompilesOptions, VariantRun](job, RecompilesOptions(("x.0=3,5,6", "rate=0.1,0.2")), 60)
-
-    async def study() -> None:
-        async with Runs(Supervisor) as runs:
-            await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
-
-    asyncio.run(study())
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
     results = {result.variant.name: result for result in state.results}
     assert {name: result.run.failure for name, result in results.items()} == dict.fromkeys(results)
     assert {result.calls for result in results.values()} == {6}

@@ -20,6 +20,7 @@ class Runs:
         self.file = folder / "model.py"
         self.events: list[Event] = []
         self.supervisor = Supervisor(self._receive, **supervisor)
+        self.loop = asyncio.get_running_loop()
         self._arrived = asyncio.Event()
         self._run = 0
 

@@ -19,6 +19,10 @@ from types import TracebackType
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_=>])")
 
 
+LONGEST_PAINTED = 16_384
+"""Bytes, with escape sequences, within which a text that `wait_for` waits for is painted."""
+
+
 class Terminal:
     """`command` in a terminal of `columns` x `rows`; ends with its process group on exit.
 
@@ -95,8 +99,9 @@ class Terminal:
 
     def wait_for(self, text: str, timeout: float = 60.0) -> float:
         """Read until `text` is painted; return `time.perf_counter()` at that moment. Raises `TimeoutError`."""
-        wanted, end = text.encode(), time.perf_counter() + timeout
-        while wanted not in _ESCAPES.sub(b"", self._text):
+        wanted, end, searched = text.encode(), time.perf_counter() + timeout, 0
+        while wanted not in _ESCAPES.sub(b"", self._text[max(0, searched - LONGEST_PAINTED) :]):
+            searched = len(self._text)
             left = end - time.perf_counter()
             if left <= 0 or not select.select([self._master], [], [], left)[0]:
                 raise TimeoutError(f"{text!r} was not painted within {timeout} s; last: {self.tail()}")

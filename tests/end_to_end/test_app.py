@@ -39,21 +39,48 @@ RESTORED = b"\x1b[?1049l"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    file = tmp_path / "model.py"
-    file.write_text(BREAKS)
-    return file
+    return write_model(tmp_path)
 
 
 @pytest.fixture
 def terminal(model: Path) -> Iterator[Terminal]:
+    with open_app(model) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def edited_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("edited"))
+
+
+@pytest.fixture(scope="module")
+def app(edited_model: Path) -> Iterator[Terminal]:
+    """One app in which several tests save the model file, after its first run."""
+    with open_app(edited_model) as opened:
+        opened.wait_for("1 graph break", timeout=200)
+        opened.wait_for("kernel")
+        yield opened
+
+
+def write_model(folder: Path) -> Path:
+    file = folder / "model.py"
+    file.write_text(BREAKS)
+    return file
+
+
+def open_app(model: Path) -> Terminal:
+    """Return the app in a terminal, with a temporary folder that shows leftover files."""
     command = [sys.executable, "-m", "tcexplore", model.name]
     scratch = model.parent / "scratch"
     scratch.mkdir()
-    # A separate temporary folder shows leftover files; the compile caches are shared with the other tests.
+    # The compile caches are shared with the other tests.
     caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
-    env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches}
-    with Terminal(command, columns=160, rows=50, cwd=str(model.parent), env=env) as opened:
-        yield opened
+    env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches, "TORCH_WARM_POOL": "1"}
+    # Torch keeps precompiled headers, which take seconds, below the temporary folder.
+    headers = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
+    headers.mkdir(exist_ok=True)
+    (scratch / headers.name).symlink_to(headers)
+    return Terminal(command, columns=160, rows=50, cwd=str(model.parent), env=env)
 
 
 def save(file: Path, text: str) -> None:
@@ -86,23 +113,33 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_an_edit_removes_a_break_and_quitting_leaves_no_process(terminal: Terminal, model: Path) -> None:
-    terminal.wait_for("1 graph break", timeout=200)
-    terminal.wait_for("kernel")
-    terminal.forget()
-    save(model, FIXED)
-    terminal.wait_for("0 graph breaks")
-    terminal.forget()
-    save(model, BREAKS.replace("relu(x)", "relu(x"))
-    terminal.wait_for("SyntaxError")
-    terminal.forget()
-    save(model, BREAKS)
-    terminal.wait_for("1 graph break")
-    workers = set(descendants(terminal.process.pid))
+def test_an_edit_removes_a_break(app: Terminal, edited_model: Path) -> None:
+    app.forget()
+    save(edited_model, FIXED)
+    app.wait_for("0 graph breaks")
+    app.forget()
+    save(edited_model, BREAKS.replace("relu(x)", "relu(x"))
+    app.wait_for("SyntaxError")
+    app.forget()
+    save(edited_model, BREAKS)
+    app.wait_for("1 graph break")
+
+
+def test_fifty_quick_saves_end_with_the_last_one_shown(app: Terminal, edited_model: Path) -> None:
+    app.type("2z")
+    for number in range(50):
+        save(edited_model, FIXED.replace("1.5", f"2.{number:02d}625"))
+        app.read(0.02)
+    app.wait_for("2.49625")
+
+
+def test_quitting_after_many_saves_leaves_no_process(app: Terminal) -> None:
+    workers = set(descendants(app.process.pid))
     assert workers
-    terminal.type("q")
-    assert terminal.wait(30) == 0
-    assert RESTORED in terminal.painted
+    app.forget()
+    app.type("q")
+    assert app.wait(30) == 0
+    assert RESTORED in app.painted
     assert gone(workers)
 
 
@@ -132,17 +169,4 @@ def test_closing_the_terminal_ends_every_process(terminal: Terminal, continued: 
     if continued:
         terminal.process.send_signal(signal.SIGCONT)
     assert terminal.process.wait(30) == 128 + signal.SIGHUP
-    assert gone(workers)
-
-
-def test_fifty_quick_saves_end_with_the_last_one_shown(terminal: Terminal, model: Path) -> None:
-    terminal.wait_for("1 graph break", timeout=200)
-    terminal.type("2z")
-    for number in range(50):
-        save(model, FIXED.replace("1.5", f"2.{number:02d}625"))
-        terminal.read(0.02)
-    terminal.wait_for("2.49625")
-    workers = set(descendants(terminal.process.pid))
-    terminal.type("q")
-    assert terminal.wait(30) == 0
     assert gone(workers)

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -20,8 +21,13 @@ TOP = {
 }  # fmt: skip
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -46,14 +52,14 @@ def test_no_class_is_over_350_lines():
     long = {
         f"{path.relative_to(ROOT)}:{node.name}"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > 350
     }
     assert long == set()
 
 
 def test_every_module_has_a_docstring():
-    undocumented = [str(p.relative_to(ROOT)) for p in SOURCES if not ast.get_docstring(ast.parse(p.read_text()))]
+    undocumented = [str(p.relative_to(ROOT)) for p in SOURCES if not ast.get_docstring(parsed(p))]
     assert undocumented == []
 
 
@@ -80,7 +86,7 @@ DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio"}
 
 def imported_modules(path: Path) -> Iterator[str]:
     """Yield the top-level name of every module that a file imports absolutely."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -114,7 +120,7 @@ def test_values_are_named_for_what_they_are():
         f"{path.relative_to(ROOT)}:{node.lineno} {node.id}"
         for folder in ("tcexplore", "tests")
         for path in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in MISUSED_NAMES
     }
     assert misused == set()
@@ -124,7 +130,7 @@ def test_module_and_class_names_are_unique():
     """A traceback or a search for a name leads to one place."""
     modules = Counter(path.stem for path in SOURCES if path.stem not in ("__init__", "__main__"))
     classes = Counter(
-        node.name for path in SOURCES for node in ast.parse(path.read_text()).body
+        node.name for path in SOURCES for node in parsed(path).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )  # fmt: skip
     assert [name for name, count in (modules + classes).items() if count > 1] == []

@@ -6,6 +6,7 @@ import ast
 import pkgutil
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -55,19 +56,20 @@ MAY_IMPORT = {
 """Packages of tcexplore that each package may import: data flows one way."""
 
 
-def modules(package: str) -> list[str]:
+def modules(package: str) -> tuple[str, ...]:
     """Return every module of a package that is not a program."""
     names = [f"tcexplore.{package}"]
     module = __import__(names[0], fromlist=["_"])
     names += [info.name for info in pkgutil.walk_packages(getattr(module, "__path__", ()), f"tcexplore.{package}.")]
-    return [name for name in names if not name.endswith("__main__")]
+    return tuple(name for name in names if not name.endswith("__main__"))
 
 
-def loaded_by(names: list[str]) -> set[str]:
+@cache
+def loaded_by(names: tuple[str, ...]) -> frozenset[str]:
     """Return the modules that a fresh interpreter has loaded after importing these."""
     code = "import sys, importlib\nfor name in sys.argv[1:]: importlib.import_module(name)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return frozenset(done.stdout.split())
 
 
 @pytest.mark.parametrize("package", FRONT)
@@ -114,7 +116,7 @@ def test_the_version_option_loads_next_to_nothing():
 
 
 def test_the_command_line_reads_no_device_at_start():
-    assert not loaded_by(["tcexplore.cli.arguments", "tcexplore.cli.explore_command"]) & {
+    assert not loaded_by(("tcexplore.cli.arguments", "tcexplore.cli.explore_command")) & {
         "tcexplore.targets.device_table",
         "tomllib",
     }

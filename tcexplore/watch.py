@@ -8,19 +8,11 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from typing import Self
 
-QUIET_MS = 25
-"""Milliseconds without activity in a folder before its files are read."""
-
-LONGEST_MS = 250
-"""Milliseconds after which the files are read even if activity goes on."""
+from tcexplore.file_activity import FolderActivity
 
 SETTLE_S = 0.1
-"""Seconds to wait for a file that is missing or empty: some editors replace a file in two steps."""
-
-CHECK_MS = 2_000
-"""Milliseconds between reads without any activity, for file systems that report none (network shares, containers)."""
+"""Maximum seconds to wait for a file that is missing or empty: some editors replace a file in two steps."""
 
 
 class UnreadableError(Exception):
@@ -96,18 +88,20 @@ class Watch:
             self._restart = asyncio.Event()
             folders = self._folders()
             watched = _identities(folders)
-            async with _Activity(folders, self._restart) as activity:
+            async with FolderActivity(folders, self._restart) as activity:
                 while await activity.next():
-                    changed = await self._changed()
+                    changed = await self._changed(activity)
                     if _identities(self._folders()) != watched:
                         self._restart.set()
                     for change in changed:
                         yield change
 
-    async def _changed(self) -> list[FileChange]:
+    async def _changed(self, activity: FolderActivity) -> list[FileChange]:
         changed = self._differing()
-        if any(not (change.text or "").strip() for change in changed):
-            await asyncio.sleep(SETTLE_S)
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + SETTLE_S
+        while clock() < deadline and any(not (change.text or "").strip() for change in changed):
+            await activity.wait(deadline - clock())
             changed = self._differing()
         for change in changed:
             self._digests[change.path] = _digest(change)
@@ -122,7 +116,9 @@ class Watch:
 
 
 def _digest(change: FileChange) -> bytes:
-    return hashlib.sha256((change.problem if change.text is None else f"\n{change.text}").encode()).digest()
+    return hashlib.sha256(
+        (change.problem if change.text is None else f"\n{change.text}").encode(errors="surrogatepass")
+    ).digest()
 
 
 def _existing(folder: str) -> str:
@@ -140,60 +136,3 @@ def _identities(folders: tuple[str, ...]) -> list[tuple[str, int, int]]:
             status = os.stat(folder)
             identities.append((folder, status.st_dev, status.st_ino))
     return identities
-
-
-class _Activity:
-    """Reports possible changes in folders: once at the start, at each activity, and every `CHECK_MS`.
-
-    Activity between two calls of `next` is not lost. Ends when `stop` is set.
-    """
-
-    def __init__(self, folders: tuple[str, ...], stop: asyncio.Event) -> None:
-        self._folders = folders
-        self._stop = stop
-        self._active = asyncio.Event()
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run())
-        # One step of the loop sets up the watch. The first read finds earlier changes.
-        await asyncio.sleep(0)
-        self._active.set()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._stop.set()
-        await self._task
-
-    async def next(self) -> bool:
-        """Wait for activity; return False after `stop`."""
-        await self._active.wait()
-        self._active.clear()
-        return not self._stop.is_set()
-
-    async def _run(self) -> None:
-        try:
-            await self._watch()
-        except FileNotFoundError:
-            pass
-        except OSError:
-            # The system has no more inotify watches.
-            await self._watch(force_polling=True)
-        finally:
-            self._stop.set()
-            self._active.set()
-
-    async def _watch(self, force_polling: bool | None = None) -> None:
-        from watchfiles import awatch
-
-        async for _ in awatch(
-            *self._folders,
-            watch_filter=None,
-            step=QUIET_MS,
-            debounce=LONGEST_MS,
-            rust_timeout=CHECK_MS,
-            yield_on_timeout=True,
-            recursive=False,
-            stop_event=self._stop,
-            force_polling=force_polling,
-        ):
-            self._active.set()

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from tcexplore.cli.main import main
+import os
+import signal
+from collections.abc import Sequence
+from types import FrameType
 
-__all__ = ["main"]
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status. Ctrl-C during its imports ends the process without a traceback."""
+    previous = signal.signal(signal.SIGINT, _exit)
+    from tcexplore.cli.dispatch import dispatch
+
+    try:
+        signal.signal(signal.SIGINT, previous)
+        return dispatch(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _exit(_number: int, _frame: FrameType | None) -> None:
+    os._exit(INTERRUPTED)

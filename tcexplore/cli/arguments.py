@@ -18,7 +18,7 @@ from tcexplore.cli.options import (
     target_options,
     vary_option,
 )
-from tcexplore.cli.request import TIME_FOR, TIMEOUT, Export, Limits, Request
+from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Limits, Request
 from tcexplore.cli.study_arguments import parse_study
 from tcexplore.studies.registry import STUDIES
 
@@ -76,8 +76,13 @@ def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     compile_options(parser)
     follow_option(parser)
     target_options(parser)
+    parser.add_argument(
+        "--standbys", type=argument_types.at_least_one, default=STANDBYS, metavar="N",
+        help="processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
+        f"about 500 MiB (default: {STANDBYS})",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
-    return Request("app", given.file, argv, config(given))
+    return Request("app", given.file, argv, config(given), standbys=given.standbys)
 
 
 def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:

@@ -36,4 +36,4 @@ def explore(request: Request) -> int:
         return 2
     from tcexplore.ui.run_app import run_app
 
-    return run_app(path, request.config, request.argv, name)
+    return run_app(path, request.config, request.argv, name, request.standbys)

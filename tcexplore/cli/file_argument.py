@@ -42,10 +42,21 @@ def check_path(path: str) -> None:
     """Raise `BadFileError` unless the path is a file, which may be empty or broken."""
     if "\0" in path or not os.path.exists(path):
         raise BadFileError(f"{path!r} does not exist." if "\0" in path else f"{path} does not exist.")
+    if not _is_unicode(whole := os.path.abspath(path)):
+        raise BadFileError(f"{whole!r} is not a valid UTF-8 path.", "Rename the file or its folder.")
     if os.path.isdir(path):
         raise BadFileError(f"{path} is a directory.", "Name the Python file in it that defines the model.")
     if not os.path.isfile(path):
         raise BadFileError(f"{path} is not a regular file.")
+
+
+def _is_unicode(path: str) -> bool:
+    """Return whether torch can write the path into its files and logs."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read(path: str) -> str:

@@ -13,6 +13,9 @@ TIMEOUT = 600.0
 TIME_FOR = 3.0
 """Default of `--time-for`: seconds of timing after the compile."""
 
+STANDBYS = 2
+"""Default of `--standbys`: saves may come in pairs, and a GPU process needs seconds to prepare."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -55,6 +58,8 @@ class Request:
     recompile_queries: tuple[str, ...] = ()
     """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)
+    standbys: int = STANDBYS
+    """Number of processes that the app keeps ready where each prepares itself."""
     study: Any = None
     """The options of a study."""
     export: Export | None = None

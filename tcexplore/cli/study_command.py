@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from functools import partial
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
@@ -82,7 +83,7 @@ async def _follow(kind: Study[Any, Any], state: StudyState[Any, Any], line: Line
             line.print_line(text)
 
     line.write(state.step)
-    async with Runs(Supervisor, show) as runs:
+    async with Runs(partial(Supervisor, prime=False), show) as runs:
         await run_study(kind, state, runs, announce, log)
 
 

@@ -51,8 +51,11 @@ def display_path(path: str, start: str | None = None) -> str:
 
     The path of an installed package starts at the name of the package.
     """
-    start = os.path.abspath(start or os.curdir)
-    whole = os.path.abspath(path)
+    try:
+        start = os.path.abspath(start or os.curdir)
+        whole = os.path.abspath(path)
+    except FileNotFoundError:  # the current directory was removed
+        return path
     installed = _INSTALLED.search(whole)
     if installed:
         return whole[installed.end() :]

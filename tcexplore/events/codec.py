@@ -15,6 +15,9 @@ from tcexplore.events.clean_text import clean
 
 HEADER = struct.Struct(">I")
 
+LONGEST_TEXT = 8 * 1024 * 1024
+"""Maximum characters of one string; the rest is cut, so that a huge message costs neither side seconds."""
+
 LARGEST = 256 * 1024 * 1024
 """Maximum size of a frame's body in bytes."""
 
@@ -49,6 +52,8 @@ def _plain(value: Any) -> Any:
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return f"{value[:LONGEST_TEXT]}\n[{len(value) - LONGEST_TEXT:,} characters cut]"
     return value
 
 

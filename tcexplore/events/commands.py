@@ -8,10 +8,14 @@ front end sends `RunCommand`s on the same socket.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tcexplore.events.codec import decode
 from tcexplore.events.job import Standby
 from tcexplore.events.run_events import Failed
+
+WorkerStage = Literal["loaded", "imported", "primed"]
+"""How far a worker is: what a first graph needs is imported; all of the compiler is imported; a model is compiled."""
 
 RUN_DESCRIPTORS = 4
 """File descriptors of a run, in this order: protocol socket, standard output, standard error, crash traceback."""
@@ -31,6 +35,13 @@ class SignalRun:
 
     number: int
     signal: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare:
+    """Front end to worker: import the rest of the compiler for later runs, and prime if `prime`."""
+
+    prime: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +80,30 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Worker to front end: torch is imported and primed."""
+    """Worker to front end: it serves runs, and reached a stage. Processes opened before are outdated."""
 
-    fork_server: bool
-    """Whether the worker forks a process for each run. Otherwise it serves one run itself, then exits."""
+    stage: WorkerStage
     standby: Standby
+    forks: bool = False
+    """Whether the worker forks a process for each run. Otherwise it serves one run itself, then exits."""
+    self_priming: bool = False
+    """Whether each process primes itself, which takes seconds, so that several should be kept ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOpened:
-    """Worker to front end: process `pid` waits for the run's job."""
+    """Worker to front end: process `pid`, the leader of its process group, waits for the run's job."""
 
     number: int
     pid: int
+    primed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPrimed:
+    """Worker to front end: the process of a run has primed itself."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +115,14 @@ class RunExited:
     """Exit status, or minus the signal that killed the process."""
 
 
-WorkerCommand = OpenRun | SignalRun
+WorkerCommand = OpenRun | SignalRun | Prepare
 RunCommand = Retarget | PauseTiming | RecompileQuery
-WorkerReport = Hello | Ready | RunOpened | RunExited | Failed
+WorkerReport = Hello | Ready | RunOpened | RunPrimed | RunExited | Failed
 
 
 def decode_worker_command(body: bytes) -> WorkerCommand:
     """Decode a command to a worker. Raise `ProtocolError` if it is malformed."""
-    command: WorkerCommand = decode(body, {record.__name__: record for record in (OpenRun, SignalRun)})
+    command: WorkerCommand = decode(body, {record.__name__: record for record in (OpenRun, SignalRun, Prepare)})
     return command
 
 
@@ -113,6 +135,7 @@ def decode_run_command(body: bytes) -> RunCommand:
 
 def decode_worker_report(body: bytes) -> WorkerReport:
     """Decode a report of a worker. Raise `ProtocolError` if it is malformed."""
-    vocabulary: dict[str, type] = {record.__name__: record for record in (Hello, Ready, RunOpened, RunExited, Failed)}
+    records = (Hello, Ready, RunOpened, RunPrimed, RunExited, Failed)
+    vocabulary: dict[str, type] = {record.__name__: record for record in records}
     report: WorkerReport = decode(body, vocabulary)
     return report

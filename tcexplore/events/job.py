@@ -103,6 +103,8 @@ class Standby(Event):
     """Duration of importing and priming."""
     primed: bool = False
     """Whether the worker has compiled a tiny model, so that its runs start immediately."""
+    fork_problem: str = ""
+    """Why its runs are not forked, which makes a save wait longer, on a system that can fork."""
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     """Modes and backends of this torch; empty if it does not list them."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tcexplore.supervisor.supervisor import Supervisor
+from tcexplore.supervisor.supervisor import STANDBYS, Supervisor
 
-__all__ = ["Supervisor"]
+__all__ = ["STANDBYS", "Supervisor"]

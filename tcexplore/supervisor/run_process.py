@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic
 from typing import Literal
 
 from tcexplore.events import (
@@ -29,9 +28,6 @@ from tcexplore.events.commands import RunCommand
 from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, explain_stop
 from tcexplore.supervisor.output_reader import OutputReader
 
-FULL_SPEED_S = 60.0
-"""Seconds of continuous timing, which other work would disturb; later, a run is timed only occasionally."""
-
 DRAIN_S = 1.0
 """Seconds to wait for the last output, since another process may hold the pipes open."""
 
@@ -47,8 +43,10 @@ class RunProcess:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.ready = False
-        """Whether a process waits for the job."""
+        self.pid: int | None = None
+        """The process that waits for the job or runs it, once there is one."""
+        self.primed = False
+        """Whether that process was primed before its job."""
         self.answered = False
         """Whether the first graph has arrived, or there will be none."""
         self.over = asyncio.Event()
@@ -63,7 +61,6 @@ class RunProcess:
         self._emit: Emit = _drop
         self._on_answer: Callable[[], None] = lambda: None
         self._phase: RunStage = "worker"
-        self._since = monotonic()
         self._stopped = False
         self._commands: list[RunCommand] = []
         """Commands sent before the connection was open."""
@@ -90,9 +87,9 @@ class RunProcess:
         self._emit = _drop
 
     @property
-    def timing(self) -> bool:
-        """Whether the run is being timed, and has been for at most `FULL_SPEED_S`."""
-        return self._phase == "timing" and not self.over.is_set() and monotonic() - self._since < FULL_SPEED_S
+    def started(self) -> bool:
+        """Whether it has a job."""
+        return self._task is not None
 
     def send(self, command: RunCommand) -> bool:
         """Send a command to the run; return False if it has ended."""
@@ -108,11 +105,15 @@ class RunProcess:
         """Note that the user stops the run, so that its exit is no failure of the worker."""
         self._stopped = True
 
+    def discard(self) -> None:
+        """Close the connection, without a job: the process ends."""
+        self._close()
+
     def handle_exit(self, code: int) -> None:
         """Note that the process is gone."""
         if not self._exit.done():
             self._exit.set_result(code)
-        if self._task is None:
+        if not self.started:
             self._close()
 
     async def _run(self, job: Job) -> None:
@@ -168,7 +169,7 @@ class RunProcess:
                 if isinstance(event, Failed | Finished):
                     return event
                 if isinstance(event, PhaseStarted):
-                    self._phase, self._since = event.phase, monotonic()
+                    self._phase = event.phase
                 self._emit(event)
                 if isinstance(event, GraphCaptured) or self._phase in ("timing", "answering"):
                     self._answer()

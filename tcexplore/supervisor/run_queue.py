@@ -52,6 +52,9 @@ class RunQueue:
         self._workers = workers
         self._current: _CurrentRun | None = None
         self._paused = False
+        """Whether the front end paused timing."""
+        self._held = False
+        """Whether timing waits for workers that prepare."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -78,12 +81,14 @@ class RunQueue:
         """Send a command to the current run; return False if no run receives it. A pause also applies to later runs."""
         if isinstance(command, PauseTiming):
             self._paused = command.paused
+            command = PauseTiming(paused=self._paused or self._held)
         return self._current is not None and self._current.process.send(command)
 
-    @property
-    def timing(self) -> bool:
-        """Whether timing is in progress, which other work would disturb."""
-        return self._current is not None and self._current.process.timing and not self._paused
+    def hold_timing(self, held: bool) -> None:
+        """Pause timing in the current and later runs, in addition to the front end's own pauses."""
+        if held != self._held:
+            self._held = held
+            self.send(PauseTiming(paused=self._paused))
 
     @property
     def unanswered(self) -> bool:
@@ -96,7 +101,7 @@ class RunQueue:
         job, self.waiting = self.waiting, None
         self._current = _CurrentRun(worker, process)
         process.start(job, self.emit, self._workers.serve)
-        if self._paused:
+        if self._paused or self._held:
             process.send(PauseTiming(paused=True))
 
     def reject(self, failure: Failed) -> None:

@@ -6,43 +6,50 @@ import asyncio
 from collections.abc import Callable
 
 from tcexplore.events import Event, Failed, Standby
-from tcexplore.supervisor.run_process import FULL_SPEED_S
+from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.run_queue import RunQueue
 from tcexplore.supervisor.worker_process import WorkerProcess
 
 STANDBYS = 2
-"""Number of workers kept ready if each serves one run: starting one takes seconds, and saves may come in pairs."""
+"""Default number of processes kept ready if each primes itself, which takes seconds: saves may come in pairs."""
+
+LONGEST_HOLD_S = 30.0
+"""Maximum seconds for which timing waits while workers prepare for later runs."""
 
 
 class WorkerPool:
     """Starts workers and gives their run processes to the queues that have a job waiting."""
 
-    def __init__(self, *, single: bool = False, once: bool = False) -> None:
-        self._single = single
+    def __init__(self, *, single: bool, once: bool, prime: bool, standbys: int) -> None:
+        self._single = single or once
         self._once = once
+        self._prime = prime
+        self._standbys = standbys
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._restock = True
         """Whether to start workers; False after one could not be started, until the next job."""
         self._queues: list[RunQueue] = []
         self._standby: Standby | None = None
-        self._announced: set[int] = set()
         self._closing = False
-        self._retry: asyncio.TimerHandle | None = None
+        self._hold: asyncio.TimerHandle | None = None
+        """Set while workers prepare; fires after `LONGEST_HOLD_S`."""
+        self._hold_over = False
+        """Whether it fired."""
 
     def start_first_worker(self) -> None:
-        """Start a worker for the first job only, whose run waits only for its own imports."""
-        self._start_worker(single=True, prime=False)
+        """Start a worker, whose first run waits only for its own imports."""
+        self._start_worker(prime=False)
 
-    def _start_worker(self, *, single: bool, prime: bool) -> None:
+    def _start_worker(self, *, prime: bool) -> None:
         self._started += 1
-        self._workers.append(WorkerProcess(self._started, self._update, single=single, prime=prime))
+        self._workers.append(WorkerProcess(self._started, self._update, single=self._single, prime=prime))
 
     async def close(self) -> None:
         """End every process; return when all have ended."""
         self._closing = True
-        if self._retry is not None:
-            self._retry.cancel()
+        if self._hold is not None:
+            self._hold.cancel()
         for queue in self._queues:
             queue.end()
         await asyncio.gather(*(worker.close() for worker in self._workers))
@@ -69,11 +76,9 @@ class WorkerPool:
         """React to a change of a worker's state."""
         if self._closing:
             return
-        if worker.standby is not None and worker.number not in self._announced:
-            self._announced.add(worker.number)
-            self._standby = worker.standby
-            for queue in self._queues:
-                queue.emit(worker.standby)
+        if worker.standby is not None:
+            self._single = self._single or not worker.fork_server or bool(worker.standby.fork_problem)
+            self._announce(worker.standby)
         if worker.failure is not None:
             self._reject(worker.failure)
             worker.failure = None
@@ -81,47 +86,80 @@ class WorkerPool:
             self._workers.remove(worker)
         self._assign()
 
+    def _announce(self, standby: Standby) -> None:
+        """Tell the queues about the first worker, and about the first primed one."""
+        if self._standby is not None and self._standby.primed >= standby.primed:
+            return
+        self._standby = standby
+        for queue in self._queues:
+            queue.emit(standby)
+
     def _assign(self) -> None:
-        for worker in self._workers:
-            queue = next((queue for queue in self._queues if queue.waiting is not None), None)
-            if queue is not None and worker.idle_process is not None and worker.idle_process.ready:
-                process, worker.idle_process = worker.idle_process, None
+        for queue in self._queues:
+            if queue.waiting is not None and (best := self._best_idle()) is not None:
+                worker, process = best
+                worker.idle.remove(process)
                 queue.assign(worker, process)
         self._replenish()
+        self._hold_timing()
+
+    def _best_idle(self) -> tuple[WorkerProcess, RunProcess] | None:
+        """Return a run process that waits for a job: a primed one, or else the oldest."""
+        ready = [(worker, run) for worker in self._workers for run in worker.idle if run.pid is not None]
+        return next((pair for pair in ready if pair[1].primed), ready[0] if ready else None)
 
     def _replenish(self) -> None:
         if self._once or not self._restock:
             return
-        fork_servers = [worker for worker in self._workers if worker.fork_server and not worker.gone]
-        for worker in fork_servers:
-            if worker.idle_process is None:
-                worker.open_run()
+        servers = [worker for worker in self._workers if worker.serving]
+        for worker in servers:
+            self._provide(worker)
+        if servers:
+            return
         ready = any(worker.standby is not None for worker in self._workers)
-        wanted = STANDBYS if ready and not fork_servers else 1
-        for _ in range(wanted - sum(worker.idle_process is not None for worker in self._workers)):
+        wanted = self._standbys if ready and self._single else 1
+        for _ in range(wanted - sum(len(worker.idle) for worker in self._workers)):
             if self._would_disturb():
-                self._replenish_later()
                 return
-            self._start_worker(single=self._single, prime=True)
+            self._start_worker(prime=self._prime and self._single)
+
+    def _provide(self, worker: WorkerProcess) -> None:
+        """Keep processes of a fork server ready, and have it prepare, but not while a run has no graph yet."""
+        unanswered = any(queue.unanswered for queue in self._queues)
+        waiting = sum(queue.waiting is not None for queue in self._queues)
+        kept = self._standbys if worker.self_priming else 1
+        while len(worker.idle) < (waiting if unanswered else kept):
+            worker.open_run()
+        if worker.standby is not None and not (worker.prepare_sent or unanswered or waiting):
+            worker.prepare(prime=self._prime)
+
+    def _unanswered(self) -> bool:
+        """Return whether a run has no graph yet, or a job waits for a process."""
+        return any(queue.unanswered or queue.waiting is not None for queue in self._queues)
 
     def _would_disturb(self) -> bool:
         """Return whether to delay one more worker, which occupies a core for seconds.
 
-        No job waits for it, and a run has no graph yet or is being timed, or another worker is still starting.
+        No job waits for it, and a run has no graph yet, or another worker is still starting.
         """
         if any(queue.waiting is not None for queue in self._queues) or not self._workers:
             return False
-        starting = any(worker.standby is None for worker in self._workers)
-        return starting or any(queue.timing or queue.unanswered for queue in self._queues)
+        return any(worker.standby is None for worker in self._workers) or self._unanswered()
 
-    def _replenish_later(self) -> None:
-        if self._retry is None:
-            self._retry = asyncio.get_running_loop().call_later(FULL_SPEED_S, self._retry_now)
+    def _hold_timing(self) -> None:
+        """Let timing wait while workers prepare for later runs, but not longer than `LONGEST_HOLD_S`."""
+        preparing = any(worker.preparing for worker in self._workers)
+        if preparing and self._hold is None:
+            self._hold = asyncio.get_running_loop().call_later(LONGEST_HOLD_S, self._resume_timing)
+        elif not preparing and self._hold is not None:
+            self._hold.cancel()
+            self._hold, self._hold_over = None, False
+        for queue in self._queues:
+            queue.hold_timing(preparing and not self._hold_over)
 
-    def _retry_now(self) -> None:
-        self._retry = None
-        if not self._closing:
-            self._assign()
+    def _resume_timing(self) -> None:
+        self._hold_over = True
+        self._hold_timing()
 
     def _reject(self, failure: Failed) -> None:
         """Fail the waiting jobs, and start no worker until the next job."""
@@ -134,10 +172,20 @@ class Supervisor(RunQueue):
     """The run queue that owns the worker pool.
 
     `single` asks for workers that don't fork. With `once` there is only one job, so no other worker is prepared.
+    `prime` asks for workers that compile a tiny model before later runs. `standbys` is the number of processes to keep
+    ready where each primes itself.
     """
 
-    def __init__(self, emit: Callable[[Event], None], *, single: bool = False, once: bool = False) -> None:
-        self._pool = WorkerPool(single=single, once=once)
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        *,
+        single: bool = False,
+        once: bool = False,
+        prime: bool = True,
+        standbys: int = STANDBYS,
+    ) -> None:
+        self._pool = WorkerPool(single=single, once=once, prime=prime, standbys=standbys)
         super().__init__(self._pool, emit)
 
     async def start(self) -> None:

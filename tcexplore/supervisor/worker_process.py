@@ -10,25 +10,35 @@ import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from tcexplore.events import HEADER, PROTOCOL, Failed, ProtocolError, Standby, encode
 from tcexplore.events.commands import (
     Hello,
     OpenRun,
+    Prepare,
     Ready,
     RunExited,
     RunOpened,
+    RunPrimed,
     SignalRun,
     WorkerCommand,
     WorkerReport,
+    WorkerStage,
     decode_worker_report,
 )
 from tcexplore.supervisor.output_reader import OutputReader
 from tcexplore.supervisor.run_process import RunProcess
 
-CLOSE_S = 2.0
+CLOSE_S = 1.0
 """Seconds for a worker to exit by itself before it is killed."""
+
+ANSWER_S = 2.0
+"""Seconds for a fork server to provide a run process, once everything is imported, before it counts as hanging."""
+
+STAGES = get_args(WorkerStage)
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _START = f"import sys; sys.path.append({_ROOT!r}); from tcexplore.worker.__main__ import main; sys.exit(main())"
@@ -39,21 +49,33 @@ class WorkerProcess:
     """A worker process, started immediately. `changed` is called whenever one of the public attributes has changed."""
 
     def __init__(
-        self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False, prime: bool = True
+        self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False, prime: bool = False
     ) -> None:
         self.number = number
-        self.idle_process: RunProcess | None = None
-        """The run process that the next job gets."""
+        self.idle: list[RunProcess] = []
+        """The run processes that the next jobs get."""
         self.standby: Standby | None = None
-        """Set once torch is imported and primed."""
+        """Set once torch is imported."""
         self.fork_server = False
+        """Whether it forks a process for each run."""
         self.failure: Failed | None = None
         """Reason why this worker can't serve runs."""
         self.gone = False
         """Whether the process has ended."""
+        self.closed_to_runs = False
+        """Whether it can't provide further run processes: it hangs, or it can no longer fork."""
+        self.self_priming = False
+        """Whether each process that it forks primes itself, so that several should be kept ready."""
+        self.prepare_sent = False
+        self._prepared_stage: WorkerStage = "loaded"
+        """The stage that ends the preparation."""
+        self._stage: WorkerStage = "loaded"
+        self._hung = False
         self._changed = changed
-        self._options = [*(["--single"] if single else []), *([] if prime else ["--no-prime"])]
+        self._options = [*(["--single"] if single else []), *(["--prime"] if prime else [])]
         self._runs: dict[int, RunProcess] = {}
+        self._killed: set[int] = set()
+        """Runs to which SIGKILL was sent."""
         self._opened = 0
         self._log: list[str] = []
         self._process: Process | None = None
@@ -89,30 +111,90 @@ class WorkerProcess:
         finally:
             os.close(write)
 
+    @property
+    def serving(self) -> bool:
+        """Whether it is, or will be, a fork server that provides run processes."""
+        return self.fork_server and not self.gone and not self.closed_to_runs
+
+    @property
+    def preparing(self) -> bool:
+        """Whether it occupies a core with preparations for later runs."""
+        if self.gone or self._hung:
+            return False
+        behind = self.prepare_sent and STAGES.index(self._stage) < STAGES.index(self._prepared_stage)
+        return self.standby is None or behind or (self.self_priming and not all(run.primed for run in self.idle))
+
     def open_run(self) -> None:
         """Provide a run process for the next job."""
         self._opened += 1
-        self.idle_process = RunProcess(self._opened)
-        self._runs[self._opened] = self.idle_process
-        self._send(OpenRun(number=self._opened), self.idle_process.descriptors)
-        self.idle_process.close_worker_ends()
+        run = RunProcess(self._opened)
+        self.idle.append(run)
+        self._runs[self._opened] = run
+        self._send(OpenRun(number=self._opened), run.descriptors)
+        run.close_worker_ends()
+        if self._stage != "loaded":
+            asyncio.get_running_loop().call_later(ANSWER_S, self._check_opened, run, 1)
+
+    def prepare(self, *, prime: bool) -> None:
+        """Have the fork server prepare for later runs, while it serves."""
+        self.prepare_sent = True
+        self._prepared_stage = "primed" if prime else "imported"
+        self._send(Prepare(prime=prime))
+
+    def _check_opened(self, run: RunProcess, checks: int) -> None:
+        """Give up on a fork server that does not answer: it is stopped or hangs."""
+        if run.pid is not None or run.number not in self._runs or self.gone or self._hung:
+            return
+        if checks:  # the front end itself may have been stopped: read what has arrived meanwhile
+            asyncio.get_running_loop().call_later(ANSWER_S / 4, self._check_opened, run, checks - 1)
+            return
+        self._hung = self.closed_to_runs = True
+        self._discard_idle()
+        for number in list(self._killed):
+            self._kill_directly(number)
+        self._kill_if_unused()
+        self._changed(self)
 
     def signal(self, run: RunProcess, number: int) -> None:
         """Send a signal to the process group of a run that has not ended."""
         if run.number not in self._runs or self._process is None:
             return
-        if self.fork_server:
+        if number == signal.SIGKILL:
+            self._killed.add(run.number)
+        if not self.fork_server:
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+        elif not self._hung:
             self._send(SignalRun(number=run.number, signal=number))
-        elif self._process.returncode is None:
+        elif number == signal.SIGKILL:
+            self._kill_directly(run.number)
+
+    def _kill_directly(self, number: int) -> None:
+        """Kill a run of a server that hangs; since it does not reap, the process id is still the run's."""
+        run = self._runs.pop(number, None)
+        if run is not None and run.pid is not None:
             with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+                os.killpg(run.pid, signal.SIGKILL)
+            run.handle_exit(-signal.SIGKILL)
+        self._kill_if_unused()
+
+    def _kill_if_unused(self) -> None:
+        """Kill a server that hangs once no run is left on it: its processes end with it."""
+        if not any(run.started and not run.over.is_set() for run in self._runs.values()):
+            self._kill()
+
+    def _discard_idle(self) -> None:
+        for run in self.idle:
+            run.discard()
+        self.idle = []
 
     async def close(self) -> None:
         """End the process and everything it started."""
         await self._started.wait()
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
-        if not self.fork_server:
+        if not self.fork_server or self._hung:
             self._kill()
         done, _ = await asyncio.wait({self._task}, timeout=CLOSE_S)
         if not done:
@@ -140,7 +222,7 @@ class WorkerProcess:
         self._handle_end(code)
 
     def _handle_end(self, code: int) -> None:
-        self.gone, self.idle_process = True, None
+        self.gone, self.idle = True, []
         self._output.close()
         self._sock.close()
         for run in self._runs.values():
@@ -151,18 +233,33 @@ class WorkerProcess:
     def _handle(self, report: WorkerReport) -> None:
         match report:
             case Hello(protocol=protocol) if protocol != PROTOCOL:
-                self.failure, self.idle_process, self._failure_known = _other_version(protocol), None, True
-            case Ready(fork_server=fork_server, standby=standby):
-                self.fork_server, self.standby = fork_server, standby
-            case RunOpened(number=number) if number in self._runs:
-                self._runs[number].ready = True
+                self.failure, self.idle, self._failure_known = _other_version(protocol), [], True
+            case Ready():
+                self._reach(report)
+            case RunOpened(number=number, pid=pid, primed=primed) if number in self._runs:
+                self._runs[number].pid, self._runs[number].primed = pid, primed
+            case RunPrimed(number=number) if number in self._runs and self.standby is not None:
+                self._runs[number].primed = True
+                self.standby = replace(self.standby, primed=True)
             case RunExited(number=number, code=code) if number in self._runs:
                 run = self._runs.pop(number)
                 run.handle_exit(code)
-                self.idle_process = None if self.idle_process is run else self.idle_process
+                self.idle = [other for other in self.idle if other is not run]
             case Failed():
-                self.failure, self.idle_process, self._failure_known = report, None, True
+                self.failure, self.idle, self._failure_known = report, [], True
         self._changed(self)
+
+    def _reach(self, report: Ready) -> None:
+        """Note a new stage, and discard processes that were forked before."""
+        self.standby, self._stage = report.standby, report.stage
+        self.fork_server = self.fork_server or report.forks
+        self.self_priming = report.self_priming
+        if report.self_priming:
+            self._prepared_stage = report.stage
+        if self.fork_server:
+            self.closed_to_runs = self.closed_to_runs or not report.forks
+            if report.stage != "loaded":
+                self._discard_idle()
 
     def _keep_log(self, text: str) -> None:
         self._log = [*self._log, text][-20:]

@@ -13,25 +13,26 @@ from tcexplore.events import (
     Finished,
     Job,
     ModulesImported,
-    Standby,
     TargetLowered,
     TargetSkipped,
 )
 from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget, RunCommand
 from tcexplore.session.code import target_of
 from tcexplore.studies.study_runs import Emit, Runner
-from tcexplore.supervisor import Supervisor
+from tcexplore.supervisor import STANDBYS, Supervisor
 from tcexplore.ui.engine import Deliver
 from tcexplore.watch import Watch, read_file
 
-PRIMING_S = 30.0
-"""Seconds for which timing waits at most until a worker is primed."""
-
 
 class FileEngine:
-    """Runs `file` (`name` in it, if given) with `config`; a script finds `argv` in `sys.argv[1:]`."""
+    """Runs `file` (`name` in it, if given) with `config`; a script finds `argv` in `sys.argv[1:]`.
 
-    def __init__(self, file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None) -> None:
+    `standbys` is the number of processes to keep ready where each prepares itself.
+    """
+
+    def __init__(
+        self, file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None, standbys: int = STANDBYS
+    ) -> None:
         self._file = os.path.abspath(file)
         self._config = config
         self._argv = argv
@@ -44,8 +45,7 @@ class FileEngine:
         """The target of the last `Retarget` that the current run has not handled."""
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._resume: asyncio.TimerHandle | None = None
-        self._queue = Supervisor(self._receive)
+        self._queue = Supervisor(self._receive, standbys=standbys)
 
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; from then on every save begins one."""
@@ -53,7 +53,6 @@ class FileEngine:
         self._model = read_file(self._file)
         self._watch = Watch(self._file, self._model)
         await self._queue.start()
-        self._pause_until_primed()
         self._begin_run()
         self._watching = asyncio.create_task(self._run_on_change())
 
@@ -98,23 +97,10 @@ class FileEngine:
 
     async def close(self) -> None:
         """Stop watching, and end every process."""
-        if self._resume is not None:
-            self._resume.cancel()
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         await self._queue.close()
-
-    def _pause_until_primed(self) -> None:
-        """Pause timing while the next worker is primed during the first run: it keeps a core busy for seconds."""
-        self.send(PauseTiming(paused=True))
-        self._resume = asyncio.get_running_loop().call_later(PRIMING_S, self._resume_timing)
-
-    def _resume_timing(self) -> None:
-        if self._resume is not None:
-            self._resume.cancel()
-            self._resume = None
-            self.send(PauseTiming(paused=False))
 
     def _begin_run(self) -> None:
         """Run the model file as last read; if it cannot be read, deliver a failed run."""
@@ -139,8 +125,6 @@ class FileEngine:
     def _receive(self, event: Event) -> None:
         if isinstance(event, ModulesImported) and event.run == self._run:
             self._watch.set_modules(event.files)
-        elif isinstance(event, Standby) and event.primed:
-            self._resume_timing()
         self._deliver(event)
         if isinstance(event, TargetLowered | TargetSkipped) and event.target == self._pending_target:
             self._pending_target = ""

@@ -19,7 +19,7 @@ FRAMES_PER_S = "200"
 _RATE = "TEXTUAL_FPS"
 
 
-def run_app(file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None) -> int:
+def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, standbys: int) -> int:
     """Show the app until the user leaves it; return the exit status (128 + n after signal n).
 
     On return, the terminal is restored and no worker is left.
@@ -33,7 +33,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...] = (), name: str | N
     def engine() -> Engine:
         from tcexplore.ui.file_engine import FileEngine
 
-        return FileEngine(file, config, argv, name)
+        return FileEngine(file, config, argv, name, standbys)
 
     return asyncio.run(_run(engine))
 

@@ -6,11 +6,21 @@ import argparse
 import os
 import socket
 import sys
+from collections.abc import Generator
 
 from tcexplore.events import PROTOCOL, Failed
-from tcexplore.events.commands import RUN_DESCRIPTORS, Hello, OpenRun, Ready, RunOpened, decode_worker_command
+from tcexplore.events.commands import (
+    RUN_DESCRIPTORS,
+    Hello,
+    OpenRun,
+    Ready,
+    RunOpened,
+    RunPrimed,
+    decode_worker_command,
+)
+from tcexplore.worker.fork_policy import can_fork
 from tcexplore.worker.link import Channel, receive
-from tcexplore.worker.priming import Prepared, prepare
+from tcexplore.worker.loading import LoadedWorker, load
 from tcexplore.worker.process_setup import die_with_parent
 
 UNUSABLE = 3
@@ -18,12 +28,12 @@ UNUSABLE = 3
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prepare, then serve runs until the front end is gone; return the exit status."""
+    """Import torch, then serve runs until the front end is gone; return the exit status."""
     parser = argparse.ArgumentParser(prog="tcexplore.worker")
     parser.add_argument("--control-fd", type=int, required=True)
     parser.add_argument("--parent", type=int, default=os.getppid())
     parser.add_argument("--single", action="store_true", help="serve one run in this process instead of forking")
-    parser.add_argument("--no-prime", action="store_true", help="be ready once torch is imported")
+    parser.add_argument("--prime", action="store_true", help="if it serves one run, prime until its job arrives")
     options = parser.parse_args(argv)
     die_with_parent(options.parent)
     control = socket.socket(fileno=options.control_fd)
@@ -31,28 +41,38 @@ def main(argv: list[str] | None = None) -> int:
     channel = Channel(control)
     channel.send(Hello(protocol=PROTOCOL))
     try:
-        prepared = prepare(allow_fork_server=not options.single, prime=not options.no_prime)
+        worker = load(forks=not options.single and can_fork())
     except BaseException as error:  # noqa: BLE001  importing torch runs code that may raise anything
         channel.send(_unusable(error))
         return UNUSABLE
-    channel.send(Ready(fork_server=prepared.fork_server, standby=prepared.standby))
-    return _make_runs(control, prepared)
-
-
-def _make_runs(control: socket.socket, prepared: Prepared) -> int:
-    if prepared.fork_server:
+    forks, prime = worker.policy.forks, options.prime
+    channel.send(Ready(stage="loaded", standby=worker.standby, forks=forks, self_priming=prime and not forks))
+    if forks:
         from tcexplore.worker.fork_server import ForkServer
 
-        ForkServer(control, prepared.threads).serve()
-        return 0
+        ForkServer(control, worker).serve()
+    else:
+        _serve_one_run(control, worker, prime=prime)
+    return 0
+
+
+def _serve_one_run(control: socket.socket, worker: LoadedWorker, *, prime: bool) -> None:
     from tcexplore.worker.job_process import serve
 
     while frame := receive(control, RUN_DESCRIPTORS):
         match decode_worker_command(frame.body):
             case OpenRun(number=number):
-                Channel(control).send(RunOpened(number=number, pid=os.getpid()))
-                serve(frame.descriptors, prepared.threads)
-    return 0
+                channel = Channel(control)
+                channel.send(RunOpened(number=number, pid=os.getpid()))
+                serve(frame.descriptors, worker.threads, _become_standby(channel, number, worker, prime=prime))
+
+
+def _become_standby(channel: Channel, number: int, worker: LoadedWorker, *, prime: bool) -> Generator[None]:
+    if prime:
+        from tcexplore.worker.priming import prime_steps
+
+        yield from prime_steps("cuda" if worker.policy.accelerator else "cpu")
+        channel.send(RunPrimed(number=number))
 
 
 def _unusable(error: BaseException) -> Failed:

@@ -6,14 +6,19 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Blame, Failed, Location, RunStage
+from tcexplore.worker.script_runner import TimeLimitError, time_limit
 
 BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
 """Stages in which no compiler has run yet: their exceptions come from user code."""
+
+FORMAT_S = 1.0
+"""Seconds for the user's code to format its exception."""
 
 LONGEST_MESSAGE = 4_000
 LONGEST_TRACEBACK = 60_000
@@ -193,7 +198,7 @@ def _message(error: BaseException, stage: RunStage) -> str:
         return error.msg or "invalid syntax"
     inner = getattr(error, "inner_exception", None)
     if inner is not None:
-        return f"{type(inner).__name__}: {inner}"
+        return f"{type(inner).__name__}: {_text(inner)}"
     if isinstance(getattr(error, "msg", None), str):
         return str(error.msg)  # type: ignore[attr-defined]  # without the advice that torch appends for its developers
     return _text(error)
@@ -201,8 +206,9 @@ def _message(error: BaseException, stage: RunStage) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error).strip() or type(error).__name__
-    except Exception:  # noqa: BLE001  the user's __str__ may raise anything
+        with time_limit(FORMAT_S):
+            return str(error)[:LONGEST_MESSAGE].strip() or type(error).__name__
+    except (Exception, TimeLimitError):  # noqa: BLE001  the user's __str__ may raise anything, or never end
         return f"{type(error).__name__} (its message could not be formatted)"
 
 
@@ -231,6 +237,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _traceback_text(error: BaseException, user_files: UserFiles) -> str:
     """Format the traceback with the frames of user code only, or else with all frames except those of tcexplore."""
+    with suppress(TimeLimitError), time_limit(FORMAT_S):  # torch's wrappers and `traceback` call the user's __str__
+        return _format_traceback(error, user_files)
+    return ""
+
+
+def _format_traceback(error: BaseException, user_files: UserFiles) -> str:
     whole = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = whole
     while link is not None:

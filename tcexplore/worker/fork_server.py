@@ -8,32 +8,71 @@ import select
 import signal
 import socket
 import sys
-import warnings
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tcexplore.events import Failed
+from tcexplore.events.codec import encode
 from tcexplore.events.commands import (
     RUN_DESCRIPTORS,
     OpenRun,
+    Prepare,
+    Ready,
     RunExited,
     RunOpened,
+    RunPrimed,
     SignalRun,
+    WorkerStage,
     decode_worker_command,
+    decode_worker_report,
 )
-from tcexplore.worker import process_setup
-from tcexplore.worker.job_process import BROKEN, serve
+from tcexplore.worker import fork_policy, priming, process_setup
+from tcexplore.worker.job_process import BROKEN, DONE, serve
 from tcexplore.worker.link import Channel, receive
+from tcexplore.worker.loading import LoadedWorker
+
+LARGEST_LOSS = 2
+"""Number of primed servers that may end unexpectedly before no other one is started."""
+
+
+class PrimedServer:
+    """A second fork server, forked from the first to be primed. It serves the runs that are forwarded to it."""
+
+    def __init__(self, pid: int, sock: socket.socket) -> None:
+        self.pid = pid
+        self.sock = sock
+        self.ready = False
+        """Whether it is primed."""
+        self.runs: set[int] = set()
+        """Numbers of the runs that it serves."""
+
+    def forward(self, command: OpenRun | SignalRun, descriptors: tuple[int, ...] = ()) -> None:
+        """Send a command to it."""
+        with contextlib.suppress(OSError):  # the first server notices its end
+            socket.send_fds(self.sock, [encode(command)], descriptors)
 
 
 class ForkServer:
-    """Serves the control socket until the front end is gone. Never runs user code itself."""
+    """Serves the control socket until the front end is gone. Only imports: it never runs user code or compiles.
 
-    def __init__(self, control: socket.socket, threads: int) -> None:
+    On a `Prepare`, it imports the rest of the compiler between commands. Then, with an accelerator, each process that
+    it forks primes itself, since a process that compiled for one cannot fork. Otherwise it forks a server to be primed,
+    and forwards further runs to it.
+    """
+
+    def __init__(self, control: socket.socket, worker: LoadedWorker, stage: WorkerStage = "loaded") -> None:
         self._control = control
         self._channel = Channel(control)
-        self._threads = threads
+        self._worker = worker
+        self._stage = stage
         self._runs: dict[int, int] = {}
         """Number of each run by the process id of its child."""
+        self._preparation: Iterator[None] | None = None
+        self._self_priming = False
+        """Whether each process primes itself."""
+        self._primed: PrimedServer | None = None
+        self._losses = 0
         self._wake, wake = socket.socketpair()
         self._wake.setblocking(False)
         wake.setblocking(False)
@@ -52,58 +91,169 @@ class ForkServer:
             self._end_all()
 
     def _step(self) -> bool:
-        ready, _, _ = select.select([self._control, self._wake], [], [])
+        sockets = [self._control, self._wake, *([self._primed.sock] if self._primed else [])]
+        ready, _, _ = select.select(sockets, [], [], None if self._preparation is None else 0)
         if self._wake in ready:
             with contextlib.suppress(BlockingIOError):
                 self._wake.recv(4096)
             self._reap()
-        return self._control not in ready or self._handle_command()
+        if self._primed is not None and self._primed.sock in ready:
+            self._relay(self._primed)
+        if self._control in ready:
+            return self._handle_command()
+        if self._preparation is not None and next(self._preparation, DONE) is DONE:
+            self._preparation = None
+        return True
 
     def _handle_command(self) -> bool:
         frame = receive(self._control, RUN_DESCRIPTORS)
         if frame is None:
             return False
         match decode_worker_command(frame.body):
-            case OpenRun(number=number):
-                self._fork(number, frame.descriptors)
-            case SignalRun(number=number, signal=signal_number):
-                self._signal(number, signal_number)
+            case OpenRun() as command:
+                self._open_run(command, frame.descriptors)
+            case SignalRun() as command:
+                self._signal(command)
+            case Prepare(prime=prime):
+                self._preparation = self._prepare(prime)
         return True
+
+    # ---- getting ready
+
+    def _prepare(self, prime: bool) -> Iterator[None]:
+        """Import the rest of the compiler in steps; then, if `prime`, begin to prime."""
+        accelerated = bool(self._worker.policy.accelerator)
+        yield from priming.import_steps(accelerated)
+        if accelerated:
+            self._verify_fork()
+        self._self_priming = prime and accelerated and self._worker.policy.forks
+        self._reach("imported")
+        if prime and not accelerated:
+            self._start_primed_server()
+
+    def _verify_fork(self) -> None:
+        """Check again that a child can use the accelerator, now that more is imported."""
+        probe = fork_policy.start_probe()
+        policy = fork_policy.choose_policy(probe, fork_policy.accelerator_initialized)
+        standby = replace(self._worker.standby, fork_problem=policy.problem)
+        self._worker = replace(self._worker, policy=policy, standby=standby)
+
+    def _reach(self, stage: WorkerStage) -> None:
+        """Report that processes forked from now on are ahead of earlier ones."""
+        self._stage = stage
+        self._channel.send(Ready(
+            stage=stage, standby=replace(self._worker.standby, primed=stage == "primed"),
+            forks=self._worker.policy.forks, self_priming=self._self_priming,
+        ))  # fmt: skip
+
+    def _start_primed_server(self) -> None:
+        ours, theirs = socket.socketpair()
+        server = os.getpid()
+        pid = fork_policy.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                self._leave_server(server)
+                self._control.close()
+                priming.prime_fork_server()
+                second = ForkServer(theirs, self._worker)
+                second._reach("primed")
+                second.serve()
+                os._exit(0)
+            finally:
+                os._exit(BROKEN)
+        theirs.close()
+        self._primed = PrimedServer(pid, ours)
+
+    def _relay(self, primed: PrimedServer) -> None:
+        """Pass a report of the primed server on to the front end."""
+        frame = receive(primed.sock)
+        if frame is None:
+            self._lose(primed)
+            return
+        report = decode_worker_report(frame.body)
+        if isinstance(report, Ready):
+            primed.ready = True
+        elif isinstance(report, RunExited):
+            primed.runs.discard(report.number)
+        self._channel.send(report)
+
+    def _lose(self, primed: PrimedServer) -> None:
+        """Report the runs of the primed server, which end with it, and start another one."""
+        self._primed = None
+        primed.sock.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(primed.pid, signal.SIGKILL)
+        for number in primed.runs:
+            self._channel.send(RunExited(number=number, code=-signal.SIGKILL))
+        if primed.ready:
+            self._reach("imported")
+            self._losses += 1
+            if self._losses <= LARGEST_LOSS:
+                self._start_primed_server()
+
+    # ---- runs
+
+    def _open_run(self, command: OpenRun, descriptors: tuple[int, ...]) -> None:
+        if self._primed is not None and self._primed.ready:
+            self._primed.runs.add(command.number)
+            self._primed.forward(command, descriptors)
+        else:
+            self._fork(command.number, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
     def _fork(self, number: int, descriptors: tuple[int, ...]) -> None:
         server = os.getpid()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                pid = os.fork()
+            pid = fork_policy.fork()
         except OSError as error:
             self._channel.send(_cannot_fork(error))
-            pid = -1
+            return
         if pid == 0:
-            self._become_run(server, descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        if pid > 0:
-            self._runs[pid] = number
-            self._channel.send(RunOpened(number=number, pid=pid))
+            self._become_run(server, number, descriptors)
+        self._runs[pid] = number
+        self._channel.send(RunOpened(number=number, pid=pid, primed=self._stage == "primed"))
 
-    def _become_run(self, server: int, descriptors: tuple[int, ...]) -> None:
+    def _become_run(self, server: int, number: int, descriptors: tuple[int, ...]) -> None:
         """Serve one run in the child. Never return: the outer frames belong to the server."""
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for sock in (self._control, self._wake, self._wake_sender):
-                sock.close()
+            self._leave_server(server)
             os.setsid()
-            process_setup.die_with_parent(server)
-            serve(descriptors, self._threads)
+            if self._worker.nvml_check is not None:
+                self._worker.nvml_check.undo()
+            serve(descriptors, self._worker.threads, self._become_standby(number))
         finally:
             os._exit(BROKEN)
 
-    def _signal(self, number: int, signal_number: int) -> None:
+    def _leave_server(self, server: int) -> None:
+        """In a child, undo what only concerns the server."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for sock in (self._wake, self._wake_sender, *([self._primed.sock] if self._primed else [])):
+            sock.close()
+        process_setup.die_with_parent(server)
+
+    def _become_standby(self, number: int) -> Generator[None]:
+        """Prime this child in steps if it has to, and report it: one small message on the shared socket is whole."""
+        try:
+            if self._self_priming:
+                yield from priming.prime_steps("cuda")
+                self._channel.send(RunPrimed(number=number))
+            elif self._stage == "primed":
+                yield from priming.warm_steps(self._worker.threads)
+        finally:
+            self._control.close()
+
+    def _signal(self, command: SignalRun) -> None:
+        if self._primed is not None and command.number in self._primed.runs:
+            self._primed.forward(command)
+            return
         for pid, run in self._runs.items():
-            if run == number:
-                _signal_group(pid, signal_number)
+            if run == command.number:
+                _signal_group(pid, command.signal)
+
+    # ---- ends
 
     def _reap(self) -> None:
         while True:
@@ -114,22 +264,30 @@ class ForkServer:
                 return
             if info is None:
                 return
-            _signal_group(info.si_pid, signal.SIGKILL)
+            if self._primed is None or info.si_pid != self._primed.pid:
+                _signal_group(info.si_pid, signal.SIGKILL)
             _, status = os.waitpid(info.si_pid, 0)
             number = self._runs.pop(info.si_pid, None)
             if number is not None:
                 self._end_orphans()
                 self._channel.send(RunExited(number=number, code=os.waitstatus_to_exitcode(status)))
+            elif self._primed is not None and info.si_pid == self._primed.pid:
+                self._lose(self._primed)
 
     def _end_orphans(self) -> None:
         """Kill processes that a run started in other process groups and that this process has adopted."""
-        for pid in _children() - self._runs.keys():
+        servers = {self._primed.pid} if self._primed else set()
+        for pid in _children() - self._runs.keys() - servers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def _end_all(self) -> None:
         for pid in self._runs:
             _signal_group(pid, signal.SIGKILL)
+        if self._primed is not None:
+            self._primed.sock.close()  # it ends its own children, unless it is still being primed
+            if not self._primed.ready:
+                os.kill(self._primed.pid, signal.SIGKILL)
         self._end_orphans()
         with contextlib.suppress(ChildProcessError):
             while self._runs or _children():

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import socket
 import sys
 import traceback
+from collections.abc import Generator
 
 from tcexplore.events import Failed, decode_job
 from tcexplore.worker import process_setup
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.link import GONE, Channel, receive
 
+DONE = object()
+"""Marks the end of an iterator."""
+
 BROKEN = 70
 """Exit status of a worker that failed because of a bug in tcexplore."""
 
 
-def serve(descriptors: tuple[int, ...], threads: int) -> None:
+def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -> None:
     """Wait on a run's descriptors for its job, and run it. Never return.
 
-    Exit without running interpreter shutdown, which threads of the user's code could delay.
+    Until the job arrives, take `steps`, which prime this process. Exit without running interpreter shutdown, which
+    threads of the user's code could delay.
     """
     try:
-        _serve(descriptors, threads)
+        _serve(descriptors, threads, steps)
     finally:
         os._exit(BROKEN)
 
 
-def _serve(descriptors: tuple[int, ...], threads: int) -> None:
+def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -> None:
     protocol, stdout, stderr, crash = descriptors
     process_setup.prefer_oom_kill()
+    sock = socket.socket(fileno=protocol)
+    with contextlib.closing(steps):
+        while not select.select([sock], [], [], 0)[0] and next(steps, DONE) is not DONE:
+            pass
     process_setup.redirect_stdio(stdout, stderr)
     process_setup.write_crash_traceback(crash)
-    sock = socket.socket(fileno=protocol)
     frame = receive(sock)
     if frame is None:
         os._exit(GONE)

@@ -1,29 +1,21 @@
-"""Prepare a worker: import the compiler and compile a tiny model, so that runs start immediately."""
+"""Import the compiler and compile a tiny model in steps, so that later runs start immediately."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import importlib
-import os
-import platform
 import sys
-import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
-from tcexplore.events import Standby
-from tcexplore.worker.torch_probe import list_backends, list_modes
+from tcexplore.worker.fork_policy import fork
 
 COMPILER_MODULES = (
-    "torch._dynamo",
     "torch._inductor.compile_fx",
     "torch._inductor.codegen.cpp",
     "torch._inductor.codegen.cpp_wrapper_cpu",
     "torch._inductor.codegen.triton",
     "torch._functorch.aot_autograd",
-    "tcexplore.worker.run",
     "tcexplore.worker.kernel_assembly",
     "tcexplore.targets.graph_recorder",
     "tcexplore.targets.device_queries",
@@ -31,79 +23,121 @@ COMPILER_MODULES = (
     "tcexplore.timing.timing_run",
     "tcexplore.accuracy.accuracy_check",
 )
-"""Modules to import before the first job. One that is missing or broken fails only when a job needs it."""
+"""Modules to import before a later job. One that is missing or broken fails only when a job needs it."""
+
+LAZY_MODULES = (
+    "torch._dynamo.backends.inductor",
+    "torch._dynamo.backends.distributed",
+    "torch._dynamo.dce_extra_outputs",
+    "torch._dynamo.repro.after_dynamo",
+    "torch._export.db.logging",
+    "torch._functorch._activation_checkpointing.remat_using_tags_for_fwd_loss_bwd_graph_pass",
+    "torch._functorch._aot_autograd.subclass_codegen",
+    "torch._higher_order_ops.passes.inline_invoke_subgraph",
+    "torch._inductor.bounds",
+    "torch._inductor.choices",
+    "torch._inductor.codegen.memory_planning",
+    "torch._inductor.codegen.segmented_tree",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch._inductor.compiler_bisector",
+    "torch._inductor.extern_node_serializer",
+    "torch._inductor.fx_passes.efficient_conv_bn_eval",
+    "torch._inductor.fx_passes.freezing_patterns",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.mkldnn_fusion",
+    "torch._inductor.fx_passes.quantization",
+    "torch._inductor.hooks",
+    "torch._inductor.kernel_template_choice",
+    "torch._subclasses.schema_check_mode",
+    "torch.distributed.tensor.experimental",
+    "torch.export._trace",
+    "torch.export._unlift",
+    "torch.fx.experimental.validator",
+    "torch.utils.cpp_extension",
+    "sympy.combinatorics",
+    "sympy.physics.units",
+    "sympy.tensor.tensor",
+)
+"""Modules that any first compile imports lazily, by a comparison of `sys.modules` before and after one."""
+
+GPU_MODULES = (
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.wrapper",
+    "torch._inductor.runtime.triton_heuristics",
+    "torch._inductor.codegen.cpp_wrapper_gpu",
+    "torch._inductor.codegen.cuda.device_op_overrides",
+    "torch._inductor.runtime.static_triton_launcher",
+    "torch._inductor.runtime.static_cuda_launcher",
+    "torch._inductor.select_algorithm",
+    "torch._inductor.kernel.mm",
+    "torch._inductor.kernel.bmm",
+    "torch._inductor.kernel.conv",
+    "torch._inductor.cudagraph_trees",
+    "triton",
+    "triton.compiler.compiler",
+    "triton.backends.nvidia.compiler",
+    "triton.backends.nvidia.driver",
+    "triton.backends.amd.compiler",
+    "triton.backends.amd.driver",
+    "triton.language.extra.libdevice",
+)
+"""Modules that a compile for a GPU imports lazily."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A process that is ready to serve runs."""
-
-    standby: Standby
-    fork_server: bool
-    """Whether it forks a process for each run. Otherwise it serves one run itself."""
-    threads: int
-    """Torch's default number of threads on this machine."""
-
-
-def prepare(allow_fork_server: bool = True, prime: bool = True) -> Prepared:
-    """Import and, unless `prime` is false, prime. Raise `ImportError` if torch cannot be imported.
-
-    A worker that isn't primed imports torch and Dynamo, which every run needs first: its single run imports the rest on
-    demand.
-
-    A fork server must not run a parallel region, or its children hang in their first one, and must not initialize an
-    accelerator. So it primes on one thread, and only on a machine without an accelerator.
-    """
-    started = time.perf_counter()
-    import torch
-
-    if not prime:
-        return Prepared(_standby(started, primed=False), fork_server=False, threads=torch.get_num_threads())
-    accelerated = torch.cuda.is_available()
-    fork_server = allow_fork_server and sys.platform == "linux" and not accelerated
-    threads = torch.get_num_threads()
-    if fork_server:
-        # Inductor's worker pool compiles Triton kernels. Without a GPU it only costs each run a process.
-        os.environ.setdefault("TORCH_WARM_POOL", "0")
-        torch.set_num_threads(1)
-    for module in _modules():
-        with contextlib.suppress(Exception):  # a broken module fails when a job needs it
-            importlib.import_module(module)
-    primed = "cuda" if accelerated else "cpu"
-    _prime(primed, one_thread=fork_server)
-    if not fork_server or backward_survives_fork():
-        _prime(primed, one_thread=fork_server, backward=True)
-    _forget_registrations()
-    gc.collect()
-    gc.freeze()
-    return Prepared(_standby(started, primed=True), fork_server, threads)
-
-
-def _standby(started: float, *, primed: bool) -> Standby:
-    import torch
-
-    return Standby(
-        torch=str(torch.__version__),
-        python=platform.python_version(),
-        device=f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else "cpu",
-        seconds=time.perf_counter() - started,
-        primed=primed,
-        modes=_list_or_empty(list_modes),
-        backends=_list_or_empty(list_backends),
-    )
-
-
-def _list_or_empty(list_choices: Callable[[], list[str]]) -> tuple[str, ...]:
-    try:
-        return tuple(list_choices())
-    except Exception:  # noqa: BLE001  a torch that cannot list its choices can still compile
-        return ()
-
-
-def _modules() -> tuple[str, ...]:
+def import_steps(accelerated: bool) -> Iterator[None]:
+    """Import the rest of the compiler, one module a step, without compiling anything."""
     from tcexplore.capture import install_hooks
 
-    return (*COMPILER_MODULES, *install_hooks.module_names())
+    modules = (*COMPILER_MODULES, *install_hooks.module_names(), *LAZY_MODULES)
+    for module in (*modules, *GPU_MODULES) if accelerated else modules:
+        with contextlib.suppress(Exception):  # a broken module fails when a job needs it
+            importlib.import_module(module)
+        yield
+    gc.collect()
+    gc.freeze()
+
+
+def prime_steps(device: str) -> Iterator[None]:
+    """Prime a process that serves one run, in steps: from initializing the device to compiling with a backward."""
+    import torch
+
+    if device == "cuda":
+        with contextlib.suppress(Exception):  # the run reports a device that fails
+            torch.cuda.init()
+    yield
+    for backend, backward in (("eager", False), ("inductor", False), ("inductor", True)):
+        compile_tiny_model(device, (backend,), backward=backward)
+        yield
+
+
+def warm_steps(threads: int) -> Iterator[None]:
+    """Warm up a process that a primed server has forked, in steps: what each child has to do again.
+
+    It starts its own threads for parallel regions, and copies pages of memory that it shares with the server.
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    matrix = torch.ones(512, 512)
+    torch.nn.functional.layer_norm(torch.nn.functional.gelu(matrix @ matrix), (512,))
+    yield
+    compile_tiny_model("cpu", ("eager",))
+    yield
+    for module in list(sys.modules.values()):
+        vars(module).get("")
+    yield
+
+
+def prime_fork_server() -> None:
+    """Prime a process that forks others: it must not run a parallel region, or its children hang in their first one."""
+    import torch
+
+    torch.set_num_threads(1)
+    compile_tiny_model("cpu")
+    if backward_survives_fork():
+        compile_tiny_model("cpu", backward=True)
+    gc.collect()
+    gc.freeze()
 
 
 def backward_survives_fork() -> bool:
@@ -127,9 +161,9 @@ def backward_survives_fork() -> bool:
 
 
 def _succeeds_in_child(function: Callable[[], None]) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads, which are idle
-        pid = os.fork()
+    import os
+
+    pid = fork()
     if pid == 0:
         status = 1
         try:
@@ -159,20 +193,25 @@ def _forget_registrations() -> None:
         getattr(function, "cache_clear", lambda: None)()
 
 
-def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
-    """Compile a tiny model, in inference or with its backward; without a C++ compiler, up to AOTAutograd."""
+def compile_tiny_model(
+    device: str, backends: tuple[str, ...] = ("inductor", "aot_eager"), *, backward: bool = False
+) -> None:
+    """Compile a tiny model with the first backend that works, in inference or with its backward.
+
+    Without a C++ compiler, that is `aot_eager`. It compiles in this process: Inductor's pool would be another one that
+    imports torch.
+    """
     import torch
     from torch._inductor import config
 
     from tcexplore.worker import torch_settings
 
     torch_settings.set_options(lambda _: None)
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU()).to(device)
-    example = torch.ones(4, 8, device=device)
-    options = {"compile_threads": 1} if one_thread else {}
-    for backend in ("inductor", "aot_eager"):
+    for backend in backends:
         try:
-            with config.patch(options):
+            model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU()).to(device)
+            example = torch.ones(4, 8, device=device)
+            with config.patch(compile_threads=1):
                 compiled = torch.compile(model, backend=backend)
                 with torch.set_grad_enabled(backward):
                     result = compiled(example)
@@ -183,3 +222,4 @@ def _prime(device: str, one_thread: bool, backward: bool = False) -> None:
         else:
             break
     torch._dynamo.reset()
+    _forget_registrations()

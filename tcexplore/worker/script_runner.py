@@ -15,8 +15,8 @@ REPEAT_S = 0.5
 """Seconds until the alarm repeats if the script did not end."""
 
 
-class _TimeLimit(BaseException):
-    """Ends the script. No `except Exception` of the script catches it."""
+class TimeLimitError(BaseException):
+    """Ends the user's code. No `except Exception` of that code catches it."""
 
 
 def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit) -> None:
@@ -26,12 +26,12 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
     """
     start, limited = time.perf_counter(), False
     try:
-        with _alarm(limit):
+        with time_limit(limit):
             script()
     except SystemExit as error:
         if error.code not in (None, 0):
             raise
-    except _TimeLimit:
+    except TimeLimitError:
         limited = True
     finally:
         emit_calls()
@@ -39,14 +39,14 @@ def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[],
 
 
 @contextmanager
-def _alarm(limit: float) -> Iterator[None]:
-    """Raise `_TimeLimit` in the main thread after `limit` seconds, and again until it ends the script."""
+def time_limit(limit: float) -> Iterator[None]:
+    """Raise `TimeLimitError` in the main thread after `limit` seconds, and again until it ends the user's code."""
     if not limit:
         yield
         return
 
     def ring(*_: object) -> None:
-        raise _TimeLimit
+        raise TimeLimitError
 
     previous = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, limit, REPEAT_S)

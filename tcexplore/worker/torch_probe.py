@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from tcexplore.worker import fork_policy
+
 Fields = dict[str, Any]
 
 PROGRAM = "#include <Python.h>\n#include <omp.h>\n#include <vector>\nint threads() { return omp_get_max_threads(); }\n"
@@ -59,6 +61,16 @@ def probe_compiler() -> Fields:
         "compiles": built.returncode == 0,
         "problem": errors[0] if errors else built.stderr.strip()[-300:],
     }
+
+
+def probe_processes() -> Fields:
+    """Return whether runs can be forked; must come before a probe that initializes CUDA."""
+    if not fork_policy.can_fork():
+        return {"forks": False, "problem": f"forking is not safe on {sys.platform}"}
+    check = fork_policy.NvmlCheck()
+    policy = fork_policy.choose_policy(fork_policy.start_probe(), fork_policy.accelerator_initialized)
+    check.undo()
+    return {"forks": policy.forks, "problem": policy.problem}
 
 
 def probe_gpus() -> Fields:
@@ -138,6 +150,7 @@ def list_backends() -> list[str]:
 
 PROBES: dict[str, Callable[[], Any]] = {
     "torch": probe_torch,
+    "processes": probe_processes,
     "triton": probe_triton,
     "compiler": probe_compiler,
     "gpu": probe_gpus,

@@ -158,5 +158,5 @@ def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: 
 
     monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
     monkeypatch.setattr("tcexplore.ui.run_app.run_app", record)
-    assert main(["model.py:Net", "--train", "--", "-v"]) == 0
-    assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net")]
+    assert main(["model.py:Net", "--train", "--standbys", "3", "--", "-v"]) == 0
+    assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net", 3)]

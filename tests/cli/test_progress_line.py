@@ -116,8 +116,8 @@ async def test_a_log_has_a_line_after_many_quick_steps(monkeypatch: pytest.Monke
 
 LONG_REPORT = """
 import sys
-from tcexplore.cli import main
-sys.modules["tcexplore.cli.main"]._COMMANDS["doctor"] = lambda _: print("x" * 1_000_000, flush=True)
+from tcexplore.cli import dispatch, main
+dispatch._COMMANDS["doctor"] = lambda _: print("x" * 1_000_000, flush=True)
 sys.exit(main(["doctor"]))
 """
 

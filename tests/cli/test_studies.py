@@ -28,7 +28,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     (tmp_path / "model.py").write_text("import torch\n")
 
     def run(story: Story, *arguments: str) -> int:
-        supervisor = SimpleNamespace(Supervisor=lambda emit: Playback(emit, story))
+        supervisor = SimpleNamespace(Supervisor=lambda emit, **_: Playback(emit, story))
         monkeypatch.setitem(sys.modules, "tcexplore.supervisor", supervisor)
         return main(list(arguments))
 

@@ -20,6 +20,7 @@ HEALTHY: dict[str, Any] = {
     "torch": {"version": "2.13.0+cu130", "path": "/site/torch", "cuda": "13.0", "hip": None},
     "triton": {"version": "3.9.0", "path": "/site/triton"},
     "compiler": {"path": "g++", "version": "g++ 12.2.0", "compiles": True, "problem": ""},
+    "processes": {"forks": True, "problem": ""},
     "gpu": {"gpus": [{"name": "H200", "capability": "9.0", "bytes": 150 << 30}], "driver": "13.0"},
     "caches": [{"name": "Inductor", "path": "/tmp/x", "bytes": 2048}],
     "choices": {"modes": ["default"], "backends": ["inductor"]},
@@ -66,6 +67,13 @@ def test_no_gpu_and_a_cpu_build_are_distinguished():
     cpu = HEALTHY["torch"] | {"cuda": None, "version": "2.13.0+cpu"}
     finding = findings_by_name(HEALTHY | none | {"torch": cpu})["GPU"]
     assert (finding.state, "built for the CPU only" in finding.text) == ("limited", True)
+
+
+def test_runs_that_cannot_be_forked_have_a_reason():
+    assert "500 MiB" in findings_by_name(HEALTHY)["runs"].text
+    processes = {"processes": {"forks": False, "problem": "a forked process cannot use the GPU: no answer"}}
+    finding = findings_by_name(HEALTHY | processes)["runs"]
+    assert (finding.state, "since a forked process cannot use the GPU" in finding.text) == ("limited", True)
 
 
 def test_a_crashed_probe_gives_its_stderr_for_every_answer(monkeypatch: pytest.MonkeyPatch):

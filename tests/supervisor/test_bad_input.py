@@ -22,6 +22,10 @@ EXCEPTIONS = {
     "no such module": ("import torch\nimport nowhere_at_all\n", "ModuleNotFoundError", "nowhere_at_all", 2),
     "raises": ("x = 1\nraise ValueError('boom')\n", "ValueError", "boom", 2),
     "raises without text": ("class E(Exception):\n  def __str__(self): 1 / 0\nraise E\n", "E", "not be formatted", 3),
+    "endless text": ("class E(Exception):\n  def __str__(self):\n    while True: pass\nraise E\n", "E", "not be", 4),
+    "huge text": ("raise ValueError('x' * 50_000_000)\n", "ValueError", "xxx", 1),
+    "huge text in forward": (MODEL + "  def forward(self, x):\n    raise ValueError('x' * 50_000_000)\nmodel, inputs = "
+                             "M(), (1,)\n", "ValueError", "xxx", 4),
     "__init__": (MODEL + "  def __init__(self):\n    {}['x']\nmodel = M()\n", "KeyError", "'x'", 4),
     "forward": (MODEL + "  def forward(self, x):\n    x.no\nmodel, inputs = M(), (1,)\n", "AttributeError", "no", 4),
     "shape": (MODEL + "  def forward(self, x):\n    x @ x\nmodel, inputs = M(), (torch.ones(2, 3),)\n",

@@ -34,7 +34,8 @@ while True:
 """
 """Ignores SIGTERM and leaves children, some of them in other sessions."""
 
-SERVER_AND_STANDBY = 2
+SERVERS_AND_STANDBY = 3
+"""The fork server, the primed one that it forked, and an idle run process."""
 
 
 def workers(argument: bytes = b"tcexplore.worker") -> set[int]:
@@ -57,7 +58,7 @@ async def test_after_fifty_quick_saves_only_the_last_run_reports_and_no_process_
     order = [event.run for event in runs.events if not isinstance(event, Standby)]
     assert order == sorted(order), "an event of an older run arrived late"
     assert sum(isinstance(event, Failed) for event in runs.events) == 0
-    await until(lambda: len(workers()) == SERVER_AND_STANDBY)
+    await until(lambda: len(workers()) == SERVERS_AND_STANDBY)
 
 
 async def test_a_run_that_ignores_sigterm_ends_with_everything_it_started(runs: Runs) -> None:
@@ -67,15 +68,42 @@ async def test_a_run_that_ignores_sigterm_ends_with_everything_it_started(runs: 
     assert all(map(alive, pids))
     await runs.run(GOOD)
     await until(lambda: not any(map(alive, pids)))
-    await until(lambda: len(workers()) == SERVER_AND_STANDBY)
+    await until(lambda: len(workers()) == SERVERS_AND_STANDBY)
 
 
-async def test_a_killed_fork_server_is_replaced(runs: Runs) -> None:
+async def test_the_next_save_is_answered_after_the_primed_server_was_killed(runs: Runs) -> None:
+    await runs.run(GOOD)
+    server, primed, *_ = sorted(workers())
+    os.kill(primed, signal.SIGKILL)
+    await until(lambda: not alive(primed))
+    assert isinstance((await runs.run(GOOD))[-1], Finished)
+    assert alive(server)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_killed(
+    runs: Runs, number: signal.Signals
+) -> None:
     await runs.run(GOOD)
     server = min(workers())
-    os.kill(server, signal.SIGKILL)
-    await until(lambda: not workers() <= {server, *descendants(server)})
-    assert isinstance((await runs.run(GOOD))[-1], Finished)
+    started = {server, *descendants(server)}
+    os.kill(server, number)
+    await until(lambda: number == signal.SIGSTOP or not any(map(alive, started)))
+    for _ in range(2):
+        assert isinstance((await runs.run(GOOD))[-1], Finished)
+    await until(lambda: not any(map(alive, started)))
+
+
+async def test_closing_does_not_wait_for_a_stopped_fork_server(tmp_path: Path) -> None:
+    others = workers()
+    runs = Runs(tmp_path, prime=False)
+    await runs.supervisor.start()
+    await runs.run(GOOD)
+    server = min(workers() - others)
+    os.kill(server, signal.SIGSTOP)
+    async with asyncio.timeout(2):
+        await runs.supervisor.close()
+    await until(lambda: workers() <= others)
 
 
 async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path: Path) -> None:

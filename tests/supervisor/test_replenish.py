@@ -1,4 +1,4 @@
-"""The next worker starts immediately if a run waits for it, but not while another run is timed."""
+"""Workers prepare after the first answer, and standbys replace those that a save takes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,58 @@ JOB = Job(run=1, file="/m.py", source="")
 class FakeRunProcess:
     """A run process that does nothing."""
 
-    ready, timing, answered = True, False, True
-
     def __init__(self) -> None:
+        self.pid: int | None = None
+        self.primed = self.answered = False
+        self.commands: list[Any] = []
         self.over = asyncio.Event()
         self.over.set()
 
     def mute(self) -> None:
         """Do nothing."""
 
-    def start(self, job: Job, emit: Any, on_answer: Any) -> None:
+    def send(self, command: Any) -> bool:
+        self.commands.append(command)
+        return True
+
+    def start(self, job: Job, _emit: Any, on_answer: Any) -> None:
+        self.job, self.on_answer = job, on_answer
+
+    def answer(self) -> None:
+        """Produce the first graph."""
+        self.answered = True
+        self.on_answer()
+
+
+class FakeWorker(SimpleNamespace):
+    """A worker whose state the test sets."""
+
+    def open_run(self) -> None:
+        self.idle.append(FakeRunProcess())
+
+    def prepare(self, *, prime: bool) -> None:
+        self.prepare_sent, self.prepared_to_prime = True, prime
+
+    def signal(self, *_: Any) -> None:
         """Do nothing."""
+
+    def become(self, **state: Any) -> None:
+        """Change the state, and tell the pool; every run process has opened."""
+        vars(self).update(state)
+        for run in self.idle:
+            run.pid = 1
+        self.changed(self)
 
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     started: list[Any] = []
 
-    def worker(number: int, changed: Any, **_: Any) -> Any:
-        started.append(SimpleNamespace(
-            number=number, changed=changed, idle_process=FakeRunProcess(), standby=None, fork_server=False,
-            failure=None, gone=False, signal=lambda *_: None,
+    def worker(number: int, changed: Any, *, single: bool, prime: bool) -> Any:
+        started.append(FakeWorker(
+            number=number, changed=changed, single=single, prime=prime, idle=[FakeRunProcess()], standby=None,
+            serving=False, fork_server=False, failure=None, gone=False, prepare_sent=False, preparing=False,
+            self_priming=False,
         ))  # fmt: skip
         return started[-1]
 
@@ -47,23 +78,92 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return started
 
 
-def ready(worker: Any) -> None:
-    worker.standby = STANDBY
-    worker.changed(worker)
-
-
-async def test_workers_start_one_at_a_time_and_none_while_a_run_is_timed(workers: list[Any]):
-    supervisor = Supervisor(lambda _: None)
+async def start(**options: Any) -> Supervisor:
+    supervisor = Supervisor(lambda _: None, **options)
     await supervisor.start()
-    process = workers[0].idle_process
     supervisor.submit(JOB)
-    ready(workers[0])
-    assert len(workers) == 2, "the run took the first worker, so exactly one more starts"
-    process.timing = True
-    ready(workers[1])
-    assert len(workers) == 2, "a second standby can wait until the timing is over"
-    workers[1].idle_process = None
+    return supervisor
+
+
+FORKS = {"standby": STANDBY, "serving": True, "fork_server": True}
+
+
+async def test_a_fork_server_prepares_once_the_first_run_is_answered(workers: list[Any]):
+    await start()
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    assert first.job == JOB
+    assert (workers[0].idle, workers[0].prepare_sent) == ([], False), "nothing else runs before the first graph"
+    first.answer()
+    assert (len(workers[0].idle), workers[0].prepared_to_prime) == (1, True)
+    assert len(workers) == 1
+
+
+async def test_a_study_prepares_without_priming(workers: list[Any]):
+    await start(prime=False)
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    first.answer()
+    assert not workers[0].prepared_to_prime
+
+
+async def test_a_single_job_prepares_nothing(workers: list[Any]):
+    await start(once=True)
+    first = workers[0].idle[0]
+    workers[0].become(standby=STANDBY)
+    first.answer()
+    assert (len(workers), workers[0].single, workers[0].idle) == (1, True, [])
+
+
+async def test_processes_that_prime_themselves_are_kept_ready_and_a_save_takes_the_primed_one(workers: list[Any]):
+    supervisor = await start(standbys=3)
+    first = workers[0].idle[0]
+    workers[0].become(**FORKS, self_priming=True)
+    first.answer()
+    assert len(workers[0].idle) == 3
+    workers[0].become()
+    unprimed, primed, _ = workers[0].idle
+    primed.primed = True
     supervisor.submit(JOB)
-    assert len(workers) > 2, "a save without a ready worker does not wait"
-    assert supervisor._pool._retry is not None
-    supervisor._pool._retry.cancel()
+    assert primed.job == JOB
+    assert len(workers[0].idle) == 2, "the next process is forked after the graph"
+    supervisor.submit(JOB)
+    assert unprimed.job == JOB, "a save does not wait for priming; the oldest process is the most advanced"
+
+
+async def test_timing_waits_while_a_worker_prepares(workers: list[Any]):
+    await start()
+    run = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    workers[0].become(preparing=True)
+    workers[0].become(preparing=True)
+    workers[0].become(preparing=False)
+    assert [command.paused for command in run.commands] == [True, False]
+
+
+async def test_workers_that_cannot_fork_start_one_at_a_time_and_none_before_the_answer(workers: list[Any]):
+    supervisor = await start()
+    run = workers[0].idle[0]
+    workers[0].become(standby=STANDBY)
+    assert len(workers) == 1, "the first run has no graph yet"
+    run.answer()
+    assert (len(workers), workers[1].single, workers[1].prime) == (2, True, True)
+    workers[1].become(standby=STANDBY)
+    assert len(workers) == 3
+    workers[1].idle.clear()
+    supervisor.submit(JOB)
+    assert len(workers) > 3, "a save without a ready worker does not wait"
+
+
+async def test_a_worker_that_hangs_is_replaced(workers: list[Any]):
+    supervisor = await start()
+    run = workers[0].idle[0]
+    workers[0].become(**FORKS)
+    run.answer()
+    workers[0].idle.clear()
+    workers[0].become(serving=False)
+    assert len(workers) == 2
+    workers[1].become(**FORKS)
+    replacement = workers[1].idle[0]
+    supervisor.submit(JOB)
+    assert replacement.job == JOB

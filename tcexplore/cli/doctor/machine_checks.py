@@ -38,7 +38,7 @@ def probe_machine() -> Answers:
 
 def _failed_probe(error: str, message: str) -> Answers:
     reason = {"error": error, "message": message}
-    return dict.fromkeys(("torch", "triton", "compiler", "gpu", "caches", "choices"), reason)
+    return dict.fromkeys(("torch", "processes", "triton", "compiler", "gpu", "caches", "choices"), reason)
 
 
 def describe_error(answer: Any) -> str | None:
@@ -50,7 +50,9 @@ def describe_error(answer: Any) -> str | None:
 
 def check_installation(answers: Answers) -> Section:
     """Return the section on installed software."""
-    findings = (_torch(answers), _triton(answers), _compiler(answers), *_gpu(answers), _choices(answers))
+    findings = (
+        _torch(answers), _triton(answers), _compiler(answers), *_gpu(answers), _processes(answers), _choices(answers),
+    )  # fmt: skip
     return Section(f"Python {sys.version.split()[0]}  {sys.executable}", tuple(f for f in findings if f))
 
 
@@ -103,6 +105,19 @@ def _no_gpu(torch: Answers) -> Finding:
         remedy = "on a machine with a GPU, install a torch build for it"
         return Finding("GPU", "limited", f"torch {torch['version']} is built for the CPU only", remedy)
     return Finding("GPU", "limited", "torch finds none", "if the machine has one, check its driver with `nvidia-smi`")
+
+
+def _processes(answers: Answers) -> Finding | None:
+    if describe_error(answers["torch"]):
+        return None
+    processes, gpu = answers["processes"], answers["gpu"]
+    problem = describe_error(processes) or processes["problem"]
+    if problem:
+        return Finding("runs", "limited", f"each starts a process that imports torch, since {problem}")
+    text = "forked from a process that has imported torch"
+    if not describe_error(gpu) and gpu["gpus"]:
+        text += "; each process kept ready holds a GPU context of about 500 MiB (--standbys N, default 2)"
+    return Finding("runs", "good", text)
 
 
 def _choices(answers: Answers) -> Finding | None:

@@ -1,4 +1,4 @@
-"""The entry point: parse the arguments and run the command."""
+"""Parse the arguments and run the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcexplore.cli.request import Request
 from tcexplore.studies.registry import STUDIES
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def dispatch(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status.
 
     0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker, 130 interrupted.
@@ -20,8 +20,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         request = parse(sys.argv[1:] if arguments is None else arguments)
         return _COMMANDS[request.command](request)
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         # The reader closed the pipe. Python would print another error when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

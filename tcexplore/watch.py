@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import stat
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
@@ -13,6 +14,10 @@ from tcexplore.file_activity import FolderActivity
 
 SETTLE_S = 0.1
 """Maximum seconds to wait for a file that is missing or empty: some editors replace a file in two steps."""
+
+
+LARGEST_SOURCE = 10_000_000
+"""Maximum bytes of a source file."""
 
 
 class UnreadableError(Exception):
@@ -27,8 +32,7 @@ class UnreadableError(Exception):
 def read_source(path: str) -> str:
     """Return the text of a source file. Raise `UnreadableError`."""
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        raw = _read_regular(path)
     except FileNotFoundError:
         raise UnreadableError(f"{path} does not exist.", "It runs once it exists.") from None
     except IsADirectoryError:
@@ -42,6 +46,21 @@ def read_source(path: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UnreadableError(f"{path}, line {line}: not UTF-8 ({error.reason}).", "Save it as UTF-8.") from None
+
+
+def _read_regular(path: str) -> bytes:
+    """Return the content of a regular file. Never wait for one that is not: reading a FIFO or a device may not end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        kind = os.fstat(descriptor)
+        if stat.S_ISDIR(kind.st_mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(kind.st_mode):
+            raise UnreadableError(f"{path} is not a regular file.", "It runs once it is one.")
+        raw = file.read(LARGEST_SOURCE + 1)
+    if len(raw) > LARGEST_SOURCE:
+        raise UnreadableError(f"{path} has more than {LARGEST_SOURCE:,} bytes.", "Name a smaller Python file.")
+    return raw
 
 
 @dataclass(frozen=True, slots=True)

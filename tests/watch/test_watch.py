@@ -151,3 +151,23 @@ async def test_files_are_polled_if_the_system_reports_no_changes(saves: Saves, m
     assert await saves.text() == "second"
     saves.model.write_text("third")
     assert await saves.text() == "third"
+
+
+async def test_a_file_that_becomes_a_pipe_or_a_device_is_not_waited_for(saves: Saves) -> None:
+    saves.watch.set_modules([str(saves.helper)])
+    saves.helper.unlink()
+    os.mkfifo(saves.helper)
+    change = await saves.next()
+    assert (change.path, change.text) == (str(saves.helper), None)
+    assert "is not a regular file" in change.problem
+    saves.model.unlink()
+    saves.model.symlink_to("/dev/zero")
+    assert "is not a regular file" in (await saves.next()).problem
+    atomic_rename(saves.model, "third")
+    assert await saves.text() == "third"
+
+
+async def test_a_huge_file_is_not_read(saves: Saves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tcexplore.watch.LARGEST_SOURCE", 100)
+    saves.model.write_text("#" * 101)
+    assert "has more than" in (await saves.next()).problem

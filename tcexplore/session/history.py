@@ -6,10 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tcexplore import events as ev
+from tcexplore.session.packed_run import PackedRun, pack
+from tcexplore.session.run_summary import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot, end_snapshot, start_snapshot
 
 HISTORY_LIMIT = 50
 """Runs in memory; older ones are dropped."""
+
+UNPACKED = 6
+"""Newest runs that `Session.pack` does not compress: panes and diffs use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,9 @@ class Session:
     """All runs, oldest first."""
 
     runs: tuple[Snapshot, ...] = field(default=())
+    """The newest runs, and older ones in view."""
+    packed: tuple[PackedRun, ...] = ()
+    """The other runs."""
     pinned: int | None = None
     """Run that the user stepped back to; None follows the newest."""
     baseline: int | None = None
@@ -46,8 +54,38 @@ class Session:
         """Return the session with a new run, which the view follows."""
         snapshot = replace(start_snapshot(job), expected_calls=self.expected_calls)
         runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
-        baseline = tuple(s for s in runs[:-HISTORY_LIMIT] if s.run == self.baseline)
-        return replace(self, runs=(*baseline, *runs[-HISTORY_LIMIT:]), pinned=None)
+        oldest = [summary.run for summary in self.summaries][-HISTORY_LIMIT + 1 :][:1]
+        kept = tuple(run for run in runs if not oldest or run.run >= oldest[0] or run.run == self.baseline)
+        packed = tuple(run for run in self.packed if not oldest or run.run >= oldest[0])
+        return replace(self, runs=kept, packed=packed, pinned=None)
+
+    def pack(self) -> Session:
+        """Compress runs that are neither new nor in view, which takes milliseconds for each."""
+        full = {self.pinned, self.baseline, *(run.run for run in self.runs[-UNPACKED:])}
+        full |= {run.run for run in [run for run in self.runs if run.complete][-2:]}
+        old = [run for run in self.runs if run.run not in full]
+        if not old:
+            return self
+        packed = sorted((*self.packed, *map(pack, old)), key=lambda run: run.run)
+        return replace(self, runs=tuple(run for run in self.runs if run.run in full), packed=tuple(packed))
+
+    def _unpack(self, number: int) -> Session:
+        """Return the session with the snapshot of this run, with the target and the calls of the newest."""
+        packed = next((run for run in self.packed if run.run == number), None)
+        newest = self.newest
+        if packed is None or newest is None:
+            return self
+        snapshot = replace(packed.unpack(), expected_calls=self.expected_calls)
+        if snapshot.has_code(newest.target):
+            snapshot = snapshot.with_target(newest.target)
+        runs = sorted((*self.runs, snapshot), key=lambda run: run.run)
+        return replace(self, runs=tuple(runs), packed=tuple(run for run in self.packed if run is not packed))
+
+    @property
+    def summaries(self) -> tuple[RunSummary, ...]:
+        """The figures of all runs, oldest first."""
+        summaries = (*(run.summary for run in self.packed), *map(summarize, self.runs))
+        return tuple(sorted(summaries, key=lambda summary: summary.run))
 
     def apply(self, event: ev.Event) -> Session:
         """Return the session with one more event; drop an event of any run but the newest."""
@@ -80,11 +118,11 @@ class Session:
         """Move the view by a number of runs, negative for older; at the newest run, the view follows again."""
         if not self.runs:
             return self
+        numbers = sorted(run.run for run in (*self.runs, *self.packed))
         shown = self.shown
-        index = next(i for i, s in enumerate(self.runs) if s is shown) + by
-        index = max(0, min(index, len(self.runs) - 1))
-        pinned = None if index == len(self.runs) - 1 else self.runs[index].run
-        return replace(self, pinned=pinned)
+        index = numbers.index(shown.run if shown is not None else numbers[-1]) + by
+        number = numbers[max(0, min(index, len(numbers) - 1))]
+        return replace(self._unpack(number), pinned=None if number == numbers[-1] else number)
 
     def last_complete_before(self, snapshot: Snapshot) -> Snapshot | None:
         """Return the last complete run before this one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from tcexplore.events import Job, Standby
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import available, bindings
+from tcexplore.ui.background_task import collect_garbage, start_gc
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import FixRequested, RecompileCheckRequested, RunEvents
@@ -39,6 +39,12 @@ CLOCK_S = 0.25
 
 OLD_AFTER_S = 0.4
 """Seconds of a run after which panes that still show an older run say so. Most runs have results before."""
+
+TIDY_S = 1.0
+"""Seconds after the begin of a run until older runs are compressed; they are not while a run compiles."""
+
+UNTIDY_RUNS = 20
+"""Runs after which they are compressed in any case."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _NO_COLOR = NoColor()
@@ -66,6 +72,8 @@ class ExplorerApp(App[int]):
         self._last_studies: LastStudies = {}
         self.undo = Undo()
         self._started = now()
+        self._untidy_runs = 0
+        """Runs that began since older runs were compressed."""
         self._under_way = False
         """Whether the newest run still compiles."""
         self._target_files: tuple[str, ...] = ()
@@ -112,8 +120,7 @@ class ExplorerApp(App[int]):
         """Import what the first document needs while the first run is under way."""
         import tcexplore.documents.source.source_view  # noqa: F401
 
-        gc.freeze()
-        gc.enable()
+        start_gc()
 
     def _exit_if_terminal_closed(self) -> None:
         if terminal_closed():
@@ -136,6 +143,9 @@ class ExplorerApp(App[int]):
                     self._target_files = tuple(dict.fromkeys((*self._target_files, item.config.target)))
                 self._started = self._now()
                 session = session.begin(item)
+                if not self._untidy_runs:
+                    self.set_timer(TIDY_S, self._tidy)
+                self._untidy_runs += 1
                 continue
             if isinstance(item, Standby):
                 self.standby = item
@@ -150,6 +160,15 @@ class ExplorerApp(App[int]):
         if self.main.is_mounted:
             (self._clock.resume if self._under_way else self._clock.pause)()
             self.show_progress()
+
+    def _tidy(self) -> None:
+        """Compress older runs and collect garbage, unless the user waits for a run and little is to be done."""
+        if self._under_way and self._untidy_runs < UNTIDY_RUNS:
+            self.set_timer(TIDY_S, self._tidy)
+            return
+        self._untidy_runs = 0
+        self.session = self.session.pack()
+        collect_garbage(self.session.newest)
 
     def show_progress(self) -> None:
         """Show how long the run under way has taken, and which panes still wait for it."""
@@ -178,7 +197,7 @@ class ExplorerApp(App[int]):
         self.session = self.session.step(by)
 
     def action_newest(self) -> None:
-        self.session = self.session.step(len(self.session.runs))
+        self.session = self.session.step(len(self.session.summaries))
 
     def action_base(self) -> None:
         self.session = self.session.toggle_baseline()

@@ -21,6 +21,9 @@ second on a slow core."""
 _THREAD = ThreadPoolExecutor(1, "background")
 """One for all tasks: Python runs one thread at a time, and a key waits for each more."""
 
+GC_THRESHOLDS = (20_000, 50, 1_000)
+"""Thresholds that make automatic collections rare and short."""
+
 _gc_lock = threading.Lock()
 _gc_pauses = 0
 
@@ -37,9 +40,23 @@ def _size(run: Snapshot | None) -> int:
     return nodes + sum(len(kernel.lines) for kernel in run.code.kernels)
 
 
+def start_gc() -> None:
+    """Enable garbage collection, except of all objects created by then. The oldest are left to `collect_garbage`."""
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+
+
+def collect_garbage(newest: Snapshot | None) -> None:
+    """Collect all garbage: Textual's caches have cycles. Then exempt the objects of a large run."""
+    gc.collect()
+    if is_large(newest):
+        gc.freeze()
+
+
 @contextmanager
-def gc_paused() -> Iterator[None]:
-    """Pause garbage collection, and exempt objects created by then from it: they live as long as their run.
+def gc_paused(*, large: bool = True) -> Iterator[None]:
+    """Pause garbage collection, and exempt objects of a large run from it: they live as long as that run.
 
     A collection of a large run takes a fifth of a second, during which no thread runs.
     """
@@ -53,7 +70,8 @@ def gc_paused() -> Iterator[None]:
         with _gc_lock:
             _gc_pauses -= 1
             if not _gc_pauses:
-                gc.freeze()
+                if large:
+                    gc.freeze()
                 gc.enable()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
-from tcexplore.session import RunSummary, Session, summarize
+from tcexplore.session import RunSummary, Session
 
 NAME = " history "
 EARLIER = "‹ "
@@ -17,8 +17,9 @@ def history_row(session: Session, width: int) -> Row:
         return fitted([piece(NAME, "muted", 1), piece("one entry per save", "dim")], width)
     name = NAME if width >= 60 else " "
     seen = session.shown
-    cells = [_cell(summarize(run), seen=run is seen, base=run.run == session.baseline) for run in session.runs]
-    at = next((index for index, run in enumerate(session.runs) if run is seen), len(cells) - 1)
+    number, saves = seen.run if seen is not None else 0, session.summaries
+    cells = [_cell(save, seen=save.run == number, base=save.run == session.baseline) for save in saves]
+    at = next((index for index, save in enumerate(saves) if save.run == number), len(cells) - 1)
     first, last = _window([cell.width for cell in cells], at, width - len(name) - len(EARLIER))
     spans = [Span(name, "muted"), Span(EARLIER if first else "", "muted")]
     return Row((*spans, *(span for cell in cells[first:last] for span in cell.spans)))

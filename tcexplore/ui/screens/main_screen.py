@@ -11,7 +11,7 @@ from tcexplore.events import Standby
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.background_task import BackgroundTask, gc_paused
+from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import own_links
 from tcexplore.ui.lines.row_view import RowView
@@ -95,7 +95,7 @@ class MainScreen(ReadingScreen):
     @work(thread=True, group="prefetch", exit_on_error=False)
     def _prefetch(self) -> None:
         # Takes no session: Textual formats the arguments of a worker, which takes a second for a large run.
-        with gc_paused():
+        with gc_paused(large=is_large(self.session.shown)):
             prefetch(self.session)
 
     def show_title(self, session: Session, standby: Standby | None, elapsed: float) -> None:

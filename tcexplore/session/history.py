@@ -118,7 +118,7 @@ class Session:
         """Move the view by a number of runs, negative for older; at the newest run, the view follows again."""
         if not self.runs:
             return self
-        numbers = sorted(run.run for run in (*self.runs, *self.packed))
+        numbers = [summary.run for summary in self.summaries]
         shown = self.shown
         index = numbers.index(shown.run if shown is not None else numbers[-1]) + by
         number = numbers[max(0, min(index, len(numbers) - 1))]

@@ -109,3 +109,42 @@ def test_a_run_ended_by_the_next_one_is_superseded_unless_only_timing_was_missin
     session = session.apply(ev.Failed(run=3, stage="file", blame="user", type="E", message="m"))
     session = session.begin(ev.Job(run=4, file="/m", source=""))
     assert [run.status for run in session.runs] == ["superseded", "ok", "failed", "running"]
+
+
+def finished(*runs: int) -> Session:
+    session = Session()
+    for run in runs:
+        session = session.begin(ev.Job(run=run, file="/m.py", source=f"# {run}")).apply(graph(run, ops=run))
+        session = session.apply(ev.Finished(run=run))
+    return session
+
+
+def test_packed_runs_stay_in_the_history_and_open_unchanged() -> None:
+    full = finished(*range(1, 13))
+    packed = full.pack()
+    assert len(packed.runs) == 6
+    assert packed.summaries == full.summaries
+    opened = packed.step(-10)
+    assert opened.shown == full.runs[1]
+    assert [run.run for run in opened.runs] == [2, *range(7, 13)]
+    assert opened.pack().shown == full.runs[1], "the run in view is not packed"
+    assert opened.step(20).pack().runs == packed.runs
+
+
+def test_the_base_and_the_last_good_runs_are_not_packed() -> None:
+    session = finished(1, 2, 3, 4).step(-3).toggle_baseline().step(9)
+    for run in range(5, 20):
+        session = session.begin(ev.Job(run=run, file="/m.py", source=""))
+        session = session.apply(ev.Failed(run=run, stage="eager", blame="user", type="E", message=""))
+    packed = session.pack()
+    assert [run.run for run in packed.runs] == [1, 3, 4, *range(14, 20)]
+    good = packed.view(lambda s: bool(s.graphs))
+    assert good is not None
+    assert good.run == 4
+
+
+def test_the_history_is_limited_with_packed_runs() -> None:
+    session = Session()
+    for run in range(1, 80):
+        session = session.begin(ev.Job(run=run, file="/m.py", source="")).pack()
+    assert [summary.run for summary in session.summaries] == list(range(30, 80))

@@ -195,6 +195,7 @@ TIMING = PaneSpec(
                 "code.kernels",
                 "timing_skipped",
                 "accuracy",
+                "grad_mode",
                 "memory",
                 "code.partitions",
                 "other_codes",

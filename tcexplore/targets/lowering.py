@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,6 +15,8 @@ import torch._functorch.config as aot_config
 import torch._inductor.config as inductor_config
 from torch._guards import CompileContext, TracingContext, tracing
 from torch._inductor.compile_fx import compile_fx
+from torch._inductor.ir import IRNode
+from torch._inductor.scheduler import BaseSchedulerNode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -39,7 +42,13 @@ def lower_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], target:
     graph, began = _compile_id(), time.perf_counter()
     try:
         with lowering_for(target.key) as count, _without_device(target, notes.append):
-            _compile(gm, example_inputs, target, notes.append)
+            try:
+                _compile(gm, example_inputs, target, notes.append)
+            except Exception as error:
+                if not _mixes_devices(error):
+                    raise
+                notes.append(_MOVED)
+                _compile(gm, example_inputs, target, notes.append, strings=True)
     except Exception as error:  # noqa: BLE001  any failure of Dynamo, AOTAutograd or Inductor skips this graph only
         emit(TargetSkipped(graph=graph, target=target.key, op=_op(error), reason=_reason(error)))
         return
@@ -77,7 +86,24 @@ def _unmeasured(note: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
-def _compile(gm: torch.fx.GraphModule, inputs: Sequence[Any], target: Target, note: Callable[[str], None]) -> None:
+_MOVED = "device='cpu' in the graph is replaced by the target, since the program reads x.device.type to create tensors"
+
+
+def _mixes_devices(error: BaseException) -> bool:
+    """Return whether an op got tensors of two devices: the program may have read the device type as a string."""
+    inner = getattr(error, "inner_exception", None) or error
+    return "on the same device" in str(inner) or "found two different devices" in str(inner)
+
+
+def _compile(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    target: Target,
+    note: Callable[[str], None],
+    *,
+    strings: bool = False,
+) -> None:
+    """Compile a copy of the graph for the target; `strings` also moves devices that the graph has as strings."""
     shapes = _shape_env(gm, inputs)
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=shapes)
     sdpa = attention_for(target, lambda name: note(f"attention: {name}"))
@@ -88,7 +114,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: Sequence[Any], target: Target, no
             stack.enter_context(shapes.suppress_guards())
         # Dynamo keeps some functions that call it as one node.
         stack.enter_context(patch_attribute(torch.nn.functional, "scaled_dot_product_attention", sdpa))
-        moved = move_to_target(gm, {torch._C._nn.scaled_dot_product_attention: sdpa})
+        moved = move_to_target(gm, {torch._C._nn.scaled_dot_product_attention: sdpa}, strings=strings)
         compile_fx(moved, make_target_inputs(gm, inputs, mode))
 
 
@@ -114,7 +140,28 @@ _OPERATOR = re.compile(r"\b(?:aten|prims|torch\.ops)\.[\w.]+|'(?:aten|prims)::[\
 def _op(error: BaseException) -> str:
     """Return the op named in the text of an error, if any."""
     match = _OPERATOR.search(str(error))
-    return match.group(0).strip("'").replace("::", ".") if match else ""
+    return match.group(0).strip("'").replace("::", ".") if match else _op_in_traceback(error)
+
+
+def _op_in_traceback(error: BaseException) -> str:
+    """Return the op that torch worked on: that of the innermost frame with an FX node or a node of the scheduler."""
+    inner = getattr(error, "inner_exception", None) or error
+    frames = [frame for frame, _ in traceback.walk_tb(inner.__traceback__)]
+    for frame in reversed(frames):
+        for name in ("n", "node", "snode", "self"):
+            target = _target(frame.f_locals.get(name))
+            if isinstance(target, torch._ops.OpOverload):
+                return str(target)
+    return ""
+
+
+def _target(value: Any) -> Any:
+    """Return what an FX node calls, or the FX node that an Inductor node was lowered from."""
+    if isinstance(value, BaseSchedulerNode):
+        value = value.node
+    if isinstance(value, IRNode):
+        value = value.get_origin_node()
+    return value.target if isinstance(value, torch.fx.Node) else None
 
 
 def _reason(error: BaseException) -> str:

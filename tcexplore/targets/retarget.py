@@ -17,14 +17,14 @@ DEVICE = torch.device("cuda", 0)
 _AUTOCAST = frozenset({"_enter_autocast", "is_autocast_enabled", "set_autocast_enabled"})
 
 
-def move_to_target(gm: GraphModule, replace: dict[Any, Any]) -> GraphModule:
+def move_to_target(gm: GraphModule, replace: dict[Any, Any], *, strings: bool = False) -> GraphModule:
     """Return a copy of a Dynamo graph on the target, with called functions replaced according to `replace`.
 
     A `torch.device("cpu")` in the graph came from a tensor (`x.device`) and moves. A string `"cpu"` was written by the
-    user and stays, except for autocast, which takes a device type.
+    user and stays, except for autocast, which takes a device type. `strings` moves it too: it is `x.device.type`.
     """
     moved = copy_graph(gm)
-    _move(moved, replace)
+    _move(moved, replace, strings=strings)
     return moved
 
 
@@ -42,16 +42,16 @@ def copy_graph(gm: GraphModule) -> GraphModule:
     return copy_of
 
 
-def _move(gm: GraphModule, replace: dict[Any, Any]) -> None:
+def _move(gm: GraphModule, replace: dict[Any, Any], *, strings: bool) -> None:
     for node in gm.graph.nodes:
         if node.op == "call_function":
             node.target = replace.get(node.target, node.target)
-        convert = _autocast if getattr(node.target, "__name__", "") in _AUTOCAST else _device
+        convert = _autocast if strings or getattr(node.target, "__name__", "") in _AUTOCAST else _device
         node.args = map_aggregate(node.args, convert)
         node.kwargs = map_aggregate(node.kwargs, convert)
     for child in gm.children():
         if isinstance(child, GraphModule):
-            _move(child, replace)
+            _move(child, replace, strings=strings)
     gm.recompile()
 
 

@@ -118,3 +118,24 @@ def test_a_failed_lowering_names_the_op():
     assert [type(e) for e in events] == [TargetSkipped]
     assert events[0].op == "torch.ops.tcexplore_tests.no_meta.default"
     assert "no kernel here" in events[0].reason
+
+
+def test_tensors_created_on_the_device_type_of_an_input_move_to_the_target():
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(4, 4, device=x.device.type)
+
+    _, (event,) = lowered(model, (torch.ones(4, 4),), "h100")
+    assert isinstance(event, TargetLowered), event
+    assert any("device='cpu'" in note for note in event.notes)
+
+
+def test_the_op_is_named_if_an_error_of_the_scheduler_has_no_op(monkeypatch: pytest.MonkeyPatch):
+    from torch._inductor.loop_body import LoopBody
+
+    def fail(_: Any) -> Any:
+        raise ValueError("The argument is not comparable.")
+
+    monkeypatch.setattr(LoopBody, "merge_loops", fail)
+    _, (event,) = lowered(lambda x: torch.sin(x), (torch.ones(4, 4),), "h100")
+    assert isinstance(event, TargetSkipped), event
+    assert event.op == "aten.sin.default"

@@ -18,7 +18,7 @@ from tcexplore.cli.options import (
     target_options,
     vary_option,
 )
-from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Limits, Request
+from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Limits, Request, TraceChoice
 from tcexplore.cli.study_arguments import parse_study
 from tcexplore.studies.registry import STUDIES
 
@@ -27,6 +27,7 @@ _COMMAND_HELP = {
     "check FILE[:NAME]": "run once and print a report, or JSON",
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
+    "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "doctor": "show what this machine can do, and what is missing",
 }
 
@@ -173,6 +174,37 @@ def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )  # fmt: skip
 
 
+def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
+    parser = Parser(
+        prog="tcexplore open",
+        description="Open what a job wrote with TORCH_TRACE: the explorer's panes for any rank, and the first "
+        "difference between ranks. Without a terminal, print a report.",
+        examples=("traces/", "traces/ --json", "traces.tar.xz --rank 3", "s3://bucket/job/traces"),
+        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 nothing can be read",
+    )
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a folder, trace files, .gz, .zst or tar files of them, or a URL"
+    )
+    parser.add_argument(
+        "--job", type=argument_types.at_least_one, metavar="N", help="the job to open if there are several, from 1"
+    )
+    parser.add_argument("--rank", type=argument_types.count, metavar="N", help="the rank to show first (default: 0)")
+    report = parser.add_argument_group("report and limits")
+    report.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
+    report.add_argument(
+        "--max-breaks", type=argument_types.count, metavar="N", help="exit 1 with more than N graph breaks"
+    )
+    report.add_argument(
+        "--max-compile-seconds", type=argument_types.seconds, metavar="S",
+        help="exit 1 if compiling takes more than S seconds",
+    )  # fmt: skip
+    given = parser.parse_args(arguments)
+    limits = Limits(max_breaks=given.max_breaks, max_compile_seconds=given.max_compile_seconds)
+    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.report or given.json)
+    return Request("open", given.paths[0], json=given.json, limits=limits, trace=choice)
+
+
 def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
     description = "Show what this machine can do, and what to install."
     Parser(prog="tcexplore doctor", description=description, examples=("",)).parse_args(arguments)
@@ -183,5 +215,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     "check": _check,
     **{entry.name: partial(parse_study, entry.name) for entry in STUDIES if entry.command},
     "export": _export,
+    "open": _open,
     "doctor": _doctor,
 }

@@ -46,8 +46,15 @@ def _app(request: Request) -> int:
 
 def _check(request: Request) -> int:
     from tcexplore.cli.check_command import check
+    from tcexplore.cli.open_command import is_trace, report_trace
 
-    return check(request)
+    return report_trace(request) if is_trace(request.target) else check(request)
+
+
+def _open(request: Request) -> int:
+    from tcexplore.cli.open_command import open_trace
+
+    return open_trace(request)
 
 
 def _study(request: Request) -> int:
@@ -69,5 +76,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {
-    "app": _app, "check": _check, "export": _export, "doctor": _doctor, **{entry.name: _study for entry in STUDIES},
+    "app": _app, "check": _check, "export": _export, "doctor": _doctor, "open": _open,
+    **{entry.name: _study for entry in STUDIES},
 }  # fmt: skip

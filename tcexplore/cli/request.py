@@ -41,11 +41,24 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceChoice:
+    """Traces, and which part of them to show."""
+
+    paths: tuple[str, ...]
+    job: int | None = None
+    """Number of the job, from 1; None if there is one."""
+    rank: int | None = None
+    """None for the first rank."""
+    report: bool = False
+    """Whether to print a report instead of opening the app."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A parsed command line; times are in seconds."""
 
     command: str
-    """`app`, `check`, `doctor`, `export` or the name of a study."""
+    """`app`, `check`, `doctor`, `export`, `open` or the name of a study."""
     target: str = ""
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
@@ -63,3 +76,5 @@ class Request:
     study: Any = None
     """The options of a study."""
     export: Export | None = None
+    trace: TraceChoice | None = None
+    """The traces that `open` reads."""

@@ -73,4 +73,5 @@ def missing_rows(snapshot: Snapshot, facts: Iterable[str], width: int) -> Iterat
     wanted = tuple(facts)
     for fact in snapshot.missing_facts:
         if fact.fact in wanted:
-            yield from wrapped(f"This torch version does not report {fact.fact}: {fact.reason}", width, "warn")
+            where = "This trace has no" if snapshot.trace else "This torch version does not report"
+            yield from wrapped(f"{where} {fact.fact}: {fact.reason}", width, "warn")

@@ -103,7 +103,8 @@ def missing_fact_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -
         return
     opened = "missing" not in toggled
     yield BLANK
-    label = f"{count(len(snapshot.missing_facts), 'fact')} unavailable in this torch version"
+    source = "a trace" if snapshot.trace else "this torch version"
+    label = f"{count(len(snapshot.missing_facts), 'fact')} unavailable in {source}"
     yield fold("missing", opened, (label, "warn"), indent=0)
     for missing in snapshot.missing_facts if opened else ():
         yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)

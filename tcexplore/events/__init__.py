@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tcexplore.events.device_events import *
     from tcexplore.events.dynamo_events import *
     from tcexplore.events.inductor_events import *
+    from tcexplore.events.rank_events import *
     from tcexplore.events.recompile_events import *
     from tcexplore.events.region_events import *
     from tcexplore.events.result_events import *

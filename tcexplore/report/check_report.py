@@ -23,6 +23,7 @@ from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.locations import display_path
 from tcexplore.documents.output_view import failure_rows, last_output_rows, missing_fact_rows
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.ranks_view import ranks_document, verdict_rows
 from tcexplore.documents.strip.verdict_line import run_verdict
 from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE
 from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME
@@ -49,6 +50,8 @@ def check_report(
 ) -> Parts:
     """Return the report of a run. `exceeded` are the limits that it exceeds; `calls` asks for the gain over N calls."""
     verdict = [run_verdict(snapshot)]
+    if snapshot.rank_comparison is not None:
+        verdict += list(verdict_rows(snapshot.rank_comparison, width))[:1]
     if calls and (text := recommend(snapshot, calls)):
         verdict += wrapped(text, width, "strong")
     for limit in exceeded:
@@ -91,7 +94,7 @@ def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if snapshot.breaks or (ran_eagerly and snapshot.compiled):
         details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
         yield from _rows(breaks_document(snapshot, frozenset(details), width))
-    if snapshot.breaks and snapshot.complete:
+    if snapshot.breaks and snapshot.complete and not snapshot.trace:
         command = f"tcexplore fix {display_path(snapshot.file)}"
         yield from wrapped(f"`{command}` tries and verifies edits that remove graph breaks.", width, "muted")
 
@@ -145,7 +148,12 @@ def _rows(document: Document) -> Iterator[Row]:
     return map(document.row, range(len(document)))
 
 
+def _ranks(snapshot: Snapshot, width: int) -> Iterable[Row]:
+    return _rows(ranks_document(snapshot.rank_comparison, width)) if snapshot.rank_comparison else ()
+
+
 SECTIONS: tuple[tuple[str, Section], ...] = (
+    ("Ranks", _ranks),
     ("Error", _failed),
     ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),

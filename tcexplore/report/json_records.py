@@ -43,7 +43,12 @@ FIELDS: dict[str, dict[str, str]] = {
     "memory": {"eager_saved_for_backward_bytes": "saved_for_backward"},
     "partition": {"saved_for_backward": "saved"},
     "pass": {"changes": "hunks"},
-    "report": {"error": "failure", "state_dict": "state_keys", "output_dropped_chars": "output_dropped"},
+    "report": {
+        "error": "failure",
+        "state_dict": "state_keys",
+        "output_dropped_chars": "output_dropped",
+        "graph_splits": "splits",
+    },
     "region_calls": {
         "count": "calls",
         "warm_median_us": "median_us",

@@ -44,6 +44,7 @@ def report(
         "limits_exceeded": exceeded,
         "breaks": [_ranked_break(ranked) for ranked in rank_breaks(snapshot)],
         "missing": list(_missing(snapshot)),
+        **rank_fields(snapshot.rank_comparison),
     }
     return fields(
         "report",
@@ -54,6 +55,17 @@ def report(
         **_measurements(snapshot, calls),
         **script_fields(snapshot),
     )
+
+
+def rank_fields(comparison: ev.RanksCompared | None) -> Fields:
+    """Return the keys about ranks: no ranks and no divergence for a live run."""
+    if comparison is None:
+        return {"ranks": [], "divergence": None}
+    divergence = comparison.divergence
+    return {
+        "ranks": comparison.rows,
+        "divergence": fields("divergence", divergence) if divergence else None,
+    }
 
 
 def _ranked_break(ranked: RankedBreak) -> Fields:

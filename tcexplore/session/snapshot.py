@@ -91,6 +91,8 @@ class Snapshot:
     region_calls: tuple[ev.RegionCalls, ...] = ()
     """The newest event of each region, in the order of the regions' first calls."""
     script_end: ev.ScriptEnded | None = None
+    rank_comparison: ev.RanksCompared | None = None
+    """All ranks of the job that this run belongs to."""
     trace_records: tuple[ev.TraceRecords, ...] = ()
     state_keys: ev.StateKeys | None = None
     artifacts_saved: ev.ArtifactsSaved | None = None
@@ -189,6 +191,13 @@ def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
+def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
+    """Add the text of another file. A trace gives that of the main file at its end."""
+    if event.file == snapshot.file:
+        return replace(snapshot, source=event.text)
+    return replace(snapshot, sources=(*snapshot.sources, event))
+
+
 def _replace_region_calls(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot:
     known = snapshot.region_calls
     if all(calls.region != event.region for calls in known):
@@ -212,6 +221,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.FrameEntered: _add_frame,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,
+        ev.SourceRead: _add_source,
         ev.ModulesImported: lambda s, e: replace(s, modules=e.files),
         ev.RegionCalls: _replace_region_calls,
         ev.Failed: lambda s, e: replace(s, failure=e, status="failed", phase=""),

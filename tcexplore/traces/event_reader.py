@@ -138,8 +138,7 @@ class EventReader:
         context = self.context
         self._kernels.flush(context)
         for file in context.sources.files:
-            if file != context.sources.main:
-                context.emit(ev.SourceRead(file=file, text=context.sources.text(file)))
+            context.emit(ev.SourceRead(file=file, text=context.sources.text(file)))
         for kind, (count, graphs, read, first) in self._counts.items():
             text = "" if read else self._sample(first)
             names = tuple(graph for graph in graphs if graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
@@ -62,6 +63,16 @@ class _Leaf:
         return self.checks[0]
 
 
+class GuardCheck(NamedTuple):
+    """One check of a printed tree."""
+
+    kind: str
+    source: str
+    code: str
+    place: tuple[str, int, str] | None
+    """End of the path, line and function in torch's comment."""
+
+
 def read_guards(context: TraceContext, record: Record) -> None:
     """Emit the guards of a graph, with torch's own measurement of one check."""
     text = context.payload(record)
@@ -78,10 +89,12 @@ def read_guards(context: TraceContext, record: Record) -> None:
     )
 
 
-def guard_codes(tree: str) -> list[tuple[str, str]]:
-    """Return kind and code of each guard of a printed tree."""
+def guard_checks(tree: str) -> list[GuardCheck]:
+    """Return the checks of a printed tree in its order."""
     return [
-        (leaf.kind, split_check(_HINT.sub("", text)).code.strip()) for leaf in _leaves(tree) for text in leaf.checks
+        GuardCheck(leaf.kind, leaf.manager.source, check.code.strip(), check.place)
+        for leaf in _leaves(tree)
+        for check in (split_check(_HINT.sub("", text)) for text in leaf.checks)
     ]
 
 

@@ -10,7 +10,7 @@ _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(device\(type='\w+'), index=\d+"), r"\1"),
     (re.compile(r"\bdevice=\d+"), "device=0"),
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),
-    (re.compile(r"\b\d{8,}\b"), "N"),
+    (re.compile(r"(?<!\d)\d{8,}(?!\d)"), "N"),
     (re.compile(r"(___check_(?:type|obj)_id\(.*?), \d+\)"), r"\1)"),
     (re.compile(r"(?:/[\w.@+-]+)*/(?:tmp|temp|scratch|var/folders)/[^\s'\",:)]*"), "/tmp"),
     (re.compile(r"/[\w./@+-]*torchinductor_[^\s'\",:)]*"), "/tmp"),
@@ -35,13 +35,18 @@ def normalize(text: str) -> str:
 
 def _number_groups(text: str) -> str:
     """Replace the names of process groups by numbers in the order of their first use: each rank has other names."""
-    numbers: dict[str, int] = {}
+    numbers = {name: number for number, name in enumerate(group_names(text))}
 
     def rename(quoted: re.Match[str]) -> str:
-        name = quoted[1]
-        return quoted[0] if name in _REDUCTIONS else f"'group {numbers.setdefault(name, len(numbers))}'"
+        return f"'group {numbers[quoted[1]]}'" if quoted[1] in numbers else quoted[0]
 
     return _GROUP.sub(lambda call: call[1] + _QUOTED.sub(rename, call[2]) + call[3], text)
+
+
+def group_names(graph: str) -> list[str]:
+    """Return the names of process groups in the collectives of a graph, in the order of their first use."""
+    quoted = (name for call in _GROUP.findall(graph) for name in _QUOTED.findall(call[1]))
+    return [name for name in dict.fromkeys(quoted) if name not in _REDUCTIONS]
 
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcexplore import events as ev
-from tcexplore.session.ranks import RankRow
+from tcexplore.events.rank_events import RankRow
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.record_index import BadRecordError, Record
@@ -201,7 +201,7 @@ class RankPrint:
 class RankCounts:
     """Figures of one rank, counted while its records are read."""
 
-    compiles: set[str] = field(default_factory=set)
+    compiles: dict[str, None] = field(default_factory=dict)
     recompiles: set[str] = field(default_factory=set)
     graphs: int = 0
     breaks: int = 0
@@ -213,7 +213,7 @@ class RankCounts:
     def count(self, record: Record) -> None:
         """Count a compared record."""
         if record.graph:
-            self.compiles.add(record.graph)
+            self.compiles[record.graph] = None
         if record.kind == "dynamo_output_graph":
             self.graphs += 1
         elif record.kind == "dynamo_graph_break_reason":
@@ -244,7 +244,7 @@ class RankCounts:
             rank=process.number,
             host=host,
             pid=process.pid,
-            compiles=len(self.compiles),
+            compile_ids=tuple(self.compiles),
             graphs=self.graphs,
             breaks=self.breaks,
             recompiles=len(self.recompiles),

@@ -13,7 +13,7 @@ from tcexplore.documents.empty_states import PHASES as PHASE_NAMES
 from tcexplore.events import HEADER, PHASES, Failed, PhaseStarted, ProtocolError, decode, encode
 
 WORKER = Path(tcexplore.__file__).parent / "worker"
-COMPILE_PHASES = Path(tcexplore.__file__).parent / "capture" / "compile_phases.py"
+COMPILE_PHASES = Path(tcexplore.__file__).parent / "torch_text" / "span_phases.py"
 
 
 def entered_phases() -> set[str]:

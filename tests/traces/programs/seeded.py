@@ -11,7 +11,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--seed", default="")
 seed = parser.parse_args().seed
 rank = int(os.environ["RANK"])
-differs = rank == 1
+differs, swapped = rank == 1, rank == 1 and seed == "collectives"
 
 if differs and seed == "environment":
     torch.set_num_threads(2)
@@ -38,7 +38,7 @@ class Net(torch.nn.Module):
 
 
 def exchange(a, b):
-    if differs and seed == "collectives":
+    if swapped:
         b = collectives.all_reduce(b, "max", "0")
         a = collectives.all_reduce(a, "sum", "0")
     else:

@@ -13,10 +13,18 @@ program = parser.parse_args().program
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
 def ddp():
     dist._DEFAULT_FIRST_BUCKET_BYTES = 256
-    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-    net = torch.compile(torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005))
+    net = torch.compile(torch.nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=0.0005))
     for _ in range(2):
         net(torch.randn(4, 8) + rank).sum().backward()
 
@@ -47,13 +55,13 @@ def breaks():
     def f(x):
         x = x.sin()
         print("rank", rank)
-        return x.cos() + os.getpid() % 1
+        return x.cos()
 
     f(torch.randn(4))
 
 
 def groups():
-    mesh = dist.init_device_mesh("cpu", (world // 1, 1), mesh_dim_names=("a", "b"))
+    mesh = dist.init_device_mesh("cpu", (world, 1), mesh_dim_names=("a", "b"))
     own = mesh.get_group("b").group_name
 
     @torch.compile
@@ -61,6 +69,24 @@ def groups():
         return collectives.all_reduce(x, "sum", own) + collectives.all_reduce(x, "sum", mesh.get_group("a").group_name)
 
     f(torch.ones(4))
+
+
+def scalar():
+    """Each rank adds its number."""
+
+    @torch.compile
+    def f(x):
+        return (x + rank).tanh()
+
+    f(torch.randn(4))
+
+
+def scatter():
+    @torch.compile
+    def f(x):
+        return collectives.reduce_scatter_tensor(x.exp(), "sum", 0, "0") * 2
+
+    f(torch.randn(4 * world))
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tcexplore import events as ev
+from tcexplore.events.base import Event, Location
 
 DivergenceKind = Literal[
     "library version", "missing rank", "config", "environment", "branch", "shape", "dtype", "break", "guard",
@@ -28,8 +28,8 @@ class RankRow:
     """Phase under way at the end of the trace; empty between compiles."""
     graph: str = ""
     """Compile id of the phase."""
-    compiles: int = 0
-    """Compile ids."""
+    compile_ids: tuple[str, ...] = ()
+    """In the order of the trace."""
     graphs: int = 0
     """Graphs of Dynamo."""
     breaks: int = 0
@@ -52,7 +52,7 @@ class DivergenceSide:
 
     ranks: tuple[int, ...]
     text: str
-    location: ev.Location | None = None
+    location: Location | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +64,15 @@ class Divergence:
     """Ranks that differ from most."""
     compile_id: str | None = None
     """None if the difference is not in one compile."""
-    location: ev.Location | None = None
+    location: Location | None = None
     """The user's line."""
     detail: str = ""
     sides: tuple[DivergenceSide, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankComparison:
-    """All ranks of a job."""
+class RanksCompared(Event):
+    """The ranks of a job side by side; it replaces the last one."""
 
     rows: tuple[RankRow, ...]
     divergence: Divergence | None = None

@@ -1,0 +1,127 @@
+"""`tcexplore open`: the runs and ranks of a TORCH_TRACE, in the app or printed. `check` prints the same report."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tcexplore import events as ev
+from tcexplore.cli.request import Request, TraceChoice
+from tcexplore.session import Snapshot
+
+if TYPE_CHECKING:
+    from tcexplore.traces.trace_job import OpenedTrace, TraceJob, TraceProcess
+
+UNREADABLE = 2
+"""Exit status if nothing can be read."""
+
+_URL_MARK = "://"
+_NO_MODEL = (".log", ".gz", ".zst", ".tar", ".tgz", ".xz", ".bz2")
+
+
+class TraceChoiceError(Exception):
+    """The chosen part of a trace does not exist, or there is a choice to make."""
+
+
+def is_trace(target: str) -> bool:
+    """Return whether the argument of `check` is a trace, not a model file."""
+    if _URL_MARK in target or target.endswith(_NO_MODEL) or os.path.isdir(target):
+        return True
+    if target.endswith(".py") or not os.path.isfile(target):
+        return False
+    from tcexplore.traces.record_index import RecordIndex
+
+    with open(target, "rb") as file:
+        return not RecordIndex(file.read(64)).foreign_start()
+
+
+def open_trace(request: Request) -> int:
+    """Print the report of a trace; return the exit status."""
+    return report_trace(request)
+
+
+def report_trace(request: Request) -> int:
+    """Print the report of a trace; return the exit status."""
+    from tcexplore.traces.rank_comparison import compare_ranks
+    from tcexplore.traces.trace_run import TraceRun, read_snapshot
+
+    choice = request.trace or TraceChoice((request.target,))
+    try:
+        opened, job = choose(choice)
+        process = _process(job, choice.rank)
+    except TraceChoiceError as error:
+        status = _refuse(str(error))
+        if request.json:
+            empty = Snapshot(run=1, file=request.target, source="", config=request.config)
+            reason = ev.Failed(run=1, stage="file", blame="user", type="file", message=str(error))
+            _print(request, empty.apply(reason), None)
+        return status
+    for problem in opened.problems:
+        sys.stderr.write(f"tcexplore: {problem}\n")
+    run = TraceRun(process, 1, len(job.ranks))
+    snapshot = replace(read_snapshot(run), rank_comparison=compare_ranks(job, opened.problems))
+    return _print(request, snapshot, run.machine)
+
+
+def choose(choice: TraceChoice) -> tuple[OpenedTrace, TraceJob]:
+    """Return the traces and the chosen job. Raises `TraceChoiceError`."""
+    from tcexplore.traces.trace_inputs import trace_inputs
+    from tcexplore.traces.trace_job import NothingReadError, open_inputs
+
+    try:
+        opened = open_inputs(trace_inputs(choice.paths))
+    except NothingReadError as error:
+        raise TraceChoiceError("; ".join(error.problems[:5])) from None
+    jobs = opened.jobs
+    if choice.job is not None and choice.job > len(jobs):
+        raise TraceChoiceError(f"there is no job {choice.job}; {_jobs(jobs)}")
+    if choice.job is None and len(jobs) > 1:
+        raise TraceChoiceError(f"{_jobs(jobs)}\nChoose one with --job N.")
+    return opened, jobs[(choice.job or 1) - 1]
+
+
+def _jobs(jobs: Sequence[TraceJob]) -> str:
+    noun = "job" if len(jobs) == 1 else "jobs"
+    lines = [f"  job {number}: {job.describe()}" for number, job in enumerate(jobs, 1)]
+    return "\n".join([f"these traces are of {len(jobs)} {noun}:", *lines])
+
+
+def _process(job: TraceJob, rank: int | None) -> TraceProcess:
+    ranks = job.ranks
+    if rank is None:
+        return ranks[0]
+    process = next((process for process in ranks if process.number == rank), None)
+    if process is None:
+        known = ", ".join(str(process.number) for process in ranks[:20])
+        raise TraceChoiceError(f"there is no rank {rank}; the trace has {known}")
+    return process
+
+
+def _refuse(message: str) -> int:
+    sys.stderr.write(f"tcexplore: {message}\n")
+    return UNREADABLE
+
+
+def _print(request: Request, snapshot: Snapshot, machine: ev.Standby | None) -> int:
+    from tcexplore.cli.limits import exceeded, status
+    from tcexplore.studies.study_runs import Outcome
+
+    outcome = Outcome(snapshot, machine)
+    limits = exceeded(request, outcome)
+    if request.json:
+        from tcexplore.report.json_report import report
+
+        json.dump(report(snapshot, machine, limits), sys.stdout, indent=1)
+        sys.stdout.write("\n")
+    else:
+        from tcexplore.report.check_report import check_report
+        from tcexplore.report.printed import print_document
+
+        print_document(partial(check_report, snapshot, machine, limits, None))
+    sys.stdout.flush()
+    return status(request, outcome)

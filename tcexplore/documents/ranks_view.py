@@ -1,0 +1,104 @@
+"""The ranks of a job: the verdict with its cause, and one row per rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tcexplore.documents.columns import Cell, columns
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.locations import display_path
+from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
+from tcexplore.quantities import count, duration
+from tcexplore.session.links import line_link
+
+MOST_RANKS_NAMED = 12
+
+_HEAD = ("rank", "host", "pid", "phase", "graphs", "breaks", "recompiles", "hits", "misses", "compile", "")
+
+
+def ranks_document(comparison: RanksCompared, width: int = 78, shown: Sequence[int] = ()) -> Parts:
+    """Return the document; `shown` are the ranks that are loaded."""
+    rows = [*verdict_rows(comparison, width), BLANK, *_table(comparison, shown)]
+    for note in comparison.notes:
+        rows += [BLANK, *wrapped(note, width, "muted")]
+    return Parts(_title(comparison), [fixed(rows)])
+
+
+def _title(comparison: RanksCompared) -> str:
+    ranks = count(len(comparison.rows), "rank")
+    divergence = comparison.divergence
+    return f"{ranks}, identical" if divergence is None else f"{ranks}, {divergence.kind} differs"
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return `rank 3`, `ranks 0 to 2, 5`."""
+    spans: list[list[int]] = []
+    for number in ranks:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], number]
+        else:
+            spans.append([number])
+    texts = [" to ".join(map(str, span)) for span in spans]
+    cut = [*texts[:MOST_RANKS_NAMED], *(["…"] if len(texts) > MOST_RANKS_NAMED else [])]
+    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(cut)}"
+
+
+def verdict_rows(comparison: RanksCompared, width: int) -> Iterator[Row]:
+    """Yield whether the ranks agree, or the first difference with its cause and both sides."""
+    divergence = comparison.divergence
+    if divergence is None:
+        if len(comparison.rows) < 2:
+            yield row((" ● one process ", "badge.muted"), ("  no other rank to compare with", "muted"))
+        else:
+            yield row((" ✔ IDENTICAL ", "badge.ok"), (f"  all {len(comparison.rows)} ranks compile the same", ""))
+        return
+    yield from _divergence(divergence, width)
+    if len(comparison.groups) > 2:
+        yield from wrapped(f"{len(comparison.groups)} groups of ranks differ from each other.", width, "warn")
+
+
+def _divergence(divergence: Divergence, width: int) -> Iterator[Row]:
+    at = divergence.location
+    place = f"{display_path(at.file)}:{at.line}" if at else ""
+    graph = f" in compile {divergence.compile_id}" if divergence.compile_id else ""
+    links = (line_link(at),) if at else ()
+    yield row(
+        (f" ✖ {divergence.kind.upper()} ", "badge.break"), (f"  {name_ranks(divergence.ranks)}", "strong"),
+        (" differs" if len(divergence.ranks) == 1 else " differ", ""), (graph, ""),
+        (f", {place}" if place else "", "location"), location=at, links=links,
+    )  # fmt: skip
+    detail = f"{divergence.detail[:1].upper()}{divergence.detail[1:]}".rstrip(".")
+    yield from wrapped(f"{detail}.", width)
+    for side in divergence.sides:
+        yield from _side(side, width)
+
+
+def _side(side: DivergenceSide, width: int) -> Iterator[Row]:
+    at = side.location
+    place = f"  {display_path(at.file)}:{at.line}" if at else ""
+    links = (line_link(at),) if at else ()
+    lead = f"{name_ranks(side.ranks)}: "
+    yield from wrapped(f"{side.text}{place}", width, lead=lead, indent=3, location=at, links=links)
+
+
+def _table(comparison: RanksCompared, shown: Sequence[int]) -> Iterable[Row]:
+    rows = comparison.rows
+    most = max((row.group for row in rows), default=0)
+    lines = [_cells(row, several=most > 0, loaded=row.rank in shown) for row in rows]
+    keep = [n for n, title in enumerate(_HEAD) if title != "host" or any(row.host for row in rows)]
+    yield from columns(
+        [_HEAD[n] for n in keep], [[line[n] for n in keep] for line in lines], [() for _ in lines], left=(0,)
+    )
+
+
+def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:
+    phase = f"{row.phase} {row.graph}".strip() or "done"
+    group = f"group {row.group + 1}" if several else ""
+    style = "" if row.group == 0 else "break"
+    texts = (
+        f"{row.rank}{' ●' if loaded else ''}", row.host or "", str(row.pid), phase, str(row.graphs), str(row.breaks),
+        str(row.recompiles), str(row.cache_hits), str(row.cache_misses), duration(row.compile_s), group,
+    )  # fmt: skip
+    return [(Span(text, style),) for text in texts]

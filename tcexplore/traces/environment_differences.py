@@ -1,0 +1,102 @@
+"""Differences between two ranks outside of any compile: versions, settings, global state."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.events.rank_events import DivergenceKind
+from tcexplore.traces.guard_records import guard_checks
+from tcexplore.traces.rank_prints import RankPrint, settings
+
+_UNSTABLE_SETTING = re.compile(
+    r"dir\b|_dir$|path|cache_key|file|debug_dir|compile_threads|worker|pipe|rank|_save_config_ignore|log|profile"
+)
+"""Names of settings that differ between machines or ranks without an effect on the code."""
+
+_LIBRARIES = ("torch", "Python", "Triton")
+
+
+class Difference(NamedTuple):
+    """Where two ranks differ first."""
+
+    kind: DivergenceKind
+    graph: str
+    """Empty if the difference is not in one compile."""
+    detail: str
+    mine: str
+    other: str
+    my_line: ev.Location | None = None
+    other_line: ev.Location | None = None
+    order: int = 0
+    """Position of the compile, for choosing the first of several differences."""
+
+
+def environment_difference(mine: RankPrint, other: RankPrint) -> Difference | None:
+    """Return the first difference of versions, settings or global state."""
+    checks = (check(mine, other) for check in (_versions, _settings, _global_state))
+    return next((difference for difference in checks if difference is not None), None)
+
+
+def _versions(mine: RankPrint, other: RankPrint) -> Difference | None:
+    for name in _LIBRARIES:
+        a, b = mine.versions.get(name), other.versions.get(name)
+        if a and b and a != b:
+            return Difference("library version", "", f"the ranks run another {name}", f"{name} {a}", f"{name} {b}")
+    return None
+
+
+def _settings(mine: RankPrint, other: RankPrint) -> Difference | None:
+    for name, text in mine.configs.items():
+        other_text = other.configs.get(name)
+        if other_text is None or other_text == text:
+            continue
+        others = dict(settings(other_text))
+        for key, value in settings(text):
+            if key in others and others[key] != value and not _UNSTABLE_SETTING.search(key):
+                full = f"torch.{_MODULES[name]}.config.{key}" if name in _MODULES else f"{name}.{key}"
+                return Difference(
+                    "config", "", f"{full} differs", f"{key} = {_short(value)}", f"{key} = {_short(others[key])}"
+                )
+    return None
+
+
+_MODULES = {"dynamo_config": "_dynamo", "inductor_config": "_inductor", "functorch_config": "_functorch"}
+
+_OWN_STATE = ("grad_mode", "autocast_state", "torch_function", "torch_function_all_disabled")
+"""Parts of torch's global state that the program sets around a call, not the environment."""
+
+
+def _short(value: Any) -> str:
+    text = ev.clean(json.dumps(value))
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _global_state(mine: RankPrint, other: RankPrint) -> Difference | None:
+    """Compare the global state in the guards of the first compile that both have."""
+    for graph in mine.graphs:
+        states = [_state_of(side, graph) for side in (mine, other)]
+        if states[0] and states[1]:
+            for key, value in states[0].items():
+                if key not in _OWN_STATE and key in states[1] and states[1][key] != value:
+                    return Difference(
+                        "environment", graph, f"torch's global setting {key} differs",
+                        f"{key} = {_short(value)}", f"{key} = {_short(states[1][key])}",
+                        mine.user_line(graph), other.user_line(graph),
+                    )  # fmt: skip
+            return None
+    return None
+
+
+def _state_of(side: RankPrint, graph: str) -> dict[str, Any]:
+    for item in side.of(graph, "dynamo_cpp_guards_str"):
+        for check in guard_checks(side.payload(item)):
+            if check.kind == "GLOBAL_STATE":
+                try:
+                    state = json.loads(check.code.split(" against ", 1)[1])
+                except (IndexError, ValueError):
+                    return {}
+                return state if isinstance(state, dict) else {}
+    return {}

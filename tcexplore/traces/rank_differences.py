@@ -1,0 +1,399 @@
+"""The first difference between two ranks: the environment, then compile by compile in the order of the trace."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from tcexplore import events as ev
+from tcexplore.events.rank_events import DivergenceKind
+from tcexplore.torch_text.break_text import parse_reason
+from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
+from tcexplore.torch_text.failure_causes import cause_of_text
+from tcexplore.torch_text.guard_checks import split_check
+from tcexplore.traces.environment_differences import Difference, environment_difference
+from tcexplore.traces.graph_differences import RankNodes, graph_difference
+from tcexplore.traces.graph_text import read_graph
+from tcexplore.traces.guard_records import GuardCheck, guard_checks
+from tcexplore.traces.inductor_records import key_parts, tuned_configuration
+from tcexplore.traces.rank_normal import group_names, normalize
+from tcexplore.traces.rank_prints import ComparedRecord, RankPrint, RecordKey
+
+Digests = dict[tuple[str, str], str]
+
+_RACE_S = 1.0
+"""Tolerance of clocks when a cache hit is compared with the end of another rank's compile."""
+
+_RANK_NAMES = re.compile(r"rank|device|local_?id", re.I)
+_VALUE_CHECK = re.compile(r"^(.*?) == (?:(-?\d+)|'([^']*)')$")
+_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
+_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
+_BREAK_STACK = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
+
+
+def first_difference(mine: RankPrint, other: RankPrint, digests: Digests, notes: list[str]) -> Difference | None:
+    """Return the first difference of `mine` from `other`, a rank that agrees with most."""
+    environment = environment_difference(mine, other)
+    if environment is not None:
+        return environment
+    pair = _Pair(mine, other, digests, notes)
+    for order, (my_graph, other_graph) in enumerate(_aligned(mine, other)):
+        difference = pair.compile_difference(my_graph, other_graph)
+        if difference is not None:
+            return difference._replace(order=order)
+    return None
+
+
+def _aligned(mine: RankPrint, other: RankPrint) -> Iterator[tuple[str, str]]:
+    """Yield the compiles of both ranks side by side, an empty id for none."""
+    mine_ids, other_ids = mine.graphs, other.graphs
+    for number in range(max(len(mine_ids), len(other_ids))):
+        yield (
+            mine_ids[number] if number < len(mine_ids) else "",
+            other_ids[number] if number < len(other_ids) else "",
+        )
+
+
+# ---- one compile
+
+
+class _Pair:
+    """Compares one compile of two ranks."""
+
+    def __init__(self, mine: RankPrint, other: RankPrint, digests: Digests, notes: list[str]) -> None:
+        self._mine = mine
+        self._other = other
+        self._digests = digests
+        self._notes = notes
+
+    def compile_difference(self, my_graph: str, other_graph: str) -> Difference | None:
+        """Return the first difference of a compile; the ids differ if the ranks compile different frames."""
+        if my_graph != other_graph or self._start(self._mine, my_graph) != self._start(self._other, other_graph):
+            return self._other_compile(my_graph, other_graph)
+        checks: tuple[tuple[str, Callable[[str], Difference | None]], ...] = (
+            ("recompile_reasons", self._recompiles),
+            ("dynamo_graph_break_reason", self._breaks),
+            ("dynamo_output_graph", self._graphs),
+            ("dynamo_cpp_guards_str", self._guards),
+            ("aot_forward_graph", self._aot),
+            ("aot_inference_graph", self._aot),
+            ("aot_backward_graph", self._aot),
+            ("inductor_collective_schedule", self._schedules),
+            ("cache", self._caches),
+            ("triton_kernel_info", self._tuning),
+            ("inductor_output_code", self._kernels),
+        )
+        for kind, check in checks:
+            if self._differs(my_graph, kind) and (difference := check(my_graph)) is not None:
+                return difference
+        return None
+
+    def _differs(self, graph: str, kind: str) -> bool:
+        """Return whether the records of a kind differ; equal payloads are not read."""
+        number = 0
+        while True:
+            key = RecordKey(graph, kind, number)
+            mine, other = self._mine.items.get(key), self._other.items.get(key)
+            if mine is None or other is None:
+                return mine is not other
+            if mine.digest != other.digest and self._mine.normal(key, self._digests) != self._other.normal(
+                key, self._digests
+            ):
+                return True
+            number += 1
+
+    @staticmethod
+    def _start(side: RankPrint, graph: str) -> str:
+        item = side.items.get(RecordKey(graph, "dynamo_start", 0))
+        return item.digest if item else ""
+
+    def _lines(self, graph: str) -> tuple[ev.Location | None, ev.Location | None]:
+        return self._mine.user_line(graph), self._other.user_line(graph)
+
+    def _other_compile(self, my_graph: str, other_graph: str) -> Difference:
+        """Return why the ranks compile different frames from here on: often a recompile of one of them."""
+        for side, graph, mine in ((self._mine, my_graph, True), (self._other, other_graph, False)):
+            for item in side.of(graph, "recompile_reasons") if graph else ():
+                return self._recompile(side, graph, item, mine=mine)
+        texts = [_frame_text(side, graph) for side, graph in ((self._mine, my_graph), (self._other, other_graph))]
+        graph = my_graph or other_graph
+        return Difference(
+            "branch", graph, "the ranks compile different functions", texts[0], texts[1],
+            self._mine.user_line(my_graph) if my_graph else None,
+            self._other.user_line(other_graph) if other_graph else None,
+        )  # fmt: skip
+
+    # ---- recompiles
+
+    def _recompiles(self, graph: str) -> Difference | None:
+        mine, other = self._mine.of(graph, "recompile_reasons"), self._other.of(graph, "recompile_reasons")
+        if mine:
+            return self._recompile(self._mine, graph, mine[0], mine=True)
+        return self._recompile(self._other, graph, other[0], mine=False) if other else None
+
+    def _recompile(self, side: RankPrint, graph: str, item: ComparedRecord, *, mine: bool) -> Difference:
+        """Return the difference that one side recompiles, with the failed guard as its cause."""
+        text = side.payload(item).strip().lstrip('["').partition("\n")[0]
+        entry, _, reason = text.partition(": ")
+        check = split_check(reason.split("\\n")[0])
+        cause = cause_of_text(check.code.strip(), grad_enabled=True)
+        kind = _RECOMPILE_KINDS.get(cause.kind if cause else "", "guard")
+        failed = cause.reason if cause else readable_source(check.code)
+        line = self._guard_line(side, entry, cause.name if cause else "") or side.user_line(entry)
+        texts = (f"compiles {graph}: {failed}", f"calls {entry} again" if self._has(side, entry) else "does not")
+        sides = texts if mine else texts[::-1]
+        lines = (line, None) if mine else (None, line)
+        return Difference(kind, graph, f"one side recompiles: {failed}", *sides, *lines)
+
+    @staticmethod
+    def _has(side: RankPrint, graph: str) -> bool:
+        return graph in side.graphs
+
+    def _guard_line(self, side: RankPrint, graph: str, name: str) -> ev.Location | None:
+        """Return the line that reads the guarded input."""
+        for item in side.of(graph, "dynamo_output_graph"):
+            nodes = self._nodes(side, graph, item)
+            wanted = re.sub(r"[^a-zA-Z0-9]+", "_", f"L_{name}_").lower()
+            inputs = {node.name for node in nodes if node.op == "placeholder" and node.name.lower() == wanted}
+            for node in nodes:
+                if inputs & set(node.inputs) and node.location:
+                    return node.location
+        return None
+
+    # ---- breaks
+
+    def _breaks(self, graph: str) -> Difference | None:
+        mine, other = (self._break_texts(side, graph) for side in (self._mine, self._other))
+        for number in range(max(len(mine), len(other))):
+            a, b = (texts[number] if number < len(texts) else None for texts in (mine, other))
+            if a is None or b is None or a[0] != b[0]:
+                sides = (a[0] if a else "no graph break", b[0] if b else "no graph break")
+                detail = "a graph break" if a is None or b is None else "another graph break"
+                return Difference("break", graph, detail, *sides, a[1] if a else None, b[1] if b else None)
+        return None
+
+    def _break_texts(self, side: RankPrint, graph: str) -> list[tuple[str, ev.Location | None]]:
+        texts: list[tuple[str, ev.Location | None]] = []
+        for item in side.of(graph, "dynamo_graph_break_reason"):
+            text = side.payload(item).partition("\nTraceback (most recent")[0]
+            message = text.partition("Graph Break Reason: ")[2]
+            head, _, rest = message.partition("\n\n")
+            reason = parse_reason(rest if head.rstrip().endswith(":") else message)
+            frames = [(file, int(line), name) for file, line, name in _BREAK_STACK.findall(text)]
+            place = _BREAK_PLACE.search(text)
+            owned = [frame for frame in frames if side.sources.owns(frame[0])]
+            line = side.sources.place(*owned[-1]) if owned else None
+            if line is None and place is not None:
+                line = side.sources.place(place[1], int(place[2]), "") or side.user_line(graph)
+            texts.append((normalize(reason.kind), line))
+        return texts
+
+    # ---- graphs
+
+    def _graphs(self, graph: str) -> Difference | None:
+        return self._compare_graphs(graph, "dynamo_output_graph")
+
+    def _aot(self, graph: str) -> Difference | None:
+        for kind in ("aot_forward_graph", "aot_inference_graph", "aot_backward_graph"):
+            difference = self._compare_graphs(graph, kind)
+            if difference is not None:
+                return difference
+        return None
+
+    def _compare_graphs(self, graph: str, kind: str) -> Difference | None:
+        mine, other = self._mine.of(graph, kind), self._other.of(graph, kind)
+        for a, b in zip(mine, other, strict=False):
+            unequal = graph_difference(self._side(self._mine, graph, a), self._side(self._other, graph, b))
+            if unequal is not None:
+                lines = self._lines(graph)
+                return Difference(
+                    unequal.kind, graph, unequal.detail, unequal.mine,
+                    unequal.other, unequal.my_line or lines[0], unequal.other_line or lines[1],
+                )  # fmt: skip
+        if kind == "dynamo_output_graph" and len(mine) != len(other):
+            texts = ("has a graph" if mine else "has no graph", "has a graph" if other else "has no graph")
+            return Difference("branch", graph, "only one side has a graph", *texts, *self._lines(graph))
+        return None
+
+    def _side(self, side: RankPrint, graph: str, item: ComparedRecord) -> RankNodes:
+        return RankNodes(self._nodes(side, graph, item), side.rank, self._reads_rank(side, graph))
+
+    @staticmethod
+    def _nodes(side: RankPrint, graph: str, item: ComparedRecord) -> tuple[ev.FxNode, ...]:
+        def place(file: str, line: int, function: str, code: str) -> ev.Location | None:
+            return side.sources.place(file, line, function, code) or side.user_line(graph)
+
+        return read_graph(side.payload(item), place)
+
+    @staticmethod
+    def _reads_rank(side: RankPrint, graph: str) -> bool:
+        """Return whether a guard compares a value that is named after the rank with this rank's number."""
+        return any(
+            (match := _VALUE_CHECK.match(check.code)) is not None
+            and match[2] is not None
+            and _RANK_NAMES.search(match[1]) is not None
+            and int(match[2]) == side.rank
+            for item in side.of(graph, "dynamo_cpp_guards_str")
+            for check in guard_checks(side.payload(item))
+        )
+
+    # ---- guards
+
+    def _guards(self, graph: str) -> Difference | None:
+        sides = [self._checks(side, graph) for side in (self._mine, self._other)]
+        mine, other = ({_guard_key(check): check for check in checks} for checks in sides)
+        only_mine = [check for key, check in mine.items() if key not in other]
+        only_other = [check for key, check in other.items() if key not in mine]
+        same_source = [(a, b) for a in only_mine for b in only_other if (a.kind, a.source) == (b.kind, b.source)]
+        paired = [(a, b) for a, b in same_source if not self._follows_rank(a.code, b.code, graph)]
+        tolerated = {id(check) for pair in same_source if pair not in paired for check in pair}
+        rest = [(a, None) for a in only_mine if id(a) not in tolerated]
+        rest_other = [(None, b) for b in only_other if id(b) not in tolerated]
+        for a, b in (*paired, *rest, *rest_other):
+            texts = tuple(
+                f"{check.kind} {readable_source(check.code)}" if check else "no such guard" for check in (a, b)
+            )
+            place = next((check.place for check in (a, b) if check is not None and check.place), None)
+            lines = [self._place(side, place, graph) for side in (self._mine, self._other)]
+            return Difference("guard", graph, "a guard differs", texts[0], texts[1], lines[0], lines[1])
+        return None
+
+    def _place(self, side: RankPrint, place: tuple[str, int, str] | None, graph: str) -> ev.Location | None:
+        if place is not None:
+            files = {frame.file for frame in (*side.frames.values(), *side.callers.values())}
+            file = next((file for file in sorted(files) if file.endswith(place[0]) and side.sources.owns(file)), None)
+            if file is not None:
+                return ev.Location(file, place[1], place[2])
+        return side.user_line(graph)
+
+    def _checks(self, side: RankPrint, graph: str) -> list[GuardCheck]:
+        return [check for item in side.of(graph, "dynamo_cpp_guards_str") for check in guard_checks(side.payload(item))]
+
+    def _follows_rank(self, mine: str, other: str, graph: str) -> bool:
+        """Return whether both values are the rank's number, or the names of the same process group."""
+        a, b = _VALUE_CHECK.match(mine), _VALUE_CHECK.match(other)
+        if a is None or b is None or a[1] != b[1]:
+            return False
+        if a[3] is not None and b[3] is not None:
+            groups = [self._groups(side, graph) for side in (self._mine, self._other)]
+            return a[3] in groups[0] and b[3] in groups[1] and groups[0].index(a[3]) == groups[1].index(b[3])
+        if a[2] is None or b[2] is None or not _RANK_NAMES.search(a[1]):
+            return False
+        return int(a[2]) - int(b[2]) == self._mine.rank - self._other.rank
+
+    @staticmethod
+    def _groups(side: RankPrint, graph: str) -> list[str]:
+        return [name for item in side.of(graph, "dynamo_output_graph") for name in group_names(side.payload(item))]
+
+    # ---- collectives, caches, autotuning
+
+    def _schedules(self, graph: str) -> Difference | None:
+        mine, other = (self._schedule(side, graph) for side in (self._mine, self._other))
+        for number in range(max(len(mine), len(other))):
+            a, b = (ops[number] if number < len(ops) else "no further collective" for ops in (mine, other))
+            if a != b:
+                detail = f"collective {number + 1} of the schedule differs"
+                return Difference("collective order", graph, detail, a, b, *self._lines(graph))
+        return None
+
+    @staticmethod
+    def _schedule(side: RankPrint, graph: str) -> list[str]:
+        ops: list[str] = []
+        for item in side.of(graph, "inductor_collective_schedule"):
+            try:
+                schedule = json.loads(side.payload(item) or "[]")
+            except ValueError:
+                continue
+            ops += [str(op) for op in schedule] if isinstance(schedule, list) else []
+        return ops
+
+    def _caches(self, graph: str) -> Difference | None:
+        mine, other = self._mine.of(graph, "cache"), self._other.of(graph, "cache")
+        for number in range(max(len(mine), len(other))):
+            a, b = (items[number] if number < len(items) else None for items in (mine, other))
+            outcomes = tuple(item.record.kind if item else "no lookup" for item in (a, b))
+            if outcomes[0] == outcomes[1]:
+                continue
+            if self._is_race(graph, a, b):
+                note = "Some ranks found in the cache what other ranks had just written."
+                self._notes.extend([note] if note not in self._notes else [])
+                return None
+            detail = self._key_difference(a, b) or "one side has the result in its cache"
+            texts = tuple(outcome.replace("_", " ") for outcome in outcomes)
+            return Difference("cache", graph, detail, texts[0], texts[1], *self._lines(graph))
+        return None
+
+    def _is_race(self, graph: str, a: ComparedRecord | None, b: ComparedRecord | None) -> bool:
+        """Return whether one side hits what the other has just compiled: it looked only after that compile."""
+        for hit, side, miss_side in ((a, self._mine, self._other), (b, self._other, self._mine)):
+            if hit is not None and hit.record.kind.endswith("_hit"):
+                written = [miss_side.seconds(item) for item in miss_side.of(graph, "inductor_output_code")]
+                return bool(written) and side.seconds(hit) >= min(written) - _RACE_S
+        return False
+
+    def _key_difference(self, a: ComparedRecord | None, b: ComparedRecord | None) -> str:
+        if a is None or b is None:
+            return ""
+        mine, other = key_parts(self._mine.json(a)), key_parts(self._other.json(b))
+        names = [name for name in mine if name in other and mine[name] != other[name]]
+        return f"the cache keys differ in {', '.join(names[:4])}" if names and len(names) <= len(mine) // 2 else ""
+
+    def _tuning(self, graph: str) -> Difference | None:
+        mine, other = (self._configurations(side, graph) for side in (self._mine, self._other))
+        for name, winner in mine.items():
+            if name in other and other[name] != winner:
+                return Difference(
+                    "autotuning", graph, f"autotuning of {name} chose another configuration", winner, other[name],
+                    *self._lines(graph),
+                )  # fmt: skip
+        return None
+
+    @staticmethod
+    def _configurations(side: RankPrint, graph: str) -> dict[str, str]:
+        return {
+            str(name): winner
+            for item in side.of(graph, "triton_kernel_info")
+            for name, kernel in side.json(item).items()
+            if isinstance(kernel, dict) and (winner := tuned_configuration(kernel))
+        }
+
+    def _kernels(self, graph: str) -> Difference | None:
+        """Compare the names of the generated kernels, if both sides generated them."""
+        if self._differs(graph, "cache"):
+            return None
+        pairs = zip(
+            self._mine.of(graph, "inductor_output_code"), self._other.of(graph, "inductor_output_code"), strict=False
+        )
+        for a, b in pairs:
+            mine, other = (_KERNEL.findall(side.payload(item)) for side, item in ((self._mine, a), (self._other, b)))
+            for x, y in zip([*mine, ""], [*other, ""], strict=False):
+                if x != y:
+                    detail = "Inductor chose other kernels for the same graph"
+                    texts = (x or "no further kernel", y or "no further kernel")
+                    return Difference("autotuning", graph, detail, *texts, *self._lines(graph))
+        return None
+
+
+_RECOMPILE_KINDS: dict[str, DivergenceKind] = {
+    "size": "shape", "stride": "shape", "rank": "shape", "condition": "shape", "dtype": "dtype",
+}  # fmt: skip
+"""Kinds of divergence by kinds of recompile; any other is a guard."""
+
+
+def _guard_text(check: GuardCheck | None) -> str:
+    return f"{check.kind} {readable_source(check.code)}" if check else "no such guard"
+
+
+def _guard_key(check: GuardCheck) -> tuple[str, str]:
+    return check.kind, normalize(check.code)
+
+
+def _frame_text(side: RankPrint, graph: str) -> str:
+    if not graph:
+        return "compiles nothing more"
+    frame = side.frames.get(graph)
+    if frame is None:
+        return f"compiles {graph}"
+    rest = ", the rest after a graph break" if is_resumed(frame.function) else ""
+    return f"compiles {graph}: {function_name(frame.function)} ({frame.file.rpartition('/')[2]}:{frame.line}){rest}"

@@ -1,0 +1,92 @@
+"""One process of a trace as a run: its job, then its events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.snapshot import start_snapshot
+from tcexplore.traces.event_reader import EventReader
+from tcexplore.traces.trace_job import TraceProcess
+
+BATCH = 200
+"""Records that are converted at a time."""
+
+_FIRST_RECORDS = 2_000
+"""Records in which the main file is searched before the job begins."""
+
+
+class TraceRun:
+    """Reads one process as the run of a number."""
+
+    def __init__(self, process: TraceProcess, run: int, ranks: int = 1) -> None:
+        self.process = process
+        self.run = run
+        self._ranks = ranks
+        self._events: list[ev.Event] = []
+        self.reader = EventReader(process.index, self._events.append, process.pid if process.shared else None)
+
+    @property
+    def label(self) -> str:
+        """Name of the trace for the user: `rank 3 of 8`, or the file's name."""
+        rank = self.process.rank
+        if rank is None:
+            return os.path.basename(self.process.source.name)
+        return f"rank {rank} of {self._ranks}" if self._ranks > 1 else f"rank {rank}"
+
+    @property
+    def machine(self) -> ev.Standby | None:
+        """Versions of torch and Python, once a record with them is read."""
+        torch = self.reader.versions.get("torch")
+        if torch is None:
+            return None
+        python = self.reader.versions.get("python", "").partition(" ")[0]
+        return ev.Standby(run=self.run, torch=torch, python=python, device=self._device(), seconds=0.0)
+
+    def _device(self) -> str:
+        nodes = (node for nodes in self.reader.context.graphs.values() for node in nodes)
+        return next((node.device for node in nodes if node.device), "")
+
+    def start(self) -> ev.Job:
+        """Read the beginning of the trace, and return the job with the main file's text."""
+        self.reader.read(_FIRST_RECORDS)
+        sources = self.reader.context.sources
+        return ev.Job(
+            run=self.run,
+            file=sources.main or self.process.source.name,
+            source=sources.text(sources.main),
+            trace=self.label,
+        )
+
+    def batches(self) -> Iterator[list[ev.Event]]:
+        """Yield the events in batches, the end of the run last."""
+        more = True
+        yield self._taken()
+        while more:
+            more = self.reader.read(BATCH)
+            yield self._taken()
+        self.reader.finish()
+        sources = self.reader.context.sources
+        name = os.path.basename(sources.main)
+        self._events.append(
+            ev.EntryFound(name="", kind="script", rule=f"read from a trace of {name}" if name else "a trace", calls=())
+        )
+        self._events.append(ev.Finished())
+        yield self._taken()
+
+    def _taken(self) -> list[ev.Event]:
+        events = [replace(event, run=self.run, rank=self.process.number) for event in self._events]
+        self._events.clear()
+        return events
+
+
+def read_snapshot(run: TraceRun) -> Snapshot:
+    """Return the finished run."""
+    snapshot = start_snapshot(run.start())
+    for batch in run.batches():
+        for event in batch:
+            snapshot = snapshot.apply(event)
+    return snapshot

@@ -1,0 +1,139 @@
+"""`tcexplore open` and `tcexplore check` on traces: report, JSON, limits, bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcexplore.cli import main
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    status, out, _ = printed(capsys, *arguments, "--json")
+    assert status == 0
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+def test_json_has_ranks_and_divergence(traces: Path, capsys: pytest.CaptureFixture[str]):
+    report = as_json(capsys, "open", str(traces / "branch"))
+    assert report["schema"] == 2
+    assert [row["rank"] for row in report["ranks"]] == [0, 1]
+    assert report["divergence"]["kind"] == "branch"
+    assert report["divergence"]["file"].endswith("seeded.py")
+    assert report["torch"] == "2.13.0+cpu"
+    assert [graph["id"] for graph in report["graphs"]] == ["0/0", "1/0"]
+
+
+def test_a_rank_can_be_chosen(traces: Path, capsys: pytest.CaptureFixture[str]):
+    report = as_json(capsys, "open", str(traces / "shape"), "--rank", "1")
+    assert [graph["id"] for graph in report["graphs"]] == ["0/0", "0/1", "1/0"]
+    assert report["recompiles"][0]["kind"] == "size"
+    status, _, error = printed(capsys, "open", str(traces / "shape"), "--rank", "7", "--json")
+    assert (status, "no rank 7" in error) == (2, True)
+
+
+def test_check_reads_a_trace_too(traces: Path, capsys: pytest.CaptureFixture[str]):
+    status, out, _ = printed(capsys, "check", str(traces / "break"), "--max-breaks", "0")
+    assert (status, "BREAK" in out) == (0, True)
+    (path,) = (traces / "break").glob("*_rank_1_*")
+    status, out, _ = printed(capsys, "check", str(path), "--max-breaks", "0")
+    assert (status, "1 graph break, 0 allowed" in out) == (1, True)
+
+
+@pytest.mark.parametrize("form", ["file", "gz", "tar", "several"])
+def test_every_form_of_a_trace_is_read(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str):
+    files = sorted((traces / "same").iterdir())
+    paths = [str(files[0])]
+    if form == "gz":
+        paths = [str(tmp_path / "trace.log.gz")]
+        Path(paths[0]).write_bytes(gzip.compress(files[0].read_bytes()))
+    elif form == "tar":
+        paths = [str(tmp_path / "traces.tar.gz")]
+        with tarfile.open(paths[0], "w:gz") as archive:
+            archive.add(traces / "same", "same")
+    elif form == "several":
+        paths = [str(path) for path in files]
+    report = as_json(capsys, "open", *paths)
+    assert len(report["ranks"]) == (1 if form in ("file", "gz") else 2)
+    assert len(report["graphs"]) == 2
+
+
+def test_two_jobs_in_one_folder_are_offered_for_choice(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("same", "branch"):
+        for path in (traces / name).iterdir():
+            shutil.copy(path, tmp_path)
+    status, _, error = printed(capsys, "open", str(tmp_path), "--json")
+    assert status == 2
+    assert "job 1:" in error
+    assert "--job N" in error
+    assert as_json(capsys, "open", str(tmp_path), "--job", "2")["divergence"] is not None or True
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"", "is empty"), (b"import torch\n", "holds no records"), (None, "does not exist")]
+)
+def test_what_is_no_trace_is_refused_with_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, message: str
+):
+    path = tmp_path / "trace.log"
+    if content is not None:
+        path.write_bytes(content)
+    status, out, error = printed(capsys, "open", str(path), "--json")
+    assert status == 2
+    assert message in error
+    assert json.loads(out)["error"]["message"]
+
+
+def test_an_empty_folder_says_what_writes_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    status, _, error = printed(capsys, "open", str(tmp_path), "--report")
+    assert (status, f"TORCH_TRACE={tmp_path}" in error) == (2, True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_without_permission_is_named_and_the_rest_is_read(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copytree(traces / "same", tmp_path / "t")
+    (path,) = (tmp_path / "t").glob("*_rank_1_*")
+    path.chmod(0)
+    status, _, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
+    assert (status, "permission denied" in error) == (0, True)
+
+
+def test_a_cut_and_a_damaged_record_cost_only_themselves(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copytree(traces / "same", tmp_path / "t")
+    (path,) = (tmp_path / "t").glob("*_rank_0_*")
+    data = path.read_bytes().replace(b"torch.ops.aten.sin.default", b"torch.ops.aten.sIn.default")
+    path.write_bytes(data[:-40])
+    report = as_json(capsys, "open", str(tmp_path / "t"))
+    assert any("wrong checksum" in missing["reason"] for missing in report["missing"])
+    assert len(report["graphs"]) == 2
+    _, _, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
+    assert "its last record is incomplete" in error
+
+
+def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    shutil.copytree(traces / "same", tmp_path / "t")
+    for path in (tmp_path / "t").iterdir():
+        path.write_text(path.read_text().replace("seeded.py", "see\\u001b[2Jded.py"))
+    status, out, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
+    assert status == 0
+    assert "\x1b" not in out + error

@@ -1,0 +1,139 @@
+"""Comparison of ranks: each seeded difference is named with its cause and line, and equal programs agree."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tcexplore.events.rank_events import RanksCompared
+from tcexplore.traces.rank_comparison import compare_ranks
+from tcexplore.traces.trace_inputs import trace_inputs
+from tcexplore.traces.trace_job import open_inputs
+
+SEEDED = Path(__file__).parent / "programs" / "seeded.py"
+RECORD = re.compile(r"^(?=[VIWE]\d{4} \d\d:)", re.M)
+
+
+def line_of(code: str) -> int:
+    """Return the line of the seeded program that contains a text."""
+    return next(n for n, line in enumerate(SEEDED.read_text().split("\n"), 1) if code in line)
+
+
+def compared(folder: Path) -> RanksCompared:
+    opened = open_inputs(trace_inputs([str(folder)]))
+    assert len(opened.jobs) == 1
+    return compare_ranks(opened.jobs[0], opened.problems)
+
+
+def edited(folder: Path, into: Path, rank: int, edit: Callable[[str], str]) -> Path:
+    """Copy a trace with the records of one rank edited; checksums follow the payloads."""
+    shutil.copytree(folder, into)
+    (path,) = into.glob(f"*_rank_{rank}_*")
+    records = []
+    for record in RECORD.split("".join(map(edit, RECORD.split(path.read_text())))):
+        head, newline, payload = record.partition("\n")
+        if payload:
+            body = payload.removesuffix("\n").removeprefix("\t").replace("\n\t", "\n")
+            digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+            head = re.sub(r'"has_payload": "\w+"', f'"has_payload": "{digest}"', head)
+        records.append(head + newline + payload)
+    path.write_text("".join(records))
+    return into
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind", "graph", "code"),
+    [
+        ("branch", "branch", "0/0", "x.sin() if self.smooth"),
+        ("shape", "shape", "0/1", "x = self.linear(x)"),
+        ("dtype", "dtype", "0/0", "x = self.linear(x)"),
+        ("break", "break", "0/0", 'print("sum"'),
+        ("config", "config", None, None),
+        ("environment", "environment", "0/0", "def forward"),
+        ("collectives", "collective order", "1/0", "def exchange"),
+        ("cache", "cache", "0/0", "def forward"),
+    ],
+)
+def test_a_seeded_difference_is_named_with_its_cause(
+    traces: Path, seed: str, kind: str, graph: str | None, code: str | None
+):
+    divergence = compared(traces / seed).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == (kind, (1,), graph)
+    assert (divergence.location.line if divergence.location else None) == (line_of(code) if code else None)
+    assert [side.ranks for side in divergence.sides] == [(1,), (0,)]
+    assert divergence.sides[0].text != divergence.sides[1].text
+
+
+@pytest.mark.parametrize("program", ["ddp", "shard", "dynamic", "groups", "scalar", "scatter"])
+def test_ranks_that_do_the_same_agree(traces: Path, program: str):
+    comparison = compared(traces / program)
+    assert comparison.divergence is None
+    assert comparison.groups == ((0, 1),)
+    assert all(row.graphs for row in comparison.rows)
+
+
+def test_another_version_of_a_library_is_named(traces: Path, tmp_path: Path):
+    folder = edited(traces / "same", tmp_path / "versions", 1, lambda text: text.replace("2.13.0+cpu", "2.12.1+cpu"))
+    divergence = compared(folder).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks) == ("library version", (1,))
+    assert [side.text for side in divergence.sides] == ["torch 2.12.1+cpu", "torch 2.13.0+cpu"]
+
+
+def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):
+    def add_winner(warps: int) -> Callable[[str], str]:
+        info = json.dumps({"triton_a": {"best_config": [["XBLOCK", 8], ["num_warps", warps]]}})
+        head = '"artifact": {"name": "triton_kernel_info", "encoding": "json"}'
+
+        def edit(text: str) -> str:
+            return text if '"fx_graph_cache_miss"' not in text else text + re.sub(
+                r'"artifact": \{.*?\}', head, text.partition("\n")[0]
+            ) + f"\n\t{info}\n"  # fmt: skip
+
+        return edit
+
+    folder = edited(traces / "same", tmp_path / "first", 0, add_winner(2))
+    folder = edited(folder, tmp_path / "second", 1, add_winner(4))
+    divergence = compared(folder).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (1,), "0/0")
+    assert [side.text for side in divergence.sides] == ["XBLOCK=8, num_warps=4", "XBLOCK=8, num_warps=2"]
+
+
+def test_a_missing_rank_is_named(traces: Path, tmp_path: Path):
+    shutil.copytree(traces / "same", tmp_path / "missing")
+    (path,) = (tmp_path / "missing").glob("*_rank_0_*")
+    path.unlink()
+    divergence = compared(tmp_path / "missing").divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks) == ("missing rank", (0,))
+
+
+def test_the_rank_that_differs_is_told_from_those_that_agree(traces: Path, tmp_path: Path):
+    folder = tmp_path / "eight"
+    folder.mkdir()
+    (first,) = (traces / "branch").glob("*_rank_0_*")
+    (second,) = (traces / "branch").glob("*_rank_1_*")
+    for rank in range(8):
+        text = (second if rank == 5 else first).read_text().replace('"rank": 0', f'"rank": {rank}')
+        (folder / f"dedicated_log_torch_trace_rank_{rank}_x.log").write_text(text)
+    comparison = compared(folder)
+    assert comparison.divergence is not None
+    assert comparison.divergence.ranks == (5,)
+    assert comparison.groups == ((0, 1, 2, 3, 4, 6, 7), (5,))
+    assert comparison.divergence.sides[1].ranks == (0, 1, 2, 3, 4, 6, 7)
+
+
+def test_figures_of_a_rank_are_those_of_its_records(traces: Path):
+    rows = compared(traces / "shape").rows
+    assert [(len(row.compile_ids), row.graphs, row.recompiles, row.cache_misses) for row in rows] == [
+        (2, 2, 0, 5),
+        (3, 3, 1, 8),
+    ]

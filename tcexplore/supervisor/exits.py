@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from traceback import format_exception_only
 
-from tcexplore.events import Blame, Event, Failed, Finished, Job, Location, RunStage, clean
+from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunStage, clean
 
 SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
@@ -37,6 +37,26 @@ def explain_exit(code: int, job: Job, crash: str) -> Failed:
     event, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
     by_user = number == signal.SIGKILL or not _in_torch(_stack(crash), job)
     return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
+
+
+OPTIONAL_FACTS: dict[RunStage, str] = {
+    "lowering": "code for the target",
+    "switching": "code for the target",
+    "accuracy": "accuracy",
+    "assembling": "machine code of kernels",
+    "timing": "timing",
+    "comparing": "comparison with the original",
+    "answering": "recompile check",
+}
+"""Facts that are missing if a phase after the compile fails."""
+
+
+def explain_late_exit(code: int, phase: RunStage, job: Job) -> FactMissing | None:
+    """Return the fact that is missing if the program ended its process after the compile, None if the run failed."""
+    if code < 0 or phase not in OPTIONAL_FACTS:
+        return None
+    reason = f"the program ended its own process with status {code}, and with it all later steps"
+    return FactMissing(run=job.run, fact=OPTIONAL_FACTS[phase], symbol="os._exit", reason=reason)
 
 
 def explain_syntax_error(job: Job) -> Failed | None:

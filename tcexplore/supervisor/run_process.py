@@ -25,7 +25,7 @@ from tcexplore.events import (
     encode,
 )
 from tcexplore.events.commands import RunCommand
-from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, explain_stop
+from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, explain_late_exit, explain_stop
 from tcexplore.supervisor.output_reader import OutputReader
 
 DRAIN_S = 1.0
@@ -148,7 +148,11 @@ class RunProcess:
         crash = self._read_crash()
         if self._stopped:
             return explain_stop(self._phase, job, crash)
-        return explain_exit(self._exit.result() if self._exit.done() else 0, job, crash)
+        code = self._exit.result() if self._exit.done() else 0
+        if missing := explain_late_exit(code, self._phase, job):
+            self._emit(missing)
+            return Finished(run=job.run)
+        return explain_exit(code, job, crash)
 
     def _read_output(self, job: Job) -> None:
         def emit_output(stream: Literal["stdout", "stderr"]) -> Callable[[str], None]:

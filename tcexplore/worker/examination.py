@@ -14,16 +14,18 @@ from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_mete
 from tcexplore.events import Accuracy, Memory
 from tcexplore.quantities import size
 from tcexplore.worker.event_recorder import EventRecorder
+from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.program import Function, Program
 
 
 class Examination:
     """Compares both sides of a program that is compiled between `__init__` and `note_compiled`."""
 
-    def __init__(self, program: Program, hooks: Hooks, recorder: EventRecorder) -> None:
+    def __init__(self, program: Program, hooks: Hooks, recorder: EventRecorder, stages: OptionalStages) -> None:
         self._program = program
         self._hooks = hooks
         self._recorder = recorder
+        self._stages = stages
         self._allocated = memory_reading(program.device)
         self._bytes_before = self._allocated.read()
         self._compile_bytes: int | None = None
@@ -35,9 +37,9 @@ class Examination:
 
     def emit_results(self) -> None:
         """Emit `Accuracy` and `Memory`; a failure costs that fact only."""
-        self._hooks.emit(self._accuracy())
+        self._stages.run("accuracy", "tcexplore.accuracy", lambda: self._hooks.emit(self._accuracy()))
         self._program.restore()
-        self._hooks.attempt("memory", "torch.profiler:profile", self._emit_memory)
+        self._stages.run("memory", "torch.profiler:profile", self._emit_memory)
         self._program.restore()
 
     def _accuracy(self) -> Accuracy:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Blame, Failed, Location, RunStage
-from tcexplore.worker.script_runner import TimeLimitError, time_limit
+from tcexplore.worker.time_limit import TimeLimitError, time_limit
 
 BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
 """Stages in which no compiler has run yet: their exceptions come from user code."""
@@ -65,6 +65,14 @@ _DIFFERS = (
 _NUMPY = "Dynamo traces NumPy calls as torch ops. torch._dynamo.config.trace_numpy = False turns that off."
 _NO_FAKE = re.compile(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>|unsupported operator: (\w+[:.][\w:.]+)")
 """Errors of torch that name a custom op without a fake implementation."""
+
+_NO_TRITON_DEVICE = "active drivers"
+"""Part of Triton's message on a machine without a GPU."""
+
+_TRITON = (
+    "The file calls a Triton kernel of its own, and this machine has no GPU to run it. --target does not help: the "
+    "eager call must run first. Take another path if the tensor is not on a GPU, or use a machine with one."
+)
 
 _IN_NUMPY = os.path.join("torch", "_numpy") + os.sep
 _RECOMPILES = "The guards pane shows which guard fails each time."
@@ -125,9 +133,14 @@ def to_failed(
     )
 
 
+def describe_error(error: BaseException, user_files: UserFiles) -> tuple[str, Location | None]:
+    """Return the first line of an error's message, and the innermost line of user code that raised it, if any."""
+    return _text(error).partition("\n")[0][:LONGEST_MESSAGE], _location(error, user_files)
+
+
 def needs_gradients(error: RuntimeError) -> bool:
     """Return whether torch's autograd raised `error` because gradients are off."""
-    return "does not require grad" in str(error)
+    return "does not require grad" in _text(error)
 
 
 def attribute(
@@ -140,13 +153,14 @@ def attribute(
     if rule is not None:
         blame = rule.blame if eager_done or rule.stage != "dynamo" else "user"
         return Attribution(inner, rule.stage or stage, blame, rule.hint)
+    numpy = f"{_NUMPY} " if _in_torch_numpy(error) else ""
     if stage not in BEFORE_COMPILE and _raised_by_compiler(error, user_files):
-        return Attribution(error, stage, "compiler", _REPORT)
+        return Attribution(error, stage, "compiler", numpy + _REPORT)
     if eager_works:
-        frames = traceback.extract_tb(error.__traceback__)
-        numpy = any(_IN_NUMPY in frame.filename for frame in frames)
-        return Attribution(error, stage, "compiler", f"{_DIFFERS} {_NUMPY}" if numpy else _DIFFERS)
+        return Attribution(error, stage, "compiler", numpy + _DIFFERS)
     hint = next((hint for kind, hint in _PYTHON_HINTS.items() if isinstance(error, kind)), "")
+    if isinstance(error, RuntimeError) and _NO_TRITON_DEVICE in _text(error):
+        hint = _TRITON
     return Attribution(error, stage, "user", hint)
 
 
@@ -182,6 +196,11 @@ def _raised_by_compiler(error: BaseException, user_files: UserFiles) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
     last = max((i for i, frame in enumerate(frames) if user_files.owns(frame.filename)), default=-1)
     return any(_is_compiler(frame.filename) for frame in frames[last + 1 :]) and last < len(frames) - 1
+
+
+def _in_torch_numpy(error: BaseException) -> bool:
+    """Return whether torch's own NumPy raised the error, which Dynamo runs instead of NumPy."""
+    return any(_IN_NUMPY in link.filename for link in traceback.extract_tb(error.__traceback__))
 
 
 def _is_compiler(file: str) -> bool:

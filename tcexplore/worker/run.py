@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -48,6 +50,7 @@ from tcexplore.worker.examination import Examination
 from tcexplore.worker.failure import needs_gradients, to_failed
 from tcexplore.worker.link import Channel
 from tcexplore.worker.model_file import ModelFile
+from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output
 from tcexplore.worker.program import Program
 from tcexplore.worker.recompile_queries import RecompileQueries
@@ -91,6 +94,7 @@ class Run:
         self._commands = commands
         self._loaded = frozenset(sys.modules)
         self._hooks = Hooks(self._emit)
+        self._stages = OptionalStages(self._hooks, self.user_files)
         self._queries = RecompileQueries(self._hooks, self.user_files, job)
         self._activity_timer = compile_phases.ActivityTimer()
 
@@ -109,6 +113,7 @@ class Run:
         self._frames = CompiledFrames(trace)
         self._dynamo_settings = torch_settings.DynamoSettings()
         model_file = ModelFile(self.job)
+        self._environment = dict(os.environ)
         self.progress.enter("importing")
         if model_file.is_script:
             self._run_script(model_file)
@@ -126,9 +131,9 @@ class Run:
         try:
             run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
         finally:
-            self._emit_modules()
+            self._emit_imports()
             self._emit_sources()
-        self._codegen.lower(self.progress.enter)
+        self._lower()
         self._assemble()
         self._queries.answer_job()
         self._emit(TimingSkipped(reason="the script makes its own calls, and has no eager form to compare with"))
@@ -145,11 +150,11 @@ class Run:
             entry = find_entry(module, self.job, self.user_files)
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
         finally:
-            self._emit_modules()
+            self._emit_imports()
         self._emit_entry(entry)
         program, mutates = self._compile(entry, module)
         if entry.unpadded:
-            self._hooks.attempt("results with padding", "torch:cat", self._emit_padding, program)
+            self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
         elif self.job.baseline is None:
@@ -168,18 +173,18 @@ class Run:
         mutates = self._make_eager_calls(program)
         self.eager_done = True
         self.progress.enter("dynamo")
-        examination = Examination(program, self._hooks, self._recorder)
+        examination = Examination(program, self._hooks, self._recorder, self._stages)
         with self._activity_timer.watching(self._hooks):
             self._make_compiled_calls(program)
         examination.note_compiled()
         artifact_files.save(self.job, self._hooks)
-        self._hooks.attempt("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
+        self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
         self._queries.use_program(program, self._frames.graphs)
         self._emit_modules()
         self._emit_sources()
         discard_output()
         self._queries.answer_job()
-        self._codegen.lower(self.progress.enter)
+        self._lower()
         if self.job.examine:
             self.progress.enter("accuracy")
             examination.emit_results()
@@ -232,6 +237,7 @@ class Run:
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - start
+            self._stages.eager_seconds += seconds if variant == "eager" else 0.0
             compiles, graphs = self._frames.count - compiles, tuple(self._frames.graphs[known:])
             event = CallMade(index=index, variant=variant, seconds=seconds, compiles=compiles, graphs=graphs)
             if compiles:
@@ -249,17 +255,21 @@ class Run:
 
         workload = program.workload(mutates)
         if self._eager_compiles:
-            program.call_all(program.eager)
+            self._stages.run("timing", "tcexplore.timing", program.call_all, program.eager)
             program.restore()
-        self._hooks.attempt("eager ops", PROFILER, self._emit_eager_ops, workload)
+        self._stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
-        self._hooks.attempt(break_costs.FACT, PROFILER, self._emit_break_costs, program)
+        self._stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
-        self._hooks.attempt("call profile", PROFILER, self._emit_call_profile, workload)
+        self._stages.run("call profile", PROFILER, self._emit_call_profile, workload)
         program.restore()
-        self._hooks.attempt("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
+        self._stages.run("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
         self.progress.enter("timing")
-        measure_timing(workload, self._emit, self.job.time_for, self._handle_commands)
+        seconds = self.job.time_for
+        # An undecided timing is extended twice, to twice the time each.
+        limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
+        run = partial(measure_timing, workload, self._emit, seconds, self._handle_commands)
+        self._stages.run("timing", "tcexplore.timing", run, limit_s=limit)
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""
@@ -270,8 +280,11 @@ class Run:
             baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
         compare_with_baseline(baseline, program, mutates, self._hooks, self.job.time_for)
 
+    def _lower(self) -> None:
+        self._stages.run("code for the target", "tcexplore.targets", self._codegen.lower, self.progress.enter)
+
     def _assemble(self) -> None:
-        self._hooks.attempt("machine code of kernels", "triton:compile", self._codegen.finish, self.progress.enter)
+        self._stages.run("machine code of kernels", "triton:compile", self._codegen.finish, self.progress.enter)
 
     # ---- commands
 
@@ -350,6 +363,11 @@ class Run:
     def _emit_sources(self) -> None:
         for file, text in self.user_files.sources():
             self._emit(SourceRead(file=file, text=text))
+
+    def _emit_imports(self) -> None:
+        """Emit facts on the import of the file, also if it failed."""
+        self._emit_modules()
+        torch_settings.report_late_variables(self._environment, self._emit)
 
     def _emit_modules(self) -> None:
         self._emit(ModulesImported(files=self.user_files.imported(since=self._loaded)))

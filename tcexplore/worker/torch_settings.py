@@ -8,6 +8,7 @@ import importlib
 import os
 import random
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ OPTIONS: tuple[tuple[str, str, Any, str], ...] = (
 
 CACHES = tuple((module, option, True, fact) for module, option, value, fact in OPTIONS if value is False)
 """The same for a run that uses torch's caches."""
+
+_READ_ON_IMPORT = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_")
+"""Prefixes of environment variables that torch and its libraries read when they are imported."""
+
+_READ_LATER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"})
+"""Variables that torch reads at each compile, or sets itself."""
 
 _CPU_LIBRARY = Path("lib", "libtorch_cpu.so")
 
@@ -90,6 +97,20 @@ def set_threads(requested: int | None, default: int, emit: Emit) -> None:
     except (OSError, AttributeError) as error:
         reason = f"small operations may use more threads than outside tcexplore: {error}"
         emit(FactMissing(fact="MKL's own choice of threads", symbol="MKL_Set_Dynamic", reason=reason))
+
+
+def report_late_variables(before: Mapping[str, str], emit: Emit) -> None:
+    """Emit a `FactMissing` if the model file set environment variables for torch, which was imported before it."""
+    names = [
+        name for name, value in os.environ.items()
+        if name.startswith(_READ_ON_IMPORT) and name not in _READ_LATER and before.get(name) != value
+    ]  # fmt: skip
+    if names:
+        reason = (
+            "torch is imported before the file runs, and may have read them already: set them in the shell, "
+            "before tcexplore starts"
+        )
+        emit(FactMissing(fact="environment variables that the file sets", symbol=", ".join(names), reason=reason))
 
 
 class DynamoSettings:

@@ -84,6 +84,19 @@ def test_a_line_with_two_callers_is_reported_for_each():
     ]
 
 
+@pytest.mark.skipif(not hasattr(torch._dynamo.config, "nested_graph_breaks"), reason="this torch has no such option")
+def test_breaks_have_the_same_places_with_nested_graph_breaks():
+    places = []
+    for nested in (False, True):
+        with torch._dynamo.config.patch(nested_graph_breaks=nested):
+            events = capture(break_programs.calls_helper_twice)
+        assert hook_failures(events) == []
+        breaks = select(GraphBreak, events)
+        places.append([(b.id, [(frame.function, frame.line) for frame in b.stack[-2:]]) for b in breaks])
+    assert places[0] == places[1]
+    assert len(places[0]) == 2
+
+
 def test_a_break_called_from_a_loop_is_reported_once_and_skips_the_frame():
     events = capture(break_programs.calls_helper_in_a_loop)
     (graph_break,) = select(GraphBreak, events)

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tcexplore.events import Failed, Finished, Job, Location
-from tcexplore.supervisor.exits import explain_exit, explain_stop
+from tcexplore.supervisor.exits import explain_exit, explain_late_exit, explain_stop
 
 JOB = Job(run=7, file="/home/me/model.py", source="")
 CRASH = """\
@@ -47,3 +47,12 @@ def test_stopping_fails_an_incomplete_run_and_finishes_one_that_is_only_timed() 
     assert isinstance(failed, Failed)
     assert (failed.stage, failed.type, failed.location) == ("eager", "Stopped", Location("/home/me/model.py", 3, "bad"))
     assert explain_stop("timing", JOB, CRASH) == Finished(run=7)
+
+
+def test_an_exit_after_the_compile_costs_one_fact() -> None:
+    missing = explain_late_exit(4, "accuracy", JOB)
+    assert missing is not None
+    assert (missing.run, missing.fact) == (7, "accuracy")
+    assert "status 4" in missing.reason
+    assert explain_late_exit(4, "dynamo", JOB) is None
+    assert explain_late_exit(-signal.SIGSEGV, "timing", JOB) is None

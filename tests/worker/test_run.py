@@ -186,3 +186,11 @@ model, inputs = torch.nn.Linear(8, 8), (torch.nested.nested_tensor(values, layou
     assert only(events, FactMissing) == []
     (accuracy,) = only(events, Accuracy)
     assert accuracy.verdict in ("identical", "as accurate as eager"), accuracy
+
+
+async def test_environment_variables_that_come_too_late_for_torch_are_reported(runs: Runs) -> None:
+    source = "import os\nos.environ['TORCHINDUCTOR_FREEZING'] = '1'\nos.environ['MINE'] = '1'\n"
+    events = await runs.run(source + "import torch\nmodel, inputs = torch.sin, (torch.ones(2),)\n")
+    (missing,) = only(events, FactMissing)
+    assert missing.symbol == "TORCHINDUCTOR_FREEZING"
+    assert "set them in the shell" in missing.reason

@@ -1,0 +1,112 @@
+"""Stages after the compile may raise, hang or exit: the run stays ok, and one fact is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import Accuracy, CallMade, Event, FactMissing, Finished, Memory, TargetSkipped, TimingEstimate
+from tests.supervisor.runs import Runs
+from tests.worker.test_run import only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+FAILURES = {
+    "raises": "raise ValueError('broken')",
+    "hangs": "__import__('time').sleep(1000)",
+    "exits": "raise SystemExit(3)",
+    "interrupts": "raise KeyboardInterrupt",
+}
+
+REASONS = {
+    "raises": "ValueError: broken (model.py, line 5)",
+    "hangs": "it did not end within 1 s",
+    "exits": "SystemExit: 3 (model.py, line 5)",
+    "interrupts": "KeyboardInterrupt: KeyboardInterrupt (model.py, line 5)",
+}
+
+PROGRAM = """\
+import torch
+from tcexplore.worker import optional_stages
+optional_stages.LIMIT_S, optional_stages.LIMIT_CALLS = 1.0, 0
+def fail(*_, **__):
+    {failure}
+def model(x):
+    return x.sin() + 1
+{stage} = fail
+inputs = (torch.ones(4),)
+"""
+
+STAGES = {
+    "accuracy": "import tcexplore.accuracy.accuracy_check as a; a.check_accuracy",
+    "memory": "import tcexplore.worker.examination as e; e.Examination._emit_memory",
+    "names in the state dict": "import tcexplore.worker.run as r; r.Run._emit_state_keys",
+    "eager ops": "import tcexplore.capture.dynamo.eager_ops as o; o.measure_eager_ops",
+    "call profile": "import tcexplore.worker.run as r; r.Run._emit_call_profile",
+    "timing": "import tcexplore.timing.timing_run as t; t.measure_timing",
+    "machine code of kernels": "import tcexplore.worker.target_codegen as c; c.TargetCodegen.finish",
+}
+
+TARGET_STAGES = {"code for the target": "import tcexplore.worker.target_codegen as c; c.TargetCodegen.lower"}
+
+
+def missing(events: list[Event]) -> dict[str, str]:
+    return {event.fact: event.reason for event in only(events, FactMissing)}
+
+
+@pytest.mark.parametrize("how", FAILURES)
+async def test_every_stage_may_fail_in_one_run(runs: Runs, how: str) -> None:
+    """All stages fail in the same run, so that one compile is enough."""
+    stages = "\n".join(f"{stage} = fail" for stage in STAGES.values()).removesuffix(" = fail")
+    source = PROGRAM.format(failure=FAILURES[how], stage=stages)
+    events = await runs.run(source, time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
+    expected = dict.fromkeys(STAGES, REASONS[how])
+    if how == "hangs":
+        expected["timing"] = "it did not end within 2 s"
+    if how == "raises":
+        expected.pop("accuracy")
+        assert [event.verdict for event in only(events, Accuracy)] == ["not judged"]
+    assert missing(events) == expected
+    assert not only(events, Memory)
+    assert not only(events, TimingEstimate)
+
+
+@pytest.mark.parametrize("how", ["raises", "hangs", "exits"])
+async def test_code_for_a_target_may_fail(runs: Runs, how: str) -> None:
+    (stage,) = TARGET_STAGES.values()
+    events = await runs.run(PROGRAM.format(failure=FAILURES[how], stage=stage), target="l4")
+    assert isinstance(events[-1], Finished), events[-1]
+    assert missing(events) == {"code for the target": REASONS[how]}
+    assert not only(events, TargetSkipped)
+    assert only(events, Accuracy)
+
+
+async def test_a_model_that_fails_after_the_compile_keeps_its_graphs_and_line(runs: Runs) -> None:
+    source = """\
+import sys, torch
+calls = 0
+@torch.compiler.disable
+def count():
+    global calls
+    calls += 1
+    if calls > 2:
+        sys.exit("enough")
+def model(x):
+    count()
+    return x + 1
+inputs = (torch.ones(4),)
+"""
+    events = await runs.run(source, time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert missing(events)["accuracy"] == "SystemExit: enough (model.py, line 8)"
+    assert "timing" in missing(events)
+
+
+async def test_a_process_that_exits_after_the_compile_costs_the_rest_only(runs: Runs) -> None:
+    source = PROGRAM.format(failure="__import__('os')._exit(4)", stage=STAGES["accuracy"])
+    events = await runs.run(source, time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
+    assert missing(events) == {
+        "accuracy": "the program ended its own process with status 4, and with it all later steps"
+    }

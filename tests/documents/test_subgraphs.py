@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.events import FxNode, GraphCaptured, Job, Location, Subgraph
 from tcexplore.session.snapshot import start_snapshot
@@ -22,8 +24,8 @@ BRANCH = Subgraph(
     name="cond_true_0",
     node="cond",
     nodes=(
-        node("cond_true_0.x", "placeholder"),
-        node("cond_true_0.sin", "call_method", "cond_true_0.x", target="sin"),
+        node("cond_true_0.l_x", "placeholder", target="x"),
+        replace(node("cond_true_0.sin", "call_method", "cond_true_0.l_x", target="sin"), args="l_x"),
         node("cond_true_0.cond_true_1", "get_attr"),
         node("cond_true_0.cond_1", "call_function", "cond_true_0.sin", target="cond"),
         node("cond_true_0.out", "output"),
@@ -58,7 +60,7 @@ def test_a_subgraph_is_folded_below_its_node():
 
 def test_an_open_subgraph_shows_its_nodes_and_nested_subgraphs():
     opened = rows("subgraph 0/0 cond_true_0")
-    assert any("cond_true_0.sin" in row for row in opened)
+    assert any("cond_true_0.sin" in row and "sin(x)" in row for row in opened)
     assert any("▸ cond_true_0.cond_true_1" in row for row in opened)
 
 

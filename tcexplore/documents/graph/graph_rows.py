@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tcexplore.documents.document import Row, Span
@@ -15,6 +16,7 @@ from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.locations import Places
 from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import FxNode
+from tcexplore.events.dynamo_events import with_subgraphs
 from tcexplore.quantities import count
 from tcexplore.session.links import Link, line_link
 
@@ -64,7 +66,8 @@ class GraphRows:
     def __init__(self, graph: GraphOf, laid: Laid, places: Places, width: int) -> None:
         self._graph = graph
         self._laid = laid
-        self._sources = {node.name: node.target for node in graph.nodes if node.op in SOURCES}
+        nodes = with_subgraphs(tuple(graph.nodes), tuple(graph.subgraphs))
+        self._sources = {node.name: node.target for node in nodes if node.op in SOURCES}
         self._places = places
         shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
         self._columns = Columns.of(laid, shown, places, width)
@@ -109,14 +112,15 @@ class GraphRows:
             Span(f"{steps}  " if steps else "", "warn"),
             Span(f"{mark}  " if mark else "", "warn"),
             Span(f"{node.op} ", "dim"),
-            Span(format_call(node, _WORD.sub(self._source, node.args)), "target"),
+            Span(format_call(node, _WORD.sub(partial(self._source, node), node.args)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),
         )
         return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {format_call(node)}")
 
-    def _source(self, word: re.Match[str]) -> str:
-        """Return the name of an argument in the source, if the graph uses another one."""
-        return self._sources.get(word[0], word[0])
+    def _source(self, node: FxNode, word: re.Match[str]) -> str:
+        """Return the name of an argument of a node in the source, if the graph uses another one."""
+        path, dot, _ = node.name.rpartition(".")
+        return self._sources.get(f"{path}{dot}{word[0]}", word[0])
 
     def _stretch(self, item: Item, drawn: Drawn) -> Row:
         kernels = self._kernels(item.nodes)

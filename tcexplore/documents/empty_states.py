@@ -44,7 +44,7 @@ def empty_part(snapshot: Snapshot, width: int, teaches: str) -> Part:
 
 def _why(snapshot: Snapshot, width: int) -> Iterable[Row]:
     if snapshot.failure is not None:
-        yield row((f" ✖ {snapshot.failure.type}", "error"), ("  7 shows the traceback", "muted"))
+        yield row((" no result", "strong"), ("  the run failed", "muted"))
     elif snapshot.status == "running" and not snapshot.complete:
         yield row((f" … {describe_phase(snapshot)}", "running"))
     elif snapshot.status == "superseded":

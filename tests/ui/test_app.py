@@ -220,3 +220,13 @@ async def test_only_changed_lines_are_painted_again():
         await ui.press("j")
         moved = graph.render_lines(graph.size.region)
         assert sum(a is not b for a, b in zip(again, moved, strict=True)) <= 2
+
+
+async def test_the_failing_line_is_marked_and_panes_without_a_result_do_not_repeat_the_error():
+    async with run_app(fakes.session(fakes.failed(4))) as ui:
+        marked = [line for line in ui.screen.splitlines() if "▶" in line]
+        assert len(marked) == 1
+        assert "22" in marked[0]
+        assert "h = self.fc1(x)  ▶ RuntimeError" in marked[0]
+        shown = ui.screen.split("history")[0].split("\n", 2)[2]
+        assert shown.count("no result  the run failed") >= 3

@@ -19,7 +19,7 @@ from tcexplore.session import Snapshot
 from tcexplore.session.line_traffic import Traffic
 from tcexplore.session.links import line_link
 
-BREAK, GUARD, NODES, BELOW = "✖", "◆", "○", "↓"
+BREAK, GUARD, NODES, BELOW, FAILED = "✖", "◆", "○", "↓", "▶"
 
 HEAT_IN_WORDS = 120
 """Minimum width to show the memory traffic of a line in words."""
@@ -42,19 +42,34 @@ def source_document(
         return Parts("", [fixed(wrapped(notice, width, "muted"))])
     text = highlighted(snapshot.source, "python")
     wide = width >= HEAT_IN_WORDS
-    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide)
+    failed = failed_line(snapshot)
+    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide, failed=failed)
     own = Part(len(text.lines), lambda index: _row(text, index, gutter))
     others = (file for file in facts.files() if file != snapshot.file)
     elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, wide=wide)) for file in others)
-    return Parts(os.path.basename(snapshot.file), [own, *elsewhere], start=(facts.first(snapshot.file) or 1) - 1)
+    return Parts(
+        os.path.basename(snapshot.file),
+        [own, *elsewhere],
+        start=((failed and failed[0]) or facts.first(snapshot.file) or 1) - 1,
+    )
+
+
+def failed_line(snapshot: Snapshot) -> tuple[int, str] | None:
+    """Return the line of the model file at which the run failed, and the type of the error."""
+    failure = snapshot.failure
+    if failure is None or failure.location is None or failure.location.file != snapshot.file:
+        return None
+    return failure.location.line, failure.type
 
 
 class _Gutter:
     """The gutter of a file: marks, line number, `3○` FX nodes or `3↓` in the functions it calls, kernels, and a bar for
     memory traffic, which a wide pane also shows in words after the line."""
 
-    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Traffic, *, wide: bool) -> None:
+    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Traffic, *, wide: bool,
+                 failed: tuple[int, str] | None = None) -> None:  # fmt: skip
         self.facts = facts
+        self.failed = failed
         self.heat = heat
         self.wide = wide
         self.file = file
@@ -75,7 +90,7 @@ class _Gutter:
         line = (self.file, number)
         kernels = kernel_spans(self.kernels(number))
         return (
-            Span(BREAK if line in self.facts.breaks else " ", "break"),
+            self._mark(number),
             Span(GUARD if line in self.facts.guards else " ", "guard"),
             Span(f"{number:>{self._number}} ", "break" if line in self.facts.breaks else "muted"),
             Span(f"{self._nodes(number):>{self._count}} ", "muted"),
@@ -85,6 +100,11 @@ class _Gutter:
             Span(" " if self._kernels else ""),
         )
 
+    def _mark(self, number: int) -> Span:
+        if self.failed is not None and self.failed[0] == number:
+            return Span(FAILED, "error")
+        return Span(BREAK if (self.file, number) in self.facts.breaks else " ", "break")
+
     def row(self, number: int, code: Iterable[Span], text: str) -> Row:
         line, at = (self.file, number), Location(self.file, number)
         spans = (*self.spans(number), *code, *self._ending(number))
@@ -93,6 +113,8 @@ class _Gutter:
     def _ending(self, number: int) -> Iterable[Span]:
         """Yield notes at the end of a line: graph break, extern call, skipped frame."""
         line = (self.file, number)
+        if self.failed is not None and self.failed[0] == number:
+            yield Span(f"  {FAILED} {self.failed[1]}", "error")
         if line in self.facts.breaks:
             yield Span("  graph break", "break")
         elif line in self.facts.skipped:

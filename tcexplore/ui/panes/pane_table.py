@@ -42,7 +42,17 @@ SOURCE = PaneSpec(
         View(
             "source",
             "tcexplore.documents.source.source_view:source_document",
-            ("source", "sources", "graphs", "code.aten_graphs", "breaks", "skipped_frames", "guards", "code.kernels"),
+            (
+                "source",
+                "sources",
+                "graphs",
+                "code.aten_graphs",
+                "breaks",
+                "skipped_frames",
+                "guards",
+                "code.kernels",
+                "failure",
+            ),
             kinds=frozenset({"line"}),
         ),
     ),

@@ -128,10 +128,10 @@ class WorkerPool:
         unanswered = any(queue.unanswered for queue in self._queues)
         waiting = sum(queue.waiting is not None for queue in self._queues)
         kept = self._standbys if worker.self_priming else 1
-        while len(worker.idle) < (waiting if unanswered else kept):
-            worker.open_run()
         if worker.standby is not None and not (worker.prepare_sent or unanswered or waiting):
             worker.prepare(prime=self._prime)
+        while len(worker.idle) < (waiting if unanswered else kept):
+            worker.open_run()
 
     def _unanswered(self) -> bool:
         """Return whether a run has no graph yet, or a job waits for a process."""

@@ -61,16 +61,18 @@ class ForkServer:
     and forwards further runs to it.
     """
 
-    def __init__(self, control: socket.socket, worker: LoadedWorker, stage: WorkerStage = "loaded") -> None:
+    def __init__(self, control: socket.socket, worker: LoadedWorker, *, prime: bool = False) -> None:
         self._control = control
         self._channel = Channel(control)
         self._worker = worker
-        self._stage = stage
+        self._stage: WorkerStage = "loaded"
+        self._prime = prime
+        """Whether each process prepares itself until its job arrives."""
         self._runs: dict[int, int] = {}
         """Number of each run by the process id of its child."""
         self._preparation: Iterator[None] | None = None
         self._self_priming = False
-        """Whether each process primes itself."""
+        """Whether that takes seconds, since it initializes an accelerator."""
         self._primed: PrimedServer | None = None
         self._losses = 0
         self._wake, wake = socket.socketpair()
@@ -115,20 +117,21 @@ class ForkServer:
             case SignalRun() as command:
                 self._signal(command)
             case Prepare(prime=prime):
-                self._preparation = self._prepare(prime)
+                self._prime = prime
+                self._preparation = self._prepare()
         return True
 
     # ---- getting ready
 
-    def _prepare(self, prime: bool) -> Iterator[None]:
-        """Import the rest of the compiler in steps; then, if `prime`, begin to prime."""
+    def _prepare(self) -> Iterator[None]:
+        """Import the rest of the compiler in steps; then, if asked to, begin to prime."""
         accelerated = bool(self._worker.policy.accelerator)
         yield from priming.import_steps(accelerated)
         if accelerated:
             self._verify_fork()
-        self._self_priming = prime and accelerated and self._worker.policy.forks
+        self._self_priming = self._prime and accelerated and self._worker.policy.forks
         self._reach("imported")
-        if prime and not accelerated:
+        if self._prime and not accelerated:
             self._start_primed_server()
 
     def _verify_fork(self) -> None:
@@ -156,7 +159,7 @@ class ForkServer:
                 self._leave_server(server)
                 self._control.close()
                 priming.prime_fork_server()
-                second = ForkServer(theirs, self._worker)
+                second = ForkServer(theirs, self._worker, prime=True)
                 second._reach("primed")
                 second.serve()
                 os._exit(0)
@@ -235,12 +238,12 @@ class ForkServer:
         process_setup.die_with_parent(server)
 
     def _become_standby(self, number: int) -> Generator[None]:
-        """Prime this child in steps if it has to, and report it: one small message on the shared socket is whole."""
+        """Prepare this child in steps, and report it if primed: one small message on the shared socket is whole."""
         try:
-            if self._self_priming:
+            if self._prime and self._worker.policy.accelerator:
                 yield from priming.prime_steps("cuda")
                 self._channel.send(RunPrimed(number=number))
-            elif self._stage == "primed":
+            elif self._prime:
                 yield from priming.warm_steps(self._worker.threads)
         finally:
             self._control.close()

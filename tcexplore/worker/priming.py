@@ -111,9 +111,9 @@ def prime_steps(device: str) -> Iterator[None]:
 
 
 def warm_steps(threads: int) -> Iterator[None]:
-    """Warm up a process that a primed server has forked, in steps: what each child has to do again.
+    """Warm up a forked process for a run on a CPU, in steps: what each child has to do again.
 
-    It starts its own threads for parallel regions, and copies pages of memory that it shares with the server.
+    It starts its threads for parallel regions, and copies pages of memory that it shares with the server.
     """
     import torch
 

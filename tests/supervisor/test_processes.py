@@ -71,11 +71,18 @@ async def test_a_run_that_ignores_sigterm_ends_with_everything_it_started(runs: 
     await until(lambda: len(workers()) == SERVERS_AND_STANDBY)
 
 
+def idle(runs: Runs) -> set[int]:
+    """Return the processes that wait for the next job."""
+    return {run.pid for worker in runs.supervisor._pool._workers for run in worker.idle if run.pid is not None}
+
+
 async def test_the_next_save_is_answered_after_the_primed_server_was_killed(runs: Runs) -> None:
     await runs.run(GOOD)
-    server, primed, *_ = sorted(workers())
+    await until(lambda: bool(idle(runs)))
+    started = workers()
+    server, primed, *_ = sorted(started)
     os.kill(primed, signal.SIGKILL)
-    await until(lambda: not alive(primed))
+    await until(lambda: bool(idle(runs) - started))
     assert isinstance((await runs.run(GOOD))[-1], Finished)
     assert alive(server)
 
@@ -88,22 +95,24 @@ async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_
     server = min(workers())
     started = {server, *descendants(server)}
     os.kill(server, number)
-    await until(lambda: number == signal.SIGSTOP or not any(map(alive, started)))
+    await until(lambda: number == signal.SIGSTOP or not idle(runs) <= started)
     for _ in range(2):
         assert isinstance((await runs.run(GOOD))[-1], Finished)
     await until(lambda: not any(map(alive, started)))
 
 
 async def test_closing_does_not_wait_for_a_stopped_fork_server(tmp_path: Path) -> None:
-    others = workers()
     runs = Runs(tmp_path, prime=False)
     await runs.supervisor.start()
     await runs.run(GOOD)
-    server = min(workers() - others)
+    (process,) = [worker._process for worker in runs.supervisor._pool._workers]
+    assert process is not None
+    server = process.pid
+    started = {server, *descendants(server)}
     os.kill(server, signal.SIGSTOP)
     async with asyncio.timeout(2):
         await runs.supervisor.close()
-    await until(lambda: workers() <= others)
+    await until(lambda: not any(map(alive, started)))
 
 
 async def test_workers_that_do_not_fork_serve_one_run_and_are_replaced(tmp_path: Path) -> None:

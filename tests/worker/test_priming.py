@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import gc
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -63,10 +62,8 @@ print(sorted(late))
 """
 
 
-def test_the_fork_server_imports_all_that_a_compile_needs_without_compiling(tmp_path: Path) -> None:
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False, env=environment
-    )  # fmt: skip
+def test_the_fork_server_imports_all_that_a_compile_needs_without_compiling() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(eval(done.stdout.splitlines()[-1])) <= 10, done.stdout
+    late = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert len(late) <= 10, late

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tcexplore.cli.file_argument import BadFileError, read, split
+from tcexplore.documents.locations import display_path
 
 
 @pytest.mark.parametrize(
@@ -83,3 +86,37 @@ def test_missing_irregular_and_forbidden_files_are_refused(tmp_path: Path, monke
 
     monkeypatch.setattr("builtins.open", forbid)
     assert "is not readable" in refusal(str(forbidden))
+
+
+def test_a_path_that_is_not_utf8_is_refused(tmp_path: Path):
+    file = os.fsencode(tmp_path) + b"/m\xff.py"
+    with open(file, "w") as stream:
+        stream.write("x = 1\n")
+    with pytest.raises(BadFileError, match=r"m\\udcff\.py' is not a valid UTF-8 path"):
+        read(os.fsdecode(file))
+
+
+INTERRUPTED = """\
+import os, signal, sys
+from tcexplore.cli import main
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "tcexplore.cli.dispatch":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.exit(main(["--version"]))
+"""
+
+
+def test_an_interrupt_while_the_command_is_imported_prints_nothing():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_removed_working_directory_leaves_paths_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert display_path("/elsewhere/model.py") == "/elsewhere/model.py"
+    assert display_path("model.py") == "model.py"

@@ -86,3 +86,9 @@ def test_clean_text_has_no_control_characters(text: str) -> None:
     assert not any((ord(c) < 32 and c not in "\t\n") or 0x7F <= ord(c) < 0xA0 for c in out)
     assert clean(out) == out
     assert len(out) == len(text.replace("\r\n", "\n"))
+
+
+def test_a_huge_text_is_cut() -> None:
+    text = decode(body(ev.Output(run=1, stream="stdout", text="x" * 50_000_000))).text
+    assert len(text) < 9_000_000
+    assert text.endswith("characters cut]")

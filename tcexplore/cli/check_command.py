@@ -36,10 +36,11 @@ def check(request: Request) -> int:
 def make_job(request: Request) -> ev.Job:
     """Return the job of a request. Raises `BadFileError`."""
     path, name = split(request.target)
+    source = read(path)
     return ev.Job(
         run=1,
         file=os.path.abspath(path),
-        source=read(path),
+        source=source,
         name=name,
         argv=request.argv,
         config=request.config,

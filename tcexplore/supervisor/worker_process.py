@@ -106,7 +106,7 @@ class WorkerProcess:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *command, *self._options, stdin=asyncio.subprocess.DEVNULL,
-                stdout=write, stderr=write, pass_fds=[control], start_new_session=True,
+                stdout=write, stderr=write, pass_fds=[control], start_new_session=True, cwd=_working_directory(),
             )  # fmt: skip
         finally:
             os.close(write)
@@ -270,6 +270,15 @@ class WorkerProcess:
             message=f"The worker process {problem} before it was ready.",
             hint=f"Check whether this works: {sys.executable} -c 'import torch._inductor.compile_fx'",
         )  # fmt: skip
+
+
+def _working_directory() -> str | None:
+    """Return None for this process's own; the root if it was removed, in which torch cannot be imported."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "/"
+    return None
 
 
 def _other_version(protocol: int) -> Failed:

@@ -83,7 +83,7 @@ def measure_saves(file: Path, device: str) -> None:
     with Terminal(command, columns=90, rows=48, cwd=str(file.parent)) as terminal:
         terminal.wait_for("1 Source", 30)
         terminal.type("2")
-        saved = terminal.wait_for(constant(index), 120)
+        saved = terminal.wait_for("layer_norm", 120)
         drain_until(terminal, saved + FIRST_S)
         for gap, count, goal in GAPS:
             times = []

@@ -35,8 +35,8 @@ model, inputs = Net(), (torch.ones(4, 8),)
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
-async def events(runs: Runs) -> list[Event]:
-    events = await runs.run(COND_AND_LOOP, backend="aot_eager")
+async def events(shared_runs: Runs) -> list[Event]:
+    events = await shared_runs.run(COND_AND_LOOP, backend="aot_eager")
     assert isinstance(events[-1], Finished), events[-1]
     return events
 

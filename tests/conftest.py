@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,9 +9,6 @@ import pytest_asyncio
 
 from tcexplore.events import Standby
 from tests.supervisor.runs import Runs
-
-# Torch's pool of compile processes, which imports torch once more. Fork servers do without it, too.
-os.environ.setdefault("TORCH_WARM_POOL", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

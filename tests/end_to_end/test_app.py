@@ -75,7 +75,7 @@ def open_app(model: Path) -> Terminal:
     scratch.mkdir()
     # The compile caches are shared with the other tests.
     caches = os.environ.get("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}")
-    env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches, "TORCH_WARM_POOL": "1"}
+    env = {"TMPDIR": str(scratch), "TORCHINDUCTOR_CACHE_DIR": caches}
     # Torch keeps precompiled headers, which take seconds, below the temporary folder.
     headers = Path(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
     headers.mkdir(exist_ok=True)

@@ -300,8 +300,11 @@ class ForkServer:
 
 
 def _signal_group(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+    """Send a signal to the process group of a child, or to a child that has not yet made its group."""
+    for send in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(pid, number)
+            return
 
 
 def _children() -> set[int]:

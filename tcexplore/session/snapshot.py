@@ -41,6 +41,10 @@ class Snapshot:
     status: RunStatus = "running"
     phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
+    phase_at: float = 0.0
+    """Begin of the phase, in seconds since the job arrived."""
+    phase_seconds: tuple[tuple[ev.Phase, float], ...] = ()
+    """Seconds spent in each phase before the current one, in the order of their first begins."""
     entry: ev.EntryFound | None = None
     grad_mode: ev.GradMode | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()
@@ -168,6 +172,15 @@ def _add_code(snapshot: Snapshot, event: Any) -> Snapshot:
     return replace(snapshot, codes=tuple(grown if code.target == event.target else code for code in snapshot.codes))
 
 
+def _begin_phase(snapshot: Snapshot, event: ev.PhaseStarted) -> Snapshot:
+    seconds = dict(snapshot.phase_seconds)
+    if snapshot.phase:
+        seconds[snapshot.phase] = seconds.get(snapshot.phase, 0.0) + max(0.0, event.at - snapshot.phase_at)
+    return replace(
+        snapshot, phase=event.phase, phase_graph=event.graph, phase_at=event.at, phase_seconds=tuple(seconds.items())
+    )
+
+
 def _add_output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
     output = snapshot.output
     if output and output[-1].stream == event.stream and len(output[-1].text) < _OUTPUT_CHUNK:
@@ -216,7 +229,7 @@ def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
     return {
-        ev.PhaseStarted: lambda s, e: replace(s, phase=e.phase, phase_graph=e.graph),
+        ev.PhaseStarted: _begin_phase,
         ev.GraphBreak: _add_break,
         ev.FrameEntered: _add_frame,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),

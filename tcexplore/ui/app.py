@@ -15,7 +15,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import var
 from textual.screen import Screen
 
-from tcexplore.events import Job, Standby
+from tcexplore.events import Job, PhaseStarted, Standby
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import available, bindings
@@ -46,6 +46,9 @@ TIDY_S = 1.0
 UNTIDY_RUNS = 20
 """Runs after which they are compressed in any case."""
 
+ENDLESS = ("timing", "answering")
+"""Phases whose time is not shown: they last until the next save."""
+
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _NO_COLOR = NoColor()
 
@@ -71,7 +74,7 @@ class ExplorerApp(App[int]):
         self.main = MainScreen()
         self._last_studies: LastStudies = {}
         self.undo = Undo()
-        self._started = now()
+        self._started = self._phase_started = now()
         self._untidy_runs = 0
         """Runs that began since older runs were compressed."""
         self._under_way = False
@@ -141,7 +144,7 @@ class ExplorerApp(App[int]):
             if isinstance(item, Job):
                 if item.config.target.endswith(".toml"):
                     self._target_files = tuple(dict.fromkeys((*self._target_files, item.config.target)))
-                self._started = self._now()
+                self._started = self._phase_started = self._now()
                 session = session.begin(item)
                 if not self._untidy_runs:
                     self.set_timer(TIDY_S, self._tidy)
@@ -150,6 +153,8 @@ class ExplorerApp(App[int]):
             if isinstance(item, Standby):
                 self.standby = item
                 self.show_progress()
+            elif isinstance(item, PhaseStarted):
+                self._phase_started = self._now()
             session = session.apply(item)
         self.session = session
 
@@ -158,7 +163,8 @@ class ExplorerApp(App[int]):
         newest = session.newest
         self._under_way = newest is not None and newest.status == "running" and not newest.complete
         if self.main.is_mounted:
-            (self._clock.resume if self._under_way else self._clock.pause)()
+            ends = newest is not None and newest.status == "running" and newest.phase not in ENDLESS
+            (self._clock.resume if ends else self._clock.pause)()
             self.show_progress()
 
     def _tidy(self) -> None:
@@ -172,9 +178,9 @@ class ExplorerApp(App[int]):
 
     def show_progress(self) -> None:
         """Show how long the run under way has taken, and which panes still wait for it."""
-        elapsed = self._now() - self._started
-        self.main.grid.late = not self._under_way or elapsed >= OLD_AFTER_S
-        self.main.show_title(self.session, self.standby, elapsed)
+        now = self._now()
+        self.main.grid.late = not self._under_way or now - self._started >= OLD_AFTER_S
+        self.main.show_title(self.session, self.standby, now - self._started, now - self._phase_started)
 
     # ---- actions
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tcexplore.studies.study import StudyState
 
 
-def title_line(session: Session, standby: ev.Standby | None, elapsed: float) -> Line:
-    """Return file, torch, device, configuration and the run under way, which began `elapsed` seconds ago."""
-    from tcexplore.documents.strip.title_line import title_row
+def title_line(session: Session, standby: ev.Standby | None, run_s: float, phase_s: float) -> Line:
+    """Return file, torch, device, configuration and the run under way, which began `run_s` seconds ago."""
+    from tcexplore.documents.strip.title_line import Elapsed, title_row
 
-    return lambda width: title_row(session, standby, elapsed, width)
+    return lambda width: title_row(session, standby, Elapsed(run_s, phase_s), width)
 
 
 def verdict_line(session: Session) -> Line:

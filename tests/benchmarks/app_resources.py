@@ -65,7 +65,9 @@ def descriptors(pid: int) -> int:
 def started(folder: Path) -> Terminal:
     file = folder / "model.py"
     file.write_text(MODEL.replace("CONSTANT", constant(0)))
-    return Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=160, rows=50, cwd=str(folder))
+    terminal = Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=130, rows=50, cwd=str(folder))
+    terminal.type("2")  # the only pane in view is the graph
+    return terminal
 
 
 def read_for(terminal: Terminal, seconds: float) -> int:
@@ -97,7 +99,8 @@ def edited(number: int) -> tuple[str, str]:
     """Return the text of a save, and what is painted for it."""
     text = MODEL.replace("CONSTANT", constant(number))
     if number % 6 == 3:
-        return f"{text}\nbroken_{number} = = 1\n", f"broken_{number}"
+        lines = MODEL.splitlines() + ["#"] * number
+        return text + "#\n" * number + "broken = = 1\n", f"line {len(lines) + 1}:"
     if number % 6 == 0:
         return f"{text}\nraise ValueError('wrong {number} now')\n", f"wrong {number} now"
     return text, constant(number)

@@ -6,7 +6,7 @@ import pytest
 
 from tcexplore.documents.document import Document
 from tcexplore.documents.strip.history_strip import history_row
-from tcexplore.documents.strip.title_line import title_row
+from tcexplore.documents.strip.title_line import Elapsed, title_row
 from tcexplore.documents.strip.verdict_line import verdict_row
 from tcexplore.events import Standby
 from tests import fakes
@@ -78,6 +78,9 @@ def test_lines_of_the_screen(width: int):
         fakes.session(fakes.complete(), fakes.failed(9)),
         fakes.session(fakes.recompiled()),
     )
-    rows = [(title_row(s, machine, 1.2, width), verdict_row(s, width), history_row(s, width)) for s in sessions]
+    rows = [
+        (title_row(s, machine, Elapsed(1.2, 0.8), width), verdict_row(s, width), history_row(s, width))
+        for s in sessions
+    ]
     assert all(len(row.text) <= width for three in rows for row in three)
     golden.check(f"lines-{width}", "\n".join(golden.lines(*three) for three in rows))

@@ -148,3 +148,15 @@ def test_the_history_is_limited_with_packed_runs() -> None:
     for run in range(1, 80):
         session = session.begin(ev.Job(run=run, file="/m.py", source="")).pack()
     assert [summary.run for summary in session.summaries] == list(range(30, 80))
+
+
+def test_the_seconds_of_each_phase_add_up() -> None:
+    session = began(1)
+    phases: tuple[tuple[ev.Phase, float], ...] = (
+        ("importing", 0.0), ("dynamo", 0.5), ("inductor", 1.5), ("dynamo", 4.0), ("inductor", 4.25),
+    )  # fmt: skip
+    for phase, at in phases:
+        session = session.apply(ev.PhaseStarted(run=1, phase=phase, at=at))
+    assert session.newest is not None
+    assert dict(session.newest.phase_seconds) == {"importing": 0.5, "dynamo": 1.25, "inductor": 2.5}
+    assert session.newest.phase_at == 4.25

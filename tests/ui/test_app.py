@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from tcexplore.events import Config, Event, Failed, Job, Output, PhaseStarted
+from tcexplore.events import Config, Event, Failed, Job, Output, Phase, PhaseStarted
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.event_batches import EventBatcher
@@ -230,3 +230,24 @@ async def test_the_failing_line_is_marked_and_panes_without_a_result_do_not_repe
         assert "h = self.fc1(x)  ▶ RuntimeError" in marked[0]
         shown = ui.screen.split("history")[0].split("\n", 2)[2]
         assert shown.count("no result  the run failed") >= 3
+
+
+async def test_a_long_run_shows_its_phases_with_the_time_of_the_last_run():
+    async with run_app() as ui:
+        phases: tuple[tuple[Phase, float], ...] = (
+            ("importing", 0.0), ("dynamo", 0.2), ("inductor", 1.2), ("timing", 6.2),
+        )  # fmt: skip
+        await tell(ui, job(1), *(PhaseStarted(run=1, phase=phase, at=at) for phase, at in phases))
+        await tell(ui, job(2))
+        await ui.elapse(0.5)
+        assert "0.5" not in ui.screen.splitlines()[0], "a short run shows no time"
+        await tell(ui, *(PhaseStarted(run=2, phase=phase, at=at) for phase, at in phases[:3]))
+        await ui.elapse(4.1)
+        assert "importing the file 0.2  Dynamo 1.0  ◐ Inductor 4.1 of ~5.0 s" in ui.screen.splitlines()[0]
+
+
+async def test_the_clock_stops_while_only_timing_continues():
+    async with run_app(fakes.session(fakes.running(8))) as ui:
+        assert ui.app._clock._active.is_set()
+        await ui.show(fakes.session(fakes.complete(9)))
+        assert not ui.app._clock._active.is_set()

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tcexplore.documents.code.target_notes import format_progress
 from tcexplore.documents.configurations import format_configuration
 from tcexplore.documents.document import Row
-from tcexplore.documents.empty_states import describe_phase
+from tcexplore.documents.empty_states import PHASES, describe_phase
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import display_path
 from tcexplore.events import Standby
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.code import NATIVE
 
+SHOWN_FROM_S = 1.0
+"""Seconds from which the time of a run or a phase is shown: most runs take less."""
 
-def title_row(session: Session, standby: Standby | None, now: float, width: int) -> Row:
-    """Return the line, `width` columns wide; `now` is how many seconds the newest run has taken."""
+_LEAST_S = 0.1
+"""Seconds below which the time of an earlier phase is left out."""
+
+_AFTER_COMPILE = ("accuracy", "assembling", "comparing")
+"""Phases after the compile that may take seconds and have an end."""
+
+
+class Elapsed(NamedTuple):
+    """Seconds since the newest run began, and since its phase did."""
+
+    run: float
+    phase: float
+
+
+def title_row(session: Session, standby: Standby | None, elapsed: Elapsed, width: int) -> Row:
+    """Return the line, `width` columns wide."""
     newest = session.newest
     if newest is None:
         return fitted([piece(" tcexplore", "title"), piece("starting", "muted")], width)
@@ -24,7 +41,7 @@ def title_row(session: Session, standby: Standby | None, now: float, width: int)
     name = f"{file}:{newest.entry.name}" if newest.entry and newest.entry.name else file
     left = [piece(" tcexplore", "muted", 5), piece(name if width >= 60 else name.rpartition("/")[2], "title")]
     left += [*_machine(standby, newest), *_configuration(session.shown or newest)]
-    return fitted(left, width - 1, list(_run(session, newest, now)))
+    return fitted(left, width - 1, list(_run(session, newest, elapsed)))
 
 
 def _configuration(seen: Snapshot) -> Iterator[Piece]:
@@ -43,7 +60,7 @@ def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
     yield piece(f"{device}, {threads} threads" if threads else device, "muted", 4)
 
 
-def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
+def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece]:
     """Yield which run is in view, and the phase of the newest one."""
     seen = session.shown
     if session.pinned is not None and seen is not None and seen is not newest:
@@ -52,10 +69,30 @@ def _run(session: Session, newest: Snapshot, now: float) -> Iterator[Piece]:
         yield piece(f"run {newest.run} ✖ {newest.failure.type}", "error")
     elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:
         yield piece(f"run {newest.run}", "muted", 2)
-        yield piece(f"◐ {format_progress(newest)}", "running")
-    elif newest.complete:
+        yield piece(f"◐ {format_progress(newest)}{_seconds(elapsed.phase)}", "running")
+    elif newest.complete and not (newest.phase in _AFTER_COMPILE and elapsed.phase >= SHOWN_FROM_S):
         yield piece(f"run {newest.run}", "muted")
         yield piece("● live", "ok")
     else:
         yield piece(f"run {newest.run}", "muted", 2)
-        yield piece(f"◐ {describe_phase(newest)}{f' {now:.1f} s' if now >= 1 else ''}", "running")
+        yield from _phases(session, newest, elapsed)
+
+
+def _phases(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece]:
+    """Yield the phases of a run so far, the current one with its time in the last complete run."""
+    if elapsed.run < SHOWN_FROM_S:
+        yield piece(f"◐ {describe_phase(newest)}", "running")
+        return
+    seconds: dict[str, float] = dict(newest.phase_seconds)
+    for phase, spent in seconds.items():
+        if phase != newest.phase and spent >= _LEAST_S:
+            yield piece(f"{PHASES.get(phase, phase)} {spent:.1f}", "muted", 6)
+    earlier = session.last_complete_before(newest)
+    expected: dict[str, float] = dict(earlier.phase_seconds) if earlier is not None else {}
+    spent, estimate = seconds.get(newest.phase, 0.0) + elapsed.phase, expected.get(newest.phase, 0.0)
+    of = f" of ~{estimate:.1f}" if estimate >= _LEAST_S else ""
+    yield piece(f"◐ {describe_phase(newest)} {spent:.1f}{of} s", "running")
+
+
+def _seconds(seconds: float) -> str:
+    return f" {seconds:.1f} s" if seconds >= SHOWN_FROM_S else ""

@@ -47,7 +47,7 @@ class MainScreen(ReadingScreen):
         self.navigation = Navigation(self.grid, self.selection)
         self._index: BackgroundTask[None] = BackgroundTask(self._on_indexed)
         self._prefetched_run = 0
-        self._title = RowLine(title_line(self.session, None, 0.0), id="title")
+        self._title = RowLine(title_line(self.session, None, 0.0, 0.0), id="title")
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
         self._history = RowLine(history_line(self.session), id="history")
@@ -98,9 +98,9 @@ class MainScreen(ReadingScreen):
         with gc_paused(large=is_large(self.session.shown)):
             prefetch(self.session)
 
-    def show_title(self, session: Session, standby: Standby | None, elapsed: float) -> None:
-        """Update the title, which shows how long the run has taken so far."""
-        self._title.update(title_line(session, standby, elapsed))
+    def show_title(self, session: Session, standby: Standby | None, run_s: float, phase_s: float) -> None:
+        """Update the title, which shows how long the run and its phase have taken so far."""
+        self._title.update(title_line(session, standby, run_s, phase_s))
 
     # ---- panes
 

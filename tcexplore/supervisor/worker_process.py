@@ -237,7 +237,8 @@ class WorkerProcess:
             case Ready():
                 self._reach(report)
             case RunOpened(number=number, pid=pid, primed=primed) if number in self._runs:
-                self._runs[number].pid, self._runs[number].primed = pid, primed
+                self._runs[number].pid = pid
+                self._runs[number].primed |= primed
             case RunPrimed(number=number) if number in self._runs and self.standby is not None:
                 self._runs[number].primed = True
                 self.standby = replace(self.standby, primed=True)

@@ -1,6 +1,6 @@
 """What the app costs: while nothing happens, and after many saves with broken ones between.
 
-    python -m tests.benchmarks.app_resources idle [--settle 75]
+    python -m tests.benchmarks.app_resources idle [--settle 60]
     python -m tests.benchmarks.app_resources saves [--saves 300]
 
 `idle` waits until a run is complete and its timing rests, then measures 20 s: bytes sent to the terminal, CPU time of
@@ -139,7 +139,7 @@ def empty_app_mb(folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("idle", "saves"))
-    parser.add_argument("--settle", type=float, default=75.0)
+    parser.add_argument("--settle", type=float, default=60.0)
     parser.add_argument("--saves", type=int, default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -172,11 +172,11 @@ class GuardsInstalled(Event):
 
 RecompileKind = Literal[
     "size", "stride", "rank", "dtype", "dispatch", "requires_grad", "tensor", "grad mode", "global state", "aliasing",
-    "condition", "length", "type", "identity", "bool", "int", "float", "value", "",
+    "condition", "length", "type", "identity", "bool", "int", "float", "value", "backend", "",
 ]  # fmt: skip
 """The kind of change that fails a guard, empty if unknown. `condition`: a condition on symbolic sizes. `identity`:
 another object. `type`: an object of another type. `bool` to `value`: another constant, by the type of the new value.
-`tensor`: any other difference between two tensors."""
+`tensor`: any other difference between two tensors. `backend`: only other backends, modes or options have entries."""
 
 ValueOrigin = Literal["argument", "attribute", "global", "closure", ""]
 """Where a guarded value comes from, empty if unknown. `attribute` is one of a module or object."""
@@ -222,6 +222,12 @@ class FrameEntered(Event):
     """Line of user code that called into compiled code."""
     entry_count: int = 0
     """Number of existing cache entries."""
+    counted_entries: int | None = None
+    """Existing entries that count towards `limit`: those that guard the same objects."""
+    total_entries: int | None = None
+    """Existing entries in all caches of this code, which count towards `accumulated_limit`."""
+    isolation: int = -1
+    """Number of the separate cache of an `isolate_recompiles=True`, negative for the shared cache."""
     limit: int | None = None
     """Maximum number of cache entries in one compiled region (`recompile_limit`)."""
     accumulated_limit: int | None = None
@@ -232,3 +238,17 @@ class FrameEntered(Event):
     """Reaching a limit is an error (`fullgraph=True`, `fail_on_recompile_limit_hit`), not a fallback to eager."""
     call: int | None = None
     """Call of the model file, from 1; the session counts it. None in a script."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraCompiles(Event):
+    """Compiles so far in tcexplore's own calls, which compare and time the program: its state makes each call differ.
+
+    They are not among the graphs and recompiles. The newest event replaces the last one.
+    """
+
+    compiles: int
+    limit_hit: bool = False
+    """Whether a recompile limit was reached, so that later calls ran eagerly."""
+    reason: str = ""
+    """The first guard that failed."""

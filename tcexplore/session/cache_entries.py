@@ -47,26 +47,27 @@ class FrameEntries:
     """Oldest first."""
     over_limit: tuple[CacheEntry, ...]
     """Not compiled because of the limit."""
+    free_entries: int | None
+    """Number of entries until a limit; None if the limit is unknown."""
+    isolated: bool
+    """Whether this is the separate cache of an `isolate_recompiles=True`."""
     limit: int | None
     accumulated_limit: int | None
     limit_hit: str
     error_at_limit: bool
     """Reaching the limit is an error; otherwise the frame runs eagerly from then on."""
 
-    @property
-    def free_entries(self) -> int | None:
-        """Number of entries until the limit; None if the limit is unknown."""
-        return None if self.limit is None else max(self.limit - len(self.entries), 0)
-
 
 def cache_entries(snapshot: Snapshot) -> tuple[FrameEntries, ...]:
     """Return every frame that was compiled, in the order of the first compiles."""
-    frames: dict[str, list[ev.FrameEntered]] = defaultdict(list)
+    frames: dict[tuple[str, int], list[ev.FrameEntered]] = defaultdict(list)
     for entered in snapshot.frames:
         if entered.graph:
-            frames[frame_number(entered.graph)].append(entered)
+            frames[frame_number(entered.graph), entered.isolation].append(entered)
     facts = _EntryFacts(snapshot)
-    return tuple(_frame(number, entered, facts) for number, entered in frames.items() if facts.any_compiled(entered))
+    return tuple(
+        _frame(number, entered, facts) for (number, _), entered in frames.items() if facts.any_compiled(entered)
+    )
 
 
 class _EntryFacts:
@@ -100,13 +101,27 @@ class _EntryFacts:
         )
 
 
+def _free_entries(last: ev.FrameEntered, entries: int, *, compiled: bool) -> int | None:
+    """Return how many entries fit after the last compile of a frame that has this number of `entries`."""
+    counted = entries if last.counted_entries is None else last.counted_entries + compiled
+    total = entries if last.total_entries is None else last.total_entries + compiled
+    free = [
+        limit - used for limit, used in ((last.limit, counted), (last.accumulated_limit, total)) if limit is not None
+    ]
+    return max(min(free), 0) if free else None
+
+
 def _frame(number: str, frames: list[ev.FrameEntered], facts: _EntryFacts) -> FrameEntries:
     last = frames[-1]
+    entries = tuple(facts.entry(entered) for entered in frames if entered.graph in facts.compiled)
+    compiled = last.graph in facts.compiled and not last.limit_hit
     return FrameEntries(
         number=number,
         location=last.frame,
         resumed=last.resumed,
-        entries=tuple(facts.entry(entered) for entered in frames if entered.graph in facts.compiled),
+        entries=entries,
+        free_entries=_free_entries(last, len(entries), compiled=compiled),
+        isolated=last.isolation >= 0,
         over_limit=tuple(facts.entry(entered) for entered in frames if entered.limit_hit),
         limit=last.limit,
         accumulated_limit=last.accumulated_limit,

@@ -36,6 +36,13 @@ class Code:
         """Return the code with one more event of its target."""
         return event_fields(Code)[type(event)].add(self, event)
 
+    def without_graph(self, graph: str) -> Code:
+        """Return the code without that of one graph."""
+        kept: dict[str, Any] = {}
+        for field in event_fields(Code).values():
+            kept[field.name] = tuple(e for e in getattr(self, field.name) if getattr(e, "graph", "") != graph)
+        return replace(self, **kept)
+
 
 _merged: list[tuple[Code, Code, Code]] = []
 """Newest results of `code_in_view` with their arguments: views are cached by the identity of the code."""

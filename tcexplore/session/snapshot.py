@@ -56,6 +56,7 @@ class Snapshot:
     recompiles: tuple[ev.Recompiled, ...] = ()
     frames: tuple[ev.FrameEntered, ...] = ()
     symbols: tuple[ev.GraphSymbols, ...] = ()
+    extra_compiles: ev.ExtraCompiles | None = None
     recompile_answers: tuple[ev.RecompileAnswer, ...] = ()
     target: str = NATIVE
     """Target in view: `native` or a name of the device table."""
@@ -181,6 +182,15 @@ def _begin_phase(snapshot: Snapshot, event: ev.PhaseStarted) -> Snapshot:
     )
 
 
+def _add_graph(snapshot: Snapshot, event: ev.GraphCaptured) -> Snapshot:
+    """Add a graph. One with the same compile id was discarded: torch restarted the analysis of its frame."""
+    kept = tuple(captured for captured in snapshot.graphs if captured.graph != event.graph)
+    if len(kept) < len(snapshot.graphs):
+        codes = tuple(code.without_graph(event.graph) for code in snapshot.codes)
+        snapshot = replace(snapshot, codes=codes, symbols=tuple(s for s in snapshot.symbols if s.graph != event.graph))
+    return replace(snapshot, graphs=(*kept, event))
+
+
 def _add_output(snapshot: Snapshot, event: ev.Output) -> Snapshot:
     output = snapshot.output
     if output and output[-1].stream == event.stream and len(output[-1].text) < _OUTPUT_CHUNK:
@@ -230,6 +240,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
     """Return the functions for events that need more than a field of their type."""
     return {
         ev.PhaseStarted: _begin_phase,
+        ev.GraphCaptured: _add_graph,
         ev.GraphBreak: _add_break,
         ev.FrameEntered: _add_frame,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),

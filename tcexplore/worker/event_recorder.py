@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import AtenGraph, CudaGraphRecorded, Event, Kernel, Phase, PhaseStarted, RunStage, Wrapper
+from tcexplore.events import (
+    AtenGraph,
+    CudaGraphRecorded,
+    Event,
+    ExtraCompiles,
+    FrameEntered,
+    Kernel,
+    Phase,
+    PhaseStarted,
+    Recompiled,
+    RunStage,
+    Wrapper,
+)
 from tcexplore.targets.target_names import NATIVE
 from tcexplore.targets.target_tag import tag
 
@@ -19,6 +32,10 @@ class EventRecorder:
         self.kernels: list[Kernel] = []
         self.wrappers: list[Wrapper] = []
         self.cuda_graphs: list[CudaGraphRecorded] = []
+        self._graphs: set[str] = set()
+        """Compile ids of all events."""
+        self._closed = False
+        self._extra = ExtraCompiles(compiles=0)
         self._on_gpu: set[tuple[str, str]] = set()
         """Compile id and phase of each graph that has a tensor on a GPU."""
         self.handle_target_kernel: Callable[[Kernel], None] | None = None
@@ -26,10 +43,37 @@ class EventRecorder:
 
     def emit(self, event: Event) -> None:
         """Send an event, tagged with the target if Inductor lowers for one."""
+        if self._is_extra(event):
+            self._count_extra(event)
+            return
         tagged = tag(event)
         if tagged is not None:
             self._send(tagged)
             self._record(tagged)
+
+    def close_graphs(self) -> None:
+        """Drop the events of later compiles: tcexplore's own calls cause them, not the user's."""
+        self._closed = True
+
+    def _is_extra(self, event: Event) -> bool:
+        graph = getattr(event, "graph", None)
+        if not graph or graph in self._graphs:
+            return False
+        if not self._closed:
+            self._graphs.add(graph)
+        return self._closed
+
+    def _count_extra(self, event: Event) -> None:
+        """Send how many compiles were dropped, with the first cause."""
+        extra = self._extra
+        if isinstance(event, FrameEntered):
+            at_limit = extra.limit_hit or bool(event.limit_hit)
+            extra = replace(extra, compiles=extra.compiles + (not event.limit_hit), limit_hit=at_limit)
+        elif isinstance(event, Recompiled) and not extra.reason:
+            extra = replace(extra, reason=event.reason)
+        if extra != self._extra:
+            self._extra = extra
+            self._send(extra)
 
     def gpu_kernels(self) -> list[Kernel]:
         """Return the run's kernels on a GPU; a library call counts if its graph has a tensor there."""

@@ -9,6 +9,7 @@ from functools import partial
 import torch
 
 from tcexplore.accuracy.compared_calls import Subject, size_of
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.memory import cuda_graph_pools, memory_reading, peak_meter, saved_for_backward
 from tcexplore.events import Accuracy, Memory
@@ -21,8 +22,16 @@ from tcexplore.worker.program import Function, Program
 class Examination:
     """Compares both sides of a program that is compiled between `__init__` and `note_compiled`."""
 
-    def __init__(self, program: Program, hooks: Hooks, recorder: EventRecorder, stages: OptionalStages) -> None:
+    def __init__(
+        self,
+        program: Program,
+        hooks: Hooks,
+        recorder: EventRecorder,
+        stages: OptionalStages,
+        frames: CompiledFrames,
+    ) -> None:
         self._program = program
+        self._frames = frames
         self._hooks = hooks
         self._recorder = recorder
         self._stages = stages
@@ -65,7 +74,8 @@ class Examination:
     def _emit_memory(self) -> None:
         program = self._program
         allocator = peak_meter(program.device)
-        peaks = [allocator.peak(partial(self._call_all, side)) for side in (program.eager, program.compiled)]
+        sides = (program.eager, program.compiled)
+        peaks = [self._frames.measure_warm(partial(allocator.peak, partial(self._call_all, side))) for side in sides]
         peaks[1] += self._cuda_graph_peak()
         module = program.module
         weights = [] if module is None else [*module.parameters(), *module.buffers()]

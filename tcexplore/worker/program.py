@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from inspect import signature
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -149,8 +150,10 @@ class Program:
         """Compile the program once more, with random numbers drawn as in eager mode."""
         config = self._config
         options = {**torch._inductor.list_mode_options(config.mode, config.dynamic), "fallback_random": True}
+        # Since torch 2.13, separate cache entries neither count towards the program's limit nor cause its recompiles.
+        isolated = {"isolate_recompiles": True} if "isolate_recompiles" in signature(torch.compile).parameters else {}
         function: Function = torch.compile(
-            self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph
+            self.eager, options=options, dynamic=config.dynamic, fullgraph=config.fullgraph, **isolated
         )
         return function
 

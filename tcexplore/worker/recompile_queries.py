@@ -66,6 +66,4 @@ class RecompileQueries:
             self._user_files,
             graphs,
             modes=program.grad_context,
-            dynamic=self._job.config.dynamic,
-            raises=self._job.config.fullgraph,
         )

@@ -173,10 +173,11 @@ class Run:
         mutates = self._make_eager_calls(program)
         self.eager_done = True
         self.progress.enter("dynamo")
-        examination = Examination(program, self._hooks, self._recorder, self._stages)
+        examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames)
         with self._activity_timer.watching(self._hooks):
             self._make_compiled_calls(program)
         examination.note_compiled()
+        self._recorder.close_graphs()
         artifact_files.save(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
         self._queries.use_program(program, self._frames.graphs)
@@ -324,18 +325,21 @@ class Run:
     def _emit_eager_ops(self, workload: Workload) -> None:
         from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
 
-        self._emit(measure_eager_ops(workload.in_context(workload.compiled)))
+        call = workload.in_context(workload.compiled)
+        self._emit(self._frames.measure_warm(lambda: measure_eager_ops(call)))
 
     def _emit_break_costs(self, program: Program) -> None:
         if self.job.examine and break_costs.any_graph_broke():
-            self._hooks.emit(break_costs.measure_break_costs(program.call_all, program.compiled, program.restore))
+            measure = partial(break_costs.measure_break_costs, program.call_all, program.compiled, program.restore)
+            self._hooks.emit(self._frames.measure_warm(measure))
 
     def _emit_call_profile(self, workload: Workload) -> None:
         from tcexplore.capture.inductor.call_profile import profile_call
 
         if self.job.examine:
             call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
-            for event in profile_call(call, reset, self._recorder.kernels, self._recorder.wrappers):
+            measure = partial(profile_call, call, reset, self._recorder.kernels, self._recorder.wrappers)
+            for event in self._frames.measure_warm(lambda: list(measure())):
                 self._hooks.emit(event)
 
     def _emit_device_facts(self, workload: Workload) -> None:

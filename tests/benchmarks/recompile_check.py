@@ -1,6 +1,7 @@
 """Compare the recompile check with real calls: `python -m tests.benchmarks.recompile_check [CASES] [SEED]`.
 
-Makes random changes of shape, dtype, layout and value to the inputs of ten models. For each call, the predicted
+Makes random changes of shape, dtype, layout and value to the inputs of many models, compiled with and without
+recompile limits, `dynamic` and `isolate_recompiles`, as runs and as regions of a script. For each call, the predicted
 verdict, the matching entry, the first failed guard and the dynamic sizes must match torch's actual behavior.
 """
 
@@ -13,7 +14,7 @@ from collections import Counter
 
 import torch
 
-from tests.capture.recompile_check_models import CHECKED_MODELS
+from tests.capture.recompile_check_models import CHECKED_MODELS, OPTION_MODELS
 from tests.capture.recompile_check_truth import agrees, check_cases
 
 
@@ -21,8 +22,9 @@ def main(count: int = 300, seed: int = 0) -> int:
     """Print the number of agreements and every disagreement; return the number of disagreements."""
     torch._logging.set_logs(dynamo=logging.CRITICAL)
     started, verdicts, disagreements = time.perf_counter(), Counter[str](), 0
-    for model in CHECKED_MODELS:
-        for case in check_cases(model, count // len(CHECKED_MODELS), seed):
+    models = (*CHECKED_MODELS, *OPTION_MODELS)
+    for model in models:
+        for case in check_cases(model, -(-count // len(models)), seed):
             verdicts[case.observed.verdict] += 1
             if not agrees(case):
                 disagreements += 1

@@ -81,6 +81,60 @@ def concatenates(x: Tensor, y: Tensor):
     return torch.cat([x, y]) if x.dtype == y.dtype else x.sum() + y.sum()
 
 
+class Drifting(nn.Module):
+    """Changes a float on each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 0.5
+
+    def forward(self, x: Tensor):
+        self.scale += 0.25
+        return x * self.scale
+
+
+def hooked():
+    model = Mlp()
+    model.layers[0].register_forward_hook(lambda _module, _args, output: output * 2)
+    model.register_forward_hook(lambda _module, _args, output: output + 1)
+    return model
+
+
+def normalized():
+    model = Mlp()
+    nn.utils.parametrizations.weight_norm(model.layers[0])
+    return model
+
+
+def skips_a_branch(x: Tensor, flag: bool):
+    if flag:
+        for _ in range(2):
+            torch._dynamo.graph_break()
+            x = x + 1
+    return x.sin()
+
+
+def global_scale(x: Tensor, k: float):
+    return x * GLOBAL_SCALE * k
+
+
+GLOBAL_SCALE = 1.5
+
+
+def marked(n: int) -> Tensor:
+    tensor = torch.ones(n, 8)
+    torch._dynamo.mark_dynamic(tensor, 0)
+    return tensor
+
+
+COMPILERS: tuple[Callable[..., Any], ...] = (
+    lambda *args, **options: torch.compile(*args, **options),
+    lambda *args, **options: torch.compile(*args, **options),
+    lambda *args, **options: torch.compile(*args, **options),
+)
+"""`torch.compile` on different lines: of the regions of one line, a script keeps the newest."""
+
+
 @dataclass(frozen=True)
 class CheckedModel:
     """A model and the inputs to choose from."""
@@ -93,6 +147,10 @@ class CheckedModel:
     """Texts for each positional argument."""
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Texts for each keyword argument."""
+    options: tuple[dict[str, Any], ...] = ({},)
+    """The arguments of each `torch.compile` of the same function; each call is made to one of the results."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Settings of Dynamo."""
 
     def draw(self, rng: random.Random) -> tuple[str, ...]:
         """Return the texts of one random call."""
@@ -123,4 +181,49 @@ CHECKED_MODELS = (
             ((*_FLOATS[2:], *_DTYPES), ("0.1", "0.01", "1", "0.2")), {"momentum": ("0.9", "0.5")}),
     CheckedModel("concatenates", lambda: concatenates, (torch.ones(4, 8), torch.ones(4, 8)),
             ((*_FLOATS, "f64[4, 8]"), (*_FLOATS, "f64[4, 8]", "i64[4, 8]"))),
+)  # fmt: skip
+
+_STEPS = ((_FLOATS[2], *_DTYPES[:4]), ("0.1", "0.01", "1", "0.2", "2"))
+_STEPS_FIRST = (torch.ones(4, 8), 0.1)
+_THREE = {"recompile_limit": 3}
+_FULL = {"recompile_limit": 2, "fullgraph": True}
+_ISOLATED = {"isolate_recompiles": True, "recompile_limit": 2}
+
+OPTION_MODELS = (
+    CheckedModel("limited", lambda: steps, _STEPS_FIRST, _STEPS, options=(_THREE,)),
+    CheckedModel("limited broken", Broken, (torch.ones(4, 8), 2), (_FLOATS, ("0", "1", "2", "3", "7")),
+            options=(_THREE,)),
+    CheckedModel("limited fullgraph", lambda: steps, _STEPS_FIRST, _STEPS, options=(_FULL,)),
+    CheckedModel("two limits", lambda: steps, _STEPS_FIRST, _STEPS, options=({}, {"recompile_limit": 4})),
+    CheckedModel("isolated", lambda: steps, _STEPS_FIRST, _STEPS, options=({}, _ISOLATED, _ISOLATED)),
+    CheckedModel("isolated fullgraph", lambda: steps, _STEPS_FIRST, _STEPS,
+            options=({**_ISOLATED, "fullgraph": True}, {"isolate_recompiles": True})),
+    CheckedModel("dynamic mlp", Mlp, (torch.ones(4, 8),), ((*_FLOATS, *_DTYPES[:4]),), options=({"dynamic": True},)),
+    CheckedModel("dynamic steps", lambda: steps, _STEPS_FIRST, _STEPS, options=({"dynamic": True},)),
+    CheckedModel("dynamic attention", Attention, (torch.ones(4, 8), torch.ones(4, 8)), (_FLOATS, _FLOATS),
+            options=({"dynamic": True},)),
+    CheckedModel("dynamic sizes", lambda: looks_at_sizes, (torch.ones(4, 8), 6),
+            ((*_FLOATS, "f32[4, 7]", "f32[9, 9]", *_DTYPES), ("2", "6", "7", "0")), options=({"dynamic": True},)),
+    CheckedModel("static sizes", lambda: looks_at_sizes, (torch.ones(4, 8), 6),
+            ((*_FLOATS, "f32[4, 7]", "f32[9, 9]"), ("2", "6", "7", "0")), options=({"dynamic": False},)),
+    CheckedModel("both kinds", lambda: looks_at_sizes, (torch.ones(4, 8), 6),
+            ((*_FLOATS, "f32[4, 7]", "f32[9, 9]"), ("2", "6", "7", "0")), options=({}, {"dynamic": True})),
+    CheckedModel("marked", lambda: concatenates, (marked(4), torch.ones(4, 8)), (_FLOATS, (*_FLOATS, "f64[4, 8]"))),
+    CheckedModel("isolated broken", Broken, (torch.ones(4, 8), 2), (_FLOATS, ("0", "1", "2", "3", "7")),
+            options=(_ISOLATED, {"isolate_recompiles": True})),
+    CheckedModel("drifting", Drifting, (torch.ones(4, 8),), (("f32[4, 8]", "f32[5, 8]", "f64[4, 8]"),)),
+    CheckedModel("drifting dynamic", Drifting, (torch.ones(4, 8),), (("f32[4, 8]", "f32[5, 8]", "f64[4, 8]"),),
+            options=({"dynamic": True},)),
+    CheckedModel("hooked", hooked, (torch.ones(4, 8),), ((*_FLOATS, *_DTYPES[:4]),)),
+    CheckedModel("normalized", normalized, (torch.ones(4, 8),), ((*_FLOATS, *_DTYPES[:4]),), options=(_THREE,)),
+    CheckedModel("skipped", lambda: skips_a_branch, (torch.ones(4, 8), False), (_FLOATS, ("False",) * 9 + ("True",)),
+            options=({}, {"isolate_recompiles": True})),
+    CheckedModel("global", lambda: global_scale, (torch.ones(4, 8), 2.0), (_FLOATS, ("2.0", "3.0", "1"))),
+    CheckedModel("accumulated", lambda: steps, _STEPS_FIRST, _STEPS, options=(_ISOLATED, _ISOLATED, _ISOLATED),
+            config={"accumulated_recompile_limit": 4}),
+    CheckedModel("accumulated shared", lambda: steps, _STEPS_FIRST, _STEPS, config={"accumulated_recompile_limit": 3}),
+    CheckedModel("fails at the limit", lambda: steps, _STEPS_FIRST, _STEPS,
+            config={"recompile_limit": 3, "fail_on_recompile_limit_hit": True}),
+    CheckedModel("never recompiles", lambda: steps, _STEPS_FIRST, _STEPS, options=({}, {"recompile_limit": 1}),
+            config={"error_on_recompile": True}),
 )  # fmt: skip

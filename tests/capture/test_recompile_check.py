@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -32,6 +33,17 @@ def test_the_answer_agrees_with_a_real_call(model: recompile_check_models.Checke
     assert len({case.predicted.verdict for case in cases}) > 1 or model.name == "counting"
 
 
+@pytest.mark.skipif(
+    "isolate_recompiles" not in signature(torch.compile).parameters, reason="this torch has no limits per function"
+)
+@pytest.mark.parametrize("model", recompile_check_models.OPTION_MODELS, ids=lambda model: model.name)
+def test_the_answer_agrees_with_a_real_call_of_a_function_compiled_with_options(
+    model: recompile_check_models.CheckedModel,
+):
+    cases = list(check_cases(model, 8, seed=1))
+    assert [case for case in cases if not agrees(case)] == []
+
+
 def check_first_frame(program: Callable[..., Any], first: Call, *inputs: str, train: bool = True) -> FrameAnswer:
     with capture_events(guard_programs.__file__):
         compiled = torch.compile(program, backend="eager")
@@ -42,8 +54,6 @@ def check_first_frame(program: Callable[..., Any], first: Call, *inputs: str, tr
             UserFiles(guard_programs.__file__),
             ["0/0"],
             modes=partial(torch.set_grad_enabled, train),
-            dynamic=None,
-            raises=False,
         )
         answer = check.answer(RecompileQuery(number=1, inputs=inputs))
     assert answer.problem == ""
@@ -71,9 +81,7 @@ def test_invalid_inputs_are_a_problem():
     with capture_events(guard_programs.__file__):
         compiled = torch.compile(guard_programs.plain, backend="eager")
         compiled(X)
-        check = RecompileCheck(
-            compiled, (Call((X,)),), UserFiles(""), ["0/0"], modes=torch.enable_grad, dynamic=None, raises=False
-        )
+        check = RecompileCheck(compiled, (Call((X,)),), UserFiles(""), ["0/0"], modes=torch.enable_grad)
         too_many = check.answer(RecompileQuery(number=1, inputs=("f32[4]", "f32[4]")))
         unknown_dtype = check.answer(RecompileQuery(number=2, inputs=("q7[4]",)))
     assert "do not fit" in too_many.problem

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Callable
+from functools import wraps
+from types import CodeType
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,9 +18,20 @@ from tcexplore.events import FrameEntered
 from tcexplore.torch_text.dynamo_names import is_resumed
 
 _FACT = "cache entries"
+_STOPPED_FACT = "frames that torch no longer compiles"
 _CONVERT = "torch._dynamo.convert_frame"
+T = TypeVar("T")
+
+MAX_MEASUREMENTS = 12
+"""Maximum number of measurements whose calls compile: more than torch's recompile limit."""
+
 _ONE_GRAPH = 5
 """The position of `one_graph` among the arguments of `_compile`, without the code object."""
+
+
+_stopped: dict[tuple[int, int], tuple[weakref.ref[CodeType], str]] = {}
+"""The code that torch no longer compiles in this process, each with torch's name of the strategy, by the id of the code
+and the number of the isolated cache."""
 
 
 def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> None:
@@ -24,6 +39,8 @@ def install(hooks: Hooks, _trace: StructuredTrace, user_files: UserFiles) -> Non
     observer = _EntryObserver(hooks, user_files)
     hooks.watch(_FACT, f"{_CONVERT}:_compile", before=observer.compile_started)
     hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limit_checked)
+    hooks.watch(_STOPPED_FACT, f"{_CONVERT}:CatchErrorsWrapper._handle_skip", before=_frame_skipped)
+    hooks.wrap(_FACT, "torch._dynamo:reset", _continue_frame_ids)
 
 
 class _EntryObserver:
@@ -40,6 +57,7 @@ class _EntryObserver:
     def limit_checked(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
         """Emit the frame: counting the entries is torch's last step before it compiles or gives up."""
         code, exceeded = self._code, result[1] if result[0] else ""
+        _stopped.pop((id(code), current_isolation()), None)
         config, files = torch._dynamo.config, self._user_files
         owned = code is not None and files.owns(code.co_filename)
         callers = user_stack(files, ()).callers
@@ -50,6 +68,9 @@ class _EntryObserver:
                 resumed=code is not None and is_resumed(code.co_name),
                 caller=callers[-1] if callers else None,
                 entry_count=size.num_cache_entries,
+                counted_entries=getattr(size, "num_cache_entries_with_same_id_matched_objs", None),
+                total_entries=getattr(size, "total_cache_entries_all_regions", None),
+                isolation=current_isolation(),
                 limit=getattr(config, "recompile_limit", None),
                 accumulated_limit=getattr(config, "accumulated_recompile_limit", None),
                 limit_hit=exceeded,
@@ -65,16 +86,71 @@ def frames_begun() -> int:
     return getattr(convert_frame, "FRAME_COUNTER", 0)
 
 
+def _continue_frame_ids(original: Callable[[], None]) -> Callable[[], None]:
+    """Make compile ids unique in a run: after a `torch._dynamo.reset()`, torch would number frames from 0 again."""
+
+    @wraps(original)
+    def reset() -> None:
+        from torch._dynamo import convert_frame
+
+        number = getattr(convert_frame, "FRAME_COUNTER", 0)
+        original()
+        convert_frame.FRAME_COUNTER = number
+
+    return reset
+
+
+def _frame_skipped(_wrapper: Any, result: Any, frame: Any) -> None:
+    """Record the strategy that torch sets for all later calls of this code."""
+    strategy = getattr(getattr(result, "frame_exec_strategy", None), "cur_action", None)
+    name = getattr(strategy, "name", "DEFAULT")
+    if name != "DEFAULT" and getattr(result, "apply_to_code", False):
+        _stopped[id(frame.f_code), current_isolation()] = weakref.ref(frame.f_code), name
+
+
+def current_isolation() -> int:
+    """Return the number of the isolated cache of the call in progress, negative for the shared cache."""
+    get = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_isolate_recompiles_id", None)  # since torch 2.13
+    return -1 if get is None else int(get())
+
+
+def stopped_compiling(code: CodeType, isolation: int) -> str:
+    """Return `SKIP` if torch now runs this code eagerly, `RUN_ONLY` if it adds no entries, otherwise an empty text."""
+    from torch._dynamo.convert_frame import input_codes  # torch._dynamo.reset() empties it
+
+    reference, name = _stopped.get((id(code), isolation), (None, ""))
+    return name if reference is not None and reference() is code and code in input_codes else ""
+
+
+class StillCompilingError(RuntimeError):
+    """Calls keep compiling, so nothing can be measured."""
+
+
 class CompiledFrames:
     """The frames that torch's compilation metrics report as compiled."""
 
     def __init__(self, trace: StructuredTrace) -> None:
         self.count = 0
+        self._attempts = 0
+        """Number of compiles, including those that failed."""
         self.graphs: list[str] = []
         """The compile ids of the frames with guarded code, forward only."""
         trace.subscribe("frames that a call compiled", "compilation_metrics", self._compiled)
 
+    def measure_warm(self, measure: Callable[[], T]) -> T:
+        """Return the result of `measure` from calls that compile nothing; repeat it if they did.
+
+        Raises `StillCompilingError` if they always compile.
+        """
+        for _ in range(MAX_MEASUREMENTS):
+            attempts = self._attempts
+            result = measure()
+            if self._attempts == attempts:
+                return result
+        raise StillCompilingError("every call compiles again, because the state of the program changes with each call")
+
     def _compiled(self, event: TraceEvent) -> None:
+        self._attempts += 1
         if event.meta.get("has_guarded_code"):
             self.count += 1
             self.graphs += [event.graph] if event.graph else []

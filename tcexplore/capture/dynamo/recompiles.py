@@ -19,6 +19,11 @@ from tcexplore.events import BackwardCaptured, Recompiled
 _FACT = "recompiles"
 _CONVERT = "torch._dynamo.convert_frame"
 
+_COMPILER = 5
+"""The position of `compiler_fn` among the arguments of `_compile`."""
+
+OTHER_BACKEND = "It was compiled for another backend, mode or other options of torch.compile; each has its own entries."
+
 _BACKWARD_FACT = "reasons for recaptured backwards"
 _VERBOSE_SYMBOL = "torch._dynamo.compiled_autograd:snapshot_verbose_logging_enabled"
 _BACKWARD_REASONS = "compiled_autograd_compile_reasons"
@@ -27,7 +32,8 @@ _BACKWARD_REASONS = "compiled_autograd_compile_reasons"
 def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None:
     """Emit a `Recompiled` for each earlier entry of a recompiled frame, newest first, and each `BackwardCaptured`."""
     observer = _RecompileObserver(hooks, user_files)
-    hooks.watch(_FACT, f"{_CONVERT}:compute_cache_size", after=observer.compile_started)
+    hooks.watch(_FACT, f"{_CONVERT}:compute_cache_size", after=observer.entries_counted)
+    hooks.watch(_FACT, f"{_CONVERT}:_compile", before=observer.compile_started)
     hooks.watch(_FACT, "torch._dynamo.guards:get_guard_fail_reason", after=observer.guard_failed)
     hooks.watch(_FACT, f"{_CONVERT}:exceeds_recompile_limit", after=observer.limit_checked)
     _install_backward(hooks, trace)
@@ -55,17 +61,25 @@ class _RecompileObserver:
         self._guards = FailedGuards(user_files)
         self._frame: Any = None
         self._entries: list[Any] = []
+        self._backend: Any = None
         self._pending: list[Recompiled] = []
 
-    def compile_started(self, _size: Any, frame: Any, entries: Any, *_args: Any) -> None:
+    def entries_counted(self, _size: Any, frame: Any, entries: Any, *_args: Any) -> None:
         """Remember the frame that Dynamo is about to compile, and its cache entries."""
         self._frame, self._entries, self._pending = frame, _entry_list(entries), []
+
+    def compile_started(self, *args: Any, **_kwargs: Any) -> None:
+        """Remember the backend that the frame is compiled for."""
+        self._backend = innermost_backend(args[_COMPILER]) if len(args) > _COMPILER else None
 
     def guard_failed(
         self, message: str, manager: Any, code: Any, scope: Any, entry: Any, *_args: Any, **_kwargs: Any
     ) -> None:
         """Read the failed guard of one entry, for which torch composed a message."""
         failed = self._guards.read(message, manager, code, scope, current_compile_id() or "", str(entry))
+        backend = getattr(getattr(manager, "cache_entry", None), "backend", self._backend)
+        if self._backend is not None and backend is not self._backend and backend != self._backend:
+            failed = replace(failed, kind="backend", reason=OTHER_BACKEND, failed_guard="", old="", new="", name="")
         self._pending.append(failed)
 
     def limit_checked(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
@@ -74,7 +88,8 @@ class _RecompileObserver:
             self._request_reasons()
         hit, limit = result[0], getattr(torch._dynamo.config, result[1] or "recompile_limit")
         entries = size.num_cache_entries + (0 if hit else 1)
-        for event in self._pending:
+        usable = [event for event in self._pending if event.kind != "backend"]
+        for event in usable or self._pending[:1]:
             self._hooks.emit(replace(event, entry_count=entries, limit=limit, limit_hit=hit))
         self._frame, self._entries, self._pending = None, [], []
 
@@ -87,10 +102,17 @@ class _RecompileObserver:
         from torch._dynamo.guards import get_guard_fail_reason
 
         for entry in reversed(self._entries):
-            backend = getattr(entry, "backend", None)
+            backend = getattr(entry, "backend", None) if self._backend is None else self._backend
             get_guard_fail_reason(
                 entry.guard_manager, entry.code, self._frame.f_locals, entry.compile_id, backend, skip_logging=True
             )
+
+
+def innermost_backend(callback: Any) -> Any:
+    """Return the backend as cache entries store it, from a callback that wraps it."""
+    while (inner := getattr(callback, "_torchdynamo_orig_backend", None)) is not None:
+        callback = inner
+    return callback
 
 
 def _entry_list(entries: Any) -> list[Any]:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from math import isfinite
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch._dynamo.pgo import FrameStateSizeEntry, InferStride, get_code_state
@@ -17,21 +17,38 @@ from tcexplore.torch_text.dynamo_names import readable_source
 SPECIALIZED = (0, 1)
 """Sizes and strides that torch specializes even in a dynamic dimension."""
 
+_DYNAMIC_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
+
+
+class _Policy(NamedTuple):
+    """Which sizes and numbers torch makes dynamic besides marked ones, by `torch.compile`'s argument `dynamic`."""
+
+    changed: bool
+    """Those that differ from earlier compiles of the frame (automatic dynamic shapes)."""
+    all: bool
+    """Every one (`dynamic=True`)."""
+
+    @classmethod
+    def current(cls, dynamic: bool | None) -> Self:
+        config = torch._dynamo.config
+        changed = dynamic is not False and bool(getattr(config, "automatic_dynamic_shapes", False))
+        static = getattr(config, "assume_static_by_default", True) if dynamic is None else not dynamic
+        return cls(changed, not static)
+
 
 def predict_dynamic(frame: BoundFrame, dynamic: bool | None) -> tuple[str, ...]:
     """Return the sizes (`x.size()[0]`) and numbers (`lr`) that torch would make dynamic if it compiled the frame now.
 
-    `dynamic` is `torch.compile`'s argument: shapes become dynamic automatically only if it is None.
+    `dynamic` is `torch.compile`'s argument. Inputs that no earlier compile of the frame used are not included.
     """
-    if dynamic is not None or not getattr(torch._dynamo.config, "automatic_dynamic_shapes", False):
-        return ()
+    policy = _Policy.current(dynamic)
     names: list[str] = []
     for source, state in _frame_state(frame.code).items():
-        value = _evaluate(source, frame.scope)
+        value = _evaluate(source, frame)
         if isinstance(value, torch.Tensor):
-            names += _dynamic_sizes(readable_source(source), state, value)
-        elif type(value) in (int, float) and not _is_static_attribute(source, frame.scope):
-            names += _dynamic_number(readable_source(source), state, value)
+            names += () if _is_static_tensor(value) else _dynamic_sizes(readable_source(source), state, value, policy)
+        elif type(value) in (int, float) and not _is_constant(source, value, frame):
+            names += _dynamic_number(readable_source(source), state, value, policy)
     return tuple(names)
 
 
@@ -45,29 +62,39 @@ def _frame_state(code: CodeType) -> dict[str, Any]:
     return {} if state is None else dict(state.automatic_dynamic)
 
 
-def _evaluate(source: str, scope: dict[str, Any]) -> Any:
+def _evaluate(source: str, frame: BoundFrame) -> Any:
     """Evaluate a source expression, as torch does to find the guard that failed."""
     try:
-        return eval(source, {"L": scope})
+        return eval(source, {"L": frame.scope, "G": frame.globals})
     except Exception:  # noqa: BLE001  the source may be missing or of another type in this call, with any error
         return None
 
 
-def _is_static_attribute(source: str, scope: dict[str, Any]) -> bool:
-    """Return whether this is a number attribute of a module, which torch treats as a constant by default."""
-    of_module = isinstance(_evaluate(source.rpartition(".")[0], scope), torch.nn.Module)
-    return of_module and not getattr(torch._dynamo.config, "allow_unspec_int_on_nn_module", False)
+def _is_static_tensor(tensor: torch.Tensor) -> bool:
+    return type(tensor) is torch.nn.Parameter and getattr(torch._dynamo.config, "force_parameter_static_shapes", True)
 
 
-def _dynamic_sizes(name: str, state: Any, tensor: torch.Tensor) -> Iterator[str]:
+def _is_constant(source: str, value: float, frame: BoundFrame) -> bool:
+    """Return whether torch treats a number as a constant: an integer that is global or an attribute of a module."""
+    if isinstance(value, float):
+        return False
+    of_module = isinstance(_evaluate(source.rpartition(".")[0], frame), torch.nn.Module)
+    return source.startswith("G[") or (
+        of_module and not getattr(torch._dynamo.config, "allow_unspec_int_on_nn_module", False)
+    )
+
+
+def _dynamic_sizes(name: str, state: Any, tensor: torch.Tensor, policy: _Policy) -> Iterator[str]:
     merged = copy.copy(state)
     merged |= FrameStateSizeEntry.make_tensor(tuple(tensor.size()), _recorded_strides(tensor))
     for dim, size in enumerate(tensor.size()):
+        changed = policy.changed and merged.is_size_dynamic(dim)
         static = dim in getattr(tensor, "_dynamo_static_indices", ())
-        if merged.is_size_dynamic(dim) and size not in SPECIALIZED and not static:
+        marked = any(dim in getattr(tensor, marks, ()) for marks in _DYNAMIC_MARKS)
+        if size not in SPECIALIZED and (marked or (not static and (changed or policy.all))):
             yield f"{name}.size()[{dim}]"
     for dim, stride in enumerate(tensor.stride()):
-        if merged.is_stride_dynamic(dim) and stride not in SPECIALIZED:
+        if policy.changed and merged.is_stride_dynamic(dim) and stride not in SPECIALIZED:
             yield f"{name}.stride()[{dim}]"
 
 
@@ -81,7 +108,7 @@ def _recorded_strides(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tuple(strides)
 
 
-def _dynamic_number(name: str, state: Any, value: float) -> Iterator[str]:
+def _dynamic_number(name: str, state: Any, value: float, policy: _Policy) -> Iterator[str]:
     config = torch._dynamo.config
     if isinstance(value, float):
         specialized = getattr(config, "specialize_float", True) or not isfinite(value)
@@ -89,5 +116,6 @@ def _dynamic_number(name: str, state: Any, value: float) -> Iterator[str]:
         specialized = getattr(config, "specialize_int", True)
     merged = copy.copy(state)
     merged |= FrameStateSizeEntry.make_scalar(value)
-    if not specialized and not isinstance(merged.scalar, int | float):
+    changed = policy.changed and not isinstance(merged.scalar, int | float)
+    if not specialized and (changed or policy.all):
         yield name

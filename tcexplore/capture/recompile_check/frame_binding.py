@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tcexplore.capture.entry.entry import Call, EntryError
+from tcexplore.capture.recompile_check.compile_settings import compiled_function
 
 _MODULE_CALLS = ("_wrapped_call_impl", "_call_impl", "__call__")
 
@@ -18,6 +19,7 @@ class BoundFrame(NamedTuple):
 
     code: CodeType
     scope: dict[str, Any]
+    globals: dict[str, Any]
 
 
 class UnknownFrameError(Exception):
@@ -35,7 +37,7 @@ def bind_frame(compiled: Any, call: Call) -> BoundFrame:
     except TypeError as error:
         raise EntryError(f"These inputs do not fit: {error}.", "", "arguments") from None
     bound.apply_defaults()
-    return BoundFrame(function.__code__, {**bound.arguments, **_closure(function)})
+    return BoundFrame(function.__code__, {**bound.arguments, **_closure(function)}, function.__globals__)
 
 
 def _resolve_function(compiled: Any, args: tuple[Any, ...]) -> tuple[FunctionType, tuple[Any, ...]]:
@@ -53,10 +55,7 @@ def _resolve_function(compiled: Any, args: tuple[Any, ...]) -> tuple[FunctionTyp
 
 def _original_callable(compiled: Any) -> Any:
     """Return the callable that Dynamo received. For a module this is the call that Dynamo wraps."""
-    if isinstance(compiled, torch.nn.Module):
-        in_place = getattr(compiled, "_compiled_call_impl", None)
-        compiled = in_place if in_place is not None else getattr(compiled, "dynamo_ctx", None) and compiled.forward
-    original = getattr(compiled, "_torchdynamo_orig_callable", None)
+    original = getattr(compiled_function(compiled), "_torchdynamo_orig_callable", None)
     if original is None:
         raise UnknownFrameError("it was not made by torch.compile")
     return original

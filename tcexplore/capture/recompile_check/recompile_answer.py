@@ -9,15 +9,20 @@ from typing import Any
 
 import torch
 from torch._dynamo import convert_frame
-from torch._dynamo.cache_size import compute_cache_size, exceeds_recompile_limit  # the originals, without our hooks
-from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.cache_size import (  # the originals, without our hooks
+    compute_cache_size,
+    exceeds_recompile_limit,
+    is_recompilation,
+)
 from torch._dynamo.guards import get_guard_fail_reason_helper
 from torch._guards import CompileId
 
 from tcexplore.capture.dynamo.failed_guard import FailedGuards
+from tcexplore.capture.dynamo.frame_entries import stopped_compiling
 from tcexplore.capture.entry.entry import Call, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.recompile_check.automatic_dynamic import predict_dynamic
+from tcexplore.capture.recompile_check.compile_settings import CompileSettings, cache_entries, compile_settings
 from tcexplore.capture.recompile_check.frame_binding import BoundFrame, UnknownFrameError, bind_frame
 from tcexplore.capture.recompile_check.typed_inputs import parse_typed_call
 from tcexplore.capture.user_files import UserFiles
@@ -50,8 +55,6 @@ class RecompileCheck:
         graphs: Sequence[str],
         *,
         modes: Callable[[], AbstractContextManager[object]],
-        dynamic: bool | None,
-        raises: bool,
     ) -> None:
         """Set up; `graphs` are the compile ids of `calls`, and `modes` enters the torch modes of a call."""
         self._compiled = compiled
@@ -59,8 +62,7 @@ class RecompileCheck:
         self._user_files = user_files
         self._graphs = frozenset(graphs)
         self._modes = modes
-        self._dynamic = dynamic
-        self._raises = raises
+        self._settings = compile_settings(compiled)
 
     def answer(self, query: RecompileQuery) -> RecompileAnswer:
         """Return the answer, with a `problem` if the inputs are invalid or do not fit."""
@@ -83,39 +85,40 @@ class RecompileCheck:
         return (first, *self._later_frames(frame.code, NEW_CODE if first.verdict == "recompiles" else ""))
 
     def _check_first(self, frame: BoundFrame) -> FrameAnswer:
-        entries, location = self._usable_entries(frame.code), self._location(frame.code)
-        if not entries or _stance() == "force_eager":
-            note = STANCE if entries else NOT_COMPILED
+        entries, location = self._settings.usable_entries(frame.code), self._location(frame.code)
+        if _stance() == "force_eager" or stopped_compiling(frame.code, self._settings.isolation) == "SKIP":
+            note = STANCE if _stance() == "force_eager" else NOT_COMPILED
             return FrameAnswer(number="", verdict="eager", frame=location, note=note)
         answers = []
         for entry in entries:
             answers.append(_check_entry(entry, frame, FailedGuards(self._user_files)))
             if answers[-1].matches:
                 break
-        number, last = frame_number(answers[0].graph), answers[-1]
-        if last.matches:
-            return FrameAnswer(
-                number=number, verdict="matches", frame=location, graph=last.graph, entries=tuple(answers)
-            )
-        verdict = self._verdict(frame, entries)
-        dynamic = predict_dynamic(frame, self._dynamic) if verdict == "recompiles" else ()
+        number = frame_number(answers[0].graph) if answers else ""
+        if answers and answers[-1].matches:
+            graph = answers[-1].graph
+            return FrameAnswer(number=number, verdict="matches", frame=location, graph=graph, entries=tuple(answers))
+        verdict = self._verdict(frame)
+        dynamic = predict_dynamic(frame, self._settings.dynamic) if verdict == "recompiles" else ()
         return FrameAnswer(number=number, verdict=verdict, frame=location, entries=tuple(answers), dynamic=dynamic)
 
-    def _verdict(self, frame: BoundFrame, entries: Sequence[Any]) -> AnswerVerdict:
+    def _verdict(self, frame: BoundFrame) -> AnswerVerdict:
         """Return the verdict if no entry matches."""
         config = torch._dynamo.config
         by_stance = _VERDICT_OF_STANCE.get(_stance())
         if by_stance is not None:
             return by_stance
-        if _limit_reached(frame, entries):
-            return "raises" if self._raises or getattr(config, "fail_on_recompile_limit_hit", False) else "limit"
-        return "raises" if getattr(config, "error_on_recompile", False) else "recompiles"
-
-    def _usable_entries(self, code: CodeType) -> list[Any]:
-        """Return the entries of the program's backend: the accuracy check compiles the same code for another."""
-        entries = cache_entries(code)
-        backend = next((entry.backend for entry in entries if str(entry.compile_id) in self._graphs), None)
-        return [entry for entry in entries if backend is None or entry.backend == backend]
+        if stopped_compiling(frame.code, self._settings.isolation) == "RUN_ONLY":
+            return "raises" if self._settings.fullgraph else "limit"
+        size = _cache_size(frame, self._settings)
+        if getattr(config, "error_on_recompile", False) and is_recompilation(size):
+            return "raises"
+        with self._settings.limits():
+            reached, _ = exceeds_recompile_limit(size, _next_compile_id(frame))
+        if not reached:
+            return "recompiles"
+        fails = self._settings.fullgraph or getattr(config, "fail_on_recompile_limit_hit", False)
+        return "raises" if fails else "limit"
 
     def _later_frames(self, first: CodeType | None, note: str) -> Iterator[FrameAnswer]:
         for reference in convert_frame.input_codes.seen:
@@ -135,11 +138,6 @@ class RecompileCheck:
         return self._user_files.location(code.co_filename, code.co_firstlineno, code.co_name) if owned else None
 
 
-def cache_entries(code: CodeType) -> list[Any]:
-    """Return the cache entries of a frame's code, in the order in which torch tries them."""
-    return list(_debug_get_cache_entry_list(code))
-
-
 def _check_entry(entry: Any, frame: BoundFrame, guards: FailedGuards) -> EntryAnswer:
     """Check the guards of an entry with torch's own guard manager, and return the first one that fails."""
     graph, manager = str(entry.compile_id), entry.guard_manager
@@ -152,17 +150,28 @@ def _check_entry(entry: Any, frame: BoundFrame, guards: FailedGuards) -> EntryAn
     return EntryAnswer(graph=graph, matches=False, failed=failed)
 
 
-def _limit_reached(frame: BoundFrame, entries: Sequence[Any]) -> bool:
-    """Return whether a recompile limit keeps torch from compiling the frame again."""
+def _cache_size(frame: BoundFrame, settings: CompileSettings) -> Any:
+    """Return the number of entries as torch counts them to enforce its limits."""
     dynamo_frame = SimpleNamespace(f_locals=frame.scope, f_code=frame.code)
+    entries = settings.own_entries(frame.code)
     try:
-        size = compute_cache_size(dynamo_frame, list(entries))
+        return compute_cache_size(dynamo_frame, entries, len(cache_entries(frame.code)))
+    except TypeError:  # before torch 2.13 there is one cache for all functions
+        pass
+    try:
+        return compute_cache_size(dynamo_frame, entries)
     except (TypeError, AttributeError):  # before torch 2.12 the entries are a linked list
-        size = compute_cache_size(dynamo_frame, entries[0])
-    newest = max(int(str(entry.compile_id).rpartition("/")[2]) for entry in entries)
-    frame_id = int(frame_number(str(entries[0].compile_id)))
-    reached, _ = exceeds_recompile_limit(size, CompileId(frame_id=frame_id, frame_compile_id=newest + 1))
-    return bool(reached)
+        return compute_cache_size(dynamo_frame, entries[0] if entries else None)
+
+
+def _next_compile_id(frame: BoundFrame) -> CompileId:
+    """Return the compile id that the frame would get."""
+    ids = [str(entry.compile_id).split("/")[-2:] for entry in cache_entries(frame.code)]
+    if not ids:
+        return CompileId(frame_id=0, frame_compile_id=0)
+    frame_id, newest = int(ids[0][0]), max(int(number) for _, number in ids)
+    counter = getattr(convert_frame, "FRAME_COMPILE_COUNTER", {})
+    return CompileId(frame_id=frame_id, frame_compile_id=max(newest + 1, counter.get(frame_id, 0)))
 
 
 def _stance() -> str:

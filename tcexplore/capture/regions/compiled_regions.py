@@ -83,20 +83,18 @@ class Regions:
             finally:
                 self._thread.module = module
             if _is_function(result):
-                return self._wrap_region(
-                    self._add_region(target if module is None else module, result, context), result
-                )
+                return self._wrap_region(self._add_region(target if module is None else module, result), result)
             return result
 
         return skip_in_dynamo(compile_target)
 
-    def _add_region(self, target: Any, compiled: Callable[..., Any], context: Any) -> Region:
+    def _add_region(self, target: Any, compiled: Callable[..., Any]) -> Region:
         region = Region(len(self._regions), counts_graphs=self._counts_graphs)
         self._regions.append(region)
         name, kind = region_name(target)
         created = RegionCreated(region=region.number, name=name, kind=kind, location=_user_line(self._user_files))
         if self._queries is not None:
-            self._queries.add_region(created, compiled, context)
+            self._queries.add_region(created, compiled)
         self._hooks.emit(created)
         return region
 

@@ -27,8 +27,6 @@ _KINDS_WITH_INPUTS = ("function", "method", "module", "module in place")
 class _KeptRegion:
     created: RegionCreated
     compiled: Callable[..., Any]
-    dynamic: bool | None
-    raises: bool
     graphs: tuple[str, ...] = ()
     last_call: RememberedCall | None = None
     state: CallState | None = None
@@ -42,7 +40,7 @@ class RegionQueries:
         self._kept: dict[int, _KeptRegion] = {}
         self._created: dict[int, RegionCreated] = {}
 
-    def add_region(self, created: RegionCreated, compiled: Callable[..., Any], context: Any) -> None:
+    def add_region(self, created: RegionCreated, compiled: Callable[..., Any]) -> None:
         """Keep a new region. It replaces an earlier one of the same name and line."""
         self._created[created.region] = created
         if created.kind not in _KINDS_WITH_INPUTS:
@@ -50,8 +48,7 @@ class RegionQueries:
         for number, region in list(self._kept.items()):
             if (region.created.name, region.created.location) == (created.name, created.location):
                 del self._kept[number]
-        dynamic, raises = getattr(context, "_dynamic", None), bool(getattr(context, "fullgraph", False))
-        self._kept[created.region] = _KeptRegion(created, compiled, dynamic, raises)
+        self._kept[created.region] = _KeptRegion(created, compiled)
         if len(self._kept) > MAX_REGIONS:
             del self._kept[next(iter(self._kept))]
 
@@ -90,8 +87,7 @@ class RegionQueries:
         except EntryError as error:
             return RecompileAnswer(number=query.number, inputs=query.inputs, region=number, problem=error.message)
         check = RecompileCheck(
-            region.compiled, (call,), self._user_files, region.graphs,
-            modes=state.restore, dynamic=region.dynamic, raises=region.raises,
+            region.compiled, (call,), self._user_files, region.graphs, modes=state.restore,
         )  # fmt: skip
         return replace(check.answer(query), region=number)
 

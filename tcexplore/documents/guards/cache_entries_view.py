@@ -67,6 +67,7 @@ def _frame(snapshot: Snapshot, frame: FrameEntries, toggled: frozenset[str], wid
     first = next((entry.graph for entry in (*frame.entries, *frame.over_limit)), "")
     name = name_frame(first, frame.location) or "frame inside torch"
     rest = ", resume function after the break" if frame.resumed else ""
+    rest += ", isolated" if frame.isolated else ""
     links = (line_link(frame.location),) if frame.location else ()
     yield row((f" {name}", "heading"), (f"  {where.describe(frame.location)}{rest}", "muted"),
               (f"  frame {frame.number}", "dim"), links=links, location=frame.location)  # fmt: skip

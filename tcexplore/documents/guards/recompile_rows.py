@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tcexplore.documents.document import Row
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
-from tcexplore.events import Recompiled
-from tcexplore.quantities import duration
+from tcexplore.events import ExtraCompiles, Recompiled
+from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import CacheEntry, FrameEntries, newest_causes
 from tcexplore.session.links import line_link
@@ -28,6 +28,19 @@ def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
         rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
         yield from (Row(r.spans, links, recompile.location) for r in rows)
         yield BLANK
+    if snapshot.extra_compiles:
+        yield from wrapped(describe_extra_compiles(snapshot.extra_compiles), width, "warn", lead="↻ ")
+        yield BLANK
+
+
+def describe_extra_compiles(extra: ExtraCompiles) -> str:
+    """Return how often tcexplore's own calls compiled, and why."""
+    until = ", until the recompile limit was reached: later calls ran eagerly" if extra.limit_hit else ""
+    why = f" {extra.reason}" if extra.reason else ""
+    return (
+        f"tcexplore's own calls, which compare and time the program, compiled {count(extra.compiles, 'more graph')}"
+        f"{until}. They are not listed: the state of the program changes with each call.{why}"
+    )
 
 
 def _others(others: int) -> Iterator[Row]:

@@ -19,7 +19,7 @@ _DEVICE = (
 )  # fmt: skip
 """The target of the code, and facts from the assembler and the device."""
 
-_GUARDS = (*_CAPTURE, "guards", "recompiles", "missing_facts")
+_GUARDS = (*_CAPTURE, "guards", "recompiles", "extra_compiles", "missing_facts")
 _HAS_KERNELS = ("code.kernels", "code.wrappers")
 _HAS_GUARDS = ("guards", "recompiles")
 _KERNEL = frozenset({"kernel"})

@@ -1,0 +1,75 @@
+"""Compare reports of unseen programs with torch's own trace: `python -m tests.benchmarks.unseen_programs [NAME...]`.
+
+Graphs, graph breaks, recompiles, calls over the limit, guarded entries, and the compiles of each call must be the same
+as in a run without tcexplore, and the JSON report must be consistent.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.unseen_truth import BACKEND
+from tests.report.consistency import inconsistencies
+
+FOLDER = Path(__file__).with_name("unseen")
+
+
+def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the figures of tcexplore's report, and its inconsistencies."""
+    command = [sys.executable, "-m", "tcexplore", "check", str(file), "--json", "--time-for", "0.3", "--follow", "100"]
+    if "torch.compile(" not in file.read_text() and ".compile(" not in file.read_text():
+        command += ["--backend", BACKEND]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        report = json.loads(result.stdout)
+    except json.JSONDecodeError:
+        return {"error": result.stderr[-300:]}, []
+    compiled = {entry["graph"] for frame in report["frames"] for entry in frame["entries"]}
+    figures = {
+        "graphs": len(report["graphs"]),
+        "breaks": sorted({broken["line"] for broken in report["breaks"]}),
+        "recompiles": len({recompile["graph"] for recompile in report["recompiles"]} & compiled),
+        "over_limit": sum(len(frame["over_limit"]) for frame in report["frames"]),
+        "guards": len(report["guard_latency_us"]),
+        "calls": [call["compiles"] for call in report["calls"] if call["variant"] == "compiled"],
+    }
+    wrong = inconsistencies(report)
+    wrong += [report["error"]["message"]] if report["error"] else []
+    if file.stem != "shared_code":
+        wrong += [f"{r['graph']}: another backend" for r in report["recompiles"] if r["kind"] == "backend"]
+    return figures, wrong
+
+
+def compare(program: Path, folder: Path) -> bool:
+    """Print the differences of one program; return whether there are none."""
+    file = folder / f"{program.stem}.py"
+    shutil.copy(program, file)
+    command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.unseen_truth", str(file)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        print(program.stem, result.stderr[-300:])
+        return False
+    truth = json.loads(result.stdout.strip().splitlines()[-1])
+    figures, problems = reported(file)
+    problems += [f"{k}: torch {v}, tcexplore {figures.get(k)}" for k, v in truth.items() if v != figures.get(k)]
+    print(program.stem, truth, *(problems or ["ok"]), sep="\n  ", flush=True)
+    return not problems
+
+
+def main(*names: str) -> int:
+    """Print the comparison of each program; return the number of programs with a difference."""
+    programs = [program for program in sorted(FOLDER.glob("*.txt")) if not names or program.stem in names]
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = sum(not compare(program, Path(folder)) for program in programs)
+    print(f"{wrong} of {len(programs)} programs with differences")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*sys.argv[1:]) else 0)

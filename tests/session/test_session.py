@@ -160,3 +160,13 @@ def test_the_seconds_of_each_phase_add_up() -> None:
     assert session.newest is not None
     assert dict(session.newest.phase_seconds) == {"importing": 0.5, "dynamo": 1.25, "inductor": 2.5}
     assert session.newest.phase_at == 4.25
+
+
+def test_a_graph_replaces_a_discarded_one_with_the_same_compile_id() -> None:
+    kernel = ev.Kernel(run=1, graph="0/0", phase="forward", name="k", language="cpp", source="")
+    session = began(1)
+    for event in (graph(1), kernel, replace(kernel, graph="1/0"), graph(1, "1/0"), graph(1, ops=1)):
+        session = session.apply(event)
+    (snapshot,) = session.runs
+    assert [(captured.graph, captured.ops) for captured in snapshot.graphs] == [("1/0", 3), ("0/0", 1)]
+    assert [kernel.graph for kernel in snapshot.code.kernels] == ["1/0"]

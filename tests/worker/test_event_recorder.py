@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tcexplore.events import AtenGraph, Event, FxNode, Kernel
+from tcexplore.events import AtenGraph, Event, ExtraCompiles, FrameEntered, FxNode, Kernel
 from tcexplore.worker.event_recorder import EventRecorder
 
 pytestmark = pytest.mark.torch
@@ -33,3 +33,19 @@ def test_a_library_call_is_a_gpu_kernel_if_its_graph_has_a_tensor_there() -> Non
     assert events == list(sent), "every event is sent"
     assert [kernel.name for kernel in recorder.gpu_kernels()] == ["extern 0/0", "triton 0/0"]
     assert [kernel.name for kernel in lowered] == ["triton 2/0"]
+
+
+def test_events_of_later_compiles_are_counted_instead_of_sent():
+    sent: list[Event] = []
+    recorder = EventRecorder(sent.append)
+    recorder.emit(FrameEntered(graph="0/0"))
+    recorder.close_graphs()
+    recorder.emit(FrameEntered(graph="0/1", entry_count=1))
+    recorder.emit(FrameEntered(graph="0/0"))
+    recorder.emit(FrameEntered(graph="0/2", limit_hit="recompile_limit"))
+    assert sent == [
+        FrameEntered(graph="0/0"),
+        ExtraCompiles(compiles=1),
+        FrameEntered(graph="0/0"),
+        ExtraCompiles(compiles=1, limit_hit=True),
+    ]

@@ -41,8 +41,23 @@ def is_trace(target: str) -> bool:
 
 
 def open_trace(request: Request) -> int:
-    """Print the report of a trace; return the exit status."""
-    return report_trace(request)
+    """Open the app on the traces, or print a report without a terminal; return the exit status."""
+    from tcexplore.cli.explore_command import terminal_problem
+
+    choice = request.trace
+    assert choice is not None, "the parser sets it"
+    problem = None if choice.report else terminal_problem()
+    if problem is not None:
+        sys.stderr.write(f"tcexplore: {problem}; printing a report instead\n")
+    if choice.report or problem is not None:
+        return report_trace(request)
+    try:
+        opened, job = choose(choice, whole=False)
+    except TraceChoiceError as error:
+        return _refuse(str(error))
+    from tcexplore.ui.run_app import run_trace_app
+
+    return run_trace_app(job, choice.rank, opened.problems)
 
 
 def report_trace(request: Request) -> int:
@@ -68,13 +83,13 @@ def report_trace(request: Request) -> int:
     return _print(request, snapshot, run.machine)
 
 
-def choose(choice: TraceChoice) -> tuple[OpenedTrace, TraceJob]:
-    """Return the traces and the chosen job. Raises `TraceChoiceError`."""
+def choose(choice: TraceChoice, *, whole: bool = True) -> tuple[OpenedTrace, TraceJob]:
+    """Return the traces, indexed as a `whole` or at their beginnings, and the chosen job. Raises `TraceChoiceError`."""
     from tcexplore.traces.trace_inputs import trace_inputs
     from tcexplore.traces.trace_job import NothingReadError, open_inputs
 
     try:
-        opened = open_inputs(trace_inputs(choice.paths))
+        opened = open_inputs(trace_inputs(choice.paths), whole=whole)
     except NothingReadError as error:
         raise TraceChoiceError("; ".join(error.problems[:5])) from None
     jobs = opened.jobs

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import BLANK, row, wrapped
+from tcexplore.documents.prose import BLANK, heading, row, wrapped
+from tcexplore.documents.trace_rows import collective_rows, record_rows, split_rows
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
 from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
 
 MOST_RANKS_NAMED = 12
@@ -24,6 +27,21 @@ def ranks_document(comparison: RanksCompared, width: int = 78, shown: Sequence[i
     for note in comparison.notes:
         rows += [BLANK, *wrapped(note, width, "muted")]
     return Parts(_title(comparison), [fixed(rows)])
+
+
+def ranks_screen_document(
+    snapshot: Snapshot, comparison: RanksCompared | None, loaded: Sequence[int], toggled: frozenset[str], width: int
+) -> Parts:
+    """Return the document of the ranks screen: all ranks, then what the rank in view communicates and records."""
+    if comparison is None:
+        head = [row((" … reading the ranks", "running"))]
+    else:
+        head = [*verdict_rows(comparison, width), BLANK, *_table(comparison, loaded)]
+        for note in comparison.notes:
+            head += [BLANK, *wrapped(note, width, "muted")]
+    own = (*collective_rows(snapshot), *split_rows(snapshot), *record_rows(snapshot, toggled))
+    name = (BLANK, heading(snapshot.trace), *own) if own else ()
+    return Parts("", [fixed(head), fixed(name)])
 
 
 def _title(comparison: RanksCompared) -> str:
@@ -88,9 +106,11 @@ def _table(comparison: RanksCompared, shown: Sequence[int]) -> Iterable[Row]:
     most = max((row.group for row in rows), default=0)
     lines = [_cells(row, several=most > 0, loaded=row.rank in shown) for row in rows]
     keep = [n for n, title in enumerate(_HEAD) if title != "host" or any(row.host for row in rows)]
-    yield from columns(
-        [_HEAD[n] for n in keep], [[line[n] for n in keep] for line in lines], [() for _ in lines], left=(0,)
-    )
+    cells = [[line[n] for n in keep] for line in lines]
+    head, *table = columns([_HEAD[n] for n in keep], cells, [() for _ in lines], left=(0,))
+    yield head
+    for rank, line in zip(rows, table, strict=True):
+        yield replace(line, fold=f"rank {rank.rank}")
 
 
 def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:

@@ -31,6 +31,7 @@ from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
 from tcexplore.documents.timing.timing_view import timing_document
+from tcexplore.documents.trace_rows import collective_rows, split_rows
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link
 from tcexplore.session.recompile_fixes import recompile_fixes
@@ -148,6 +149,10 @@ def _rows(document: Document) -> Iterator[Row]:
     return map(document.row, range(len(document)))
 
 
+def _communication(snapshot: Snapshot, _: int) -> Iterable[Row]:
+    return (*collective_rows(snapshot), *split_rows(snapshot))
+
+
 def _ranks(snapshot: Snapshot, width: int) -> Iterable[Row]:
     return _rows(ranks_document(snapshot.rank_comparison, width)) if snapshot.rank_comparison else ()
 
@@ -158,6 +163,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),
+    ("Communication", _communication),
     ("Recompiles", recompile_rows),
     ("Cache entries", recompiled_frame_rows),
     ("Symbolic sizes", _symbols),

@@ -24,7 +24,6 @@ _SILENT = frozenset({"str", "describe_tensor", "describe_storage"})
 """Kinds that need no conversion."""
 
 NOT_IN_TRACES = (
-    ("timing", "a trace holds no measurement of calls"),
     ("accuracy", "a trace holds no results to compare"),
     ("memory", "a trace holds no measurement of memory"),
     ("call profile", "a trace holds no profile of a call"),
@@ -143,6 +142,7 @@ class EventReader:
             text = "" if read else self._sample(first)
             names = tuple(graph for graph in graphs if graph)
             context.emit(ev.TraceRecords(kind=kind, count=count, graphs=names, read=read, text=text))
+        context.emit(ev.TimingSkipped(reason="a trace holds no measurement of calls"))
         for fact, reason in NOT_IN_TRACES:
             context.emit(ev.FactMissing(fact=fact, symbol="TORCH_TRACE", reason=reason))
         for problem in context.problems:

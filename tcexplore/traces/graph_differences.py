@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
+from tcexplore.session.communication import is_collective
 from tcexplore.traces.graph_text import CALLS
 from tcexplore.traces.rank_normal import follows_rank, normalize
-
-_COLLECTIVE = re.compile(
-    r"(?:_c10d_functional(?:_autograd)?|c10d_functional|torch\.distributed|c10d)\.(?!wait_tensor)\w+"
-)
 
 
 class GraphDifference(NamedTuple):
@@ -34,11 +30,6 @@ class RankNodes(NamedTuple):
     rank: int
     reads_rank: bool
     """Whether a guard of the graph checks a value that is named after the rank."""
-
-
-def is_collective(node: ev.FxNode) -> bool:
-    """Return whether a node communicates; waiting for the result is another node."""
-    return node.op in CALLS and _COLLECTIVE.match(node.target) is not None
 
 
 def graph_difference(mine: RankNodes, other: RankNodes) -> GraphDifference | None:
@@ -143,8 +134,3 @@ def _extra(mine: list[ev.FxNode], other: list[ev.FxNode], my_side: RankNodes, ot
         kind, "one graph has more ops", _call(a) if a else "the graph ends", _call(b) if b else "the graph ends",
         a.location if a else None, b.location if b else None,
     )  # fmt: skip
-
-
-def collectives(nodes: tuple[ev.FxNode, ...]) -> Iterator[ev.FxNode]:
-    """Yield the communicating nodes in order."""
-    yield from (node for node in nodes if is_collective(node))

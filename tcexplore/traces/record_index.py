@@ -22,6 +22,7 @@ _HEAD = re.compile(
     rb'\n[VIWE](\d{4}) (\d\d:\d\d:\d\d\.\d+) (\d+) [^\n\]]*\] \{"([\w./-]+)": (?:\{"name": "([^"\n]*)")?'
 )
 _ANY_HEAD = re.compile(rb"\n[VIWE]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ")
+_TAIL_BYTES = 1 << 18
 _JSON_START = b"] {"
 _BLOCK = 1 << 25
 """Bytes per step of `RecordIndex.extend`."""
@@ -193,7 +194,16 @@ class RecordIndex:
 
     def seconds(self, number: int, year: int) -> float:
         """Return the local time of a record as a timestamp, without its time zone. Records have no year."""
-        head = bytes(self._data[self.starts[number] + 1 : self.starts[number] + 40])
+        return self._seconds_at(self.starts[number], year)
+
+    def last_seconds(self, year: int) -> float:
+        """Return the time of the last record of the buffer, indexed or not; 0 if it is far from the end."""
+        tail = max(0, len(self._data) - _TAIL_BYTES)
+        matches = list(_ANY_HEAD.finditer(self._data, tail))
+        return self._seconds_at(matches[-1].start() + 1, year) if matches else 0.0
+
+    def _seconds_at(self, start: int, year: int) -> float:
+        head = bytes(self._data[start + 1 : start + 40])
         month, day, clock = int(head[:2]), int(head[2:4]), head[5:].split(b" ", 1)[0].decode()
         try:
             text = f"{year}-{month:02}-{day:02}T{clock[:15]}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from tcexplore.traces.record_index import BadRecordError, RecordIndex
 from tcexplore.traces.trace_inputs import InputError, Inputs, TraceInput
@@ -70,7 +70,7 @@ class TraceJob:
 
     def describe(self) -> str:
         """Return the job's start, its ranks and its size in one line."""
-        began = datetime.fromtimestamp(self.start).astimezone().strftime("%m-%d %H:%M:%S") if self.start else "?"
+        began = datetime.fromtimestamp(self.start, UTC).strftime("%m-%d %H:%M:%S") if self.start else "?"
         size = sum(process.index.size for process in self.processes) / 1e6
         pids = ", ".join(str(process.pid) for process in self.ranks[:4])
         ranks = f"{len(self.ranks)} ranks" if len(self.ranks) > 1 else "1 process"
@@ -85,44 +85,76 @@ class OpenedTrace:
     problems: list[str] = field(default_factory=list)
 
 
-def open_inputs(inputs: Inputs) -> OpenedTrace:
-    """Index all files and sort their processes into jobs. Raise `NothingReadError` if there is no record."""
+FIRST_BYTES = 1 << 18
+"""Bytes of each file that are indexed before the first screen: its process, its rank, its start."""
+
+
+def open_inputs(inputs: Inputs, *, whole: bool = True) -> OpenedTrace:
+    """Sort the processes of all files into jobs. Raise `NothingReadError` if there is no record.
+
+    Unless `whole`, only the beginning of each file is indexed; `finish_index` indexes the rest.
+    """
     opened = OpenedTrace(problems=list(inputs.problems))
     processes: list[TraceProcess] = []
     for source in inputs.files:
         try:
-            processes += _processes(source, opened.problems)
+            index = RecordIndex(source.open())
         except InputError as error:
             opened.problems.append(str(error))
+            continue
+        if whole:
+            index.finish()
+        else:
+            index.extend(FIRST_BYTES)
+        if not len(index):
+            reason = "is empty" if not index.size else "holds no records of TORCH_TRACE"
+            opened.problems.append(f"{source.name} {reason}")
+            continue
+        processes += read_processes(source, index)
+        opened.problems += index_problems(source, index) if whole else []
     if not processes:
         raise NothingReadError(opened.problems or ["no trace files were given"])
     opened.jobs = group_jobs(processes)
     return opened
 
 
-def _processes(source: TraceInput, problems: list[str]) -> list[TraceProcess]:
-    index = RecordIndex(source.open())
-    index.finish()
-    if not len(index):
-        reason = "is empty" if not index.size else "holds no records of TORCH_TRACE"
-        problems.append(f"{source.name} {reason}")
-        return []
+def finish_index(job: TraceJob, progress: Callable[[int, int], None] | None = None) -> list[str]:
+    """Index the files of a job to their ends; return messages about what is unreadable."""
+    problems: list[str] = []
+    total, done = sum(process.index.size for process in job.processes), 0
+    for process in list(job.processes):
+        process.index.finish()
+        problems += index_problems(process.source, process.index)
+        for other in read_processes(process.source, process.index):
+            if other.pid != process.pid and all(other.pid != known.pid for known in job.processes):
+                job.processes.append(other)
+                process.shared = other.shared = True
+        done += process.index.size
+        if progress is not None:
+            progress(done, total)
+    job.processes.sort(key=lambda process: (process.number, process.start))
+    return problems
+
+
+def index_problems(source: TraceInput, index: RecordIndex) -> list[str]:
+    """Return messages about a file that is damaged at one of its ends."""
+    problems: list[str] = []
     if index.foreign_start():
         problems.append(f"{source.name} begins in the middle of a record: it was truncated or rotated")
     if index.is_cut():
         problems.append(f"{source.name}: its last record is incomplete; the others are read")
-    return list(read_processes(source, index))
+    return problems
 
 
 def read_processes(source: TraceInput, index: RecordIndex) -> Iterable[TraceProcess]:
-    """Yield the processes that wrote to a file."""
+    """Yield the processes that wrote to the indexed part of a file."""
     year = _year(source)
     pids = list(dict.fromkeys(index.pids.values()))
     for pid in pids:
         first = next(number for number, known in index.pids.items() if known == pid)
         rank = source.named_rank if source.named_rank is not None else _rank(index, first)
-        start, end = index.seconds(first, year), index.seconds(len(index) - 1, year)
-        yield TraceProcess(source, index, pid, rank, start, end, shared=len(pids) > 1)
+        start = index.seconds(first, year)
+        yield TraceProcess(source, index, pid, rank, start, max(start, index.last_seconds(year)), shared=len(pids) > 1)
 
 
 def _year(source: TraceInput) -> int:

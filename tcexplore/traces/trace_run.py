@@ -15,7 +15,7 @@ from tcexplore.traces.trace_job import TraceProcess
 BATCH = 200
 """Records that are converted at a time."""
 
-_FIRST_RECORDS = 2_000
+_FIRST_RECORDS = 300
 """Records in which the main file is searched before the job begins."""
 
 
@@ -52,7 +52,7 @@ class TraceRun:
 
     def start(self) -> ev.Job:
         """Read the beginning of the trace, and return the job with the main file's text."""
-        self.reader.read(_FIRST_RECORDS)
+        self.reader.read(_FIRST_RECORDS, last=False)
         sources = self.reader.context.sources
         return ev.Job(
             run=self.run,
@@ -63,10 +63,14 @@ class TraceRun:
 
     def batches(self) -> Iterator[list[ev.Event]]:
         """Yield the events in batches, the end of the run last."""
-        more = True
+        index, indexed = self.process.index, False
         yield self._taken()
-        while more:
-            more = self.reader.read(BATCH)
+        while True:
+            # The last record of an index that is not complete may be cut.
+            if not self.reader.read(BATCH, last=indexed):
+                if indexed:
+                    break
+                indexed = index.extend()
             yield self._taken()
         self.reader.finish()
         sources = self.reader.context.sources

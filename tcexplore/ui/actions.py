@@ -22,6 +22,7 @@ Scope = Literal[
     "modes",
     "bisect",
     "fix",
+    "ranks",
     "app",
 ]
 """Where an action works: `view` in a view's rows, `reading` on any screen with such a view, `study` on any study's
@@ -119,6 +120,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("tab", "other", "fix", "tab", "another fix", "Try another fix for the same break", 3),
     Action("u", "undo", "fix", "u", "undo", "Undo the written fix in your file", 2),
     Action("h", "leave", "fix", "h", "back", "Back to the panes"),
+    Action("o,q", "leave", "ranks", "o q", "back", "Back to the panes"),
     *(
         Action(entry.key, f"study('{entry.name}')", "app", entry.key or "^p", entry.label, entry.summary, entry.rank)
         for entry in STUDIES
@@ -127,6 +129,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("left_square_bracket", "step(-1)", "app", "[", "earlier save", "Show the previous save"),
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Show the next save"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),
+    Action("o", "ranks", "app", "o", "ranks", "Show the ranks of a trace, and the first difference between them"),
     Action("number_sign", "ask_calls", "app", "#", "number of calls", "Show the net gain over N calls"),
     Action("r", "rerun", "app", "r", "run again", "Run the file again", 11),
     Action("x", "stop_run", "app", "x", "stop", "Stop the current run", 13),

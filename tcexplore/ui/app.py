@@ -185,10 +185,14 @@ class ExplorerApp(App[int]):
     # ---- actions
 
     def action_rerun(self) -> None:
+        if self._trace_only():
+            return
         if self.engine is not None:
             self.engine.rerun()
 
     def action_stop_run(self) -> None:
+        if self._trace_only():
+            return
         newest = self.session.newest
         if self.engine is None or newest is None or newest.status != "running":
             self.main.say("Nothing is running: r runs the file again.")
@@ -223,7 +227,17 @@ class ExplorerApp(App[int]):
 
         self.push_screen(PromptScreen(prompt), answered)
 
+    def _trace_only(self) -> bool:
+        """Tell the user that a trace cannot be run, if one is in view; return whether one is."""
+        newest = self.session.newest
+        if newest is None or not newest.trace:
+            return False
+        self.main.say("A trace cannot be run again. `tcexplore FILE` explores the program itself.")
+        return True
+
     def on_fix_requested(self, message: FixRequested) -> None:
+        if self._trace_only():
+            return
         screen = self._fix_screen(message.links)
         if isinstance(screen, str):
             self.main.say(screen)
@@ -245,6 +259,8 @@ class ExplorerApp(App[int]):
         return FixScreen(engine, engine.job, run, graph_break, self.undo)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
+        if self._trace_only():
+            return
         from tcexplore.ui.recompile_query import recompile_prompt
 
         prompt = recompile_prompt(self.session, message.links)
@@ -275,6 +291,8 @@ class ExplorerApp(App[int]):
         self.push_screen(DiffScreen(self.session))
 
     def action_target(self) -> None:
+        if self._trace_only():
+            return
         from tcexplore.ui.screens.target_screen import TargetScreen
 
         device = self.standby.device if self.standby is not None else ""
@@ -293,6 +311,8 @@ class ExplorerApp(App[int]):
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run generates it.")
 
     def action_study(self, name: str) -> None:
+        if self._trace_only():
+            return
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return
@@ -300,6 +320,30 @@ class ExplorerApp(App[int]):
 
         if message := open_study(self, name, self.engine, self.session.newest, self._last_studies):
             self.main.say(message)
+
+    def action_ranks(self) -> None:
+        from tcexplore.ui.screens.ranks_screen import RanksScreen
+
+        if isinstance(self.screen, RanksScreen):
+            self.screen.leave()
+            return
+        runs = getattr(self.engine, "runs", None)
+        self.push_screen(RanksScreen(self.session, lambda: runs or {}, self._show_rank))
+
+    def _show_rank(self, rank: int) -> str:
+        """Show a rank of a trace, and read it first if necessary; return why it can't be shown."""
+        from tcexplore.ui.trace_engine import TraceEngine
+
+        if not isinstance(self.engine, TraceEngine):
+            return "Only a trace has ranks."
+        run = self.engine.runs.get(rank)
+        if run is not None:
+            at = [snapshot.run for snapshot in self.session.runs]
+            shown = self.session.shown
+            if shown is not None and run in at:
+                self.session = self.session.step(at.index(run) - at.index(shown.run))
+            return ""
+        return "" if self.engine.load(rank) else f"Rank {rank} has no trace."
 
     def action_undo(self) -> None:
         self.main.say(self.undo.restore())

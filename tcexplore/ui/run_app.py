@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tcexplore.events import Config
 
 if TYPE_CHECKING:
+    from tcexplore.traces.trace_job import TraceJob
     from tcexplore.ui.engine import Engine
 
 
@@ -46,6 +47,19 @@ def _set_frame_rate() -> None:
     import textual.constants  # noqa: F401
 
     del os.environ[_RATE]
+
+
+def run_trace_app(job: TraceJob, rank: int | None, problems: list[str]) -> int:
+    """Show the app on the ranks of a traced job until the user leaves it; return the exit status."""
+    gc.disable()
+    import asyncio
+
+    def engine() -> Engine:
+        from tcexplore.ui.trace_engine import TraceEngine
+
+        return TraceEngine(job, rank, problems)
+
+    return asyncio.run(_run(engine))
 
 
 async def _run(engine: Callable[[], Engine]) -> int:

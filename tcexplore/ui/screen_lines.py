@@ -50,8 +50,12 @@ def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None)
 
     if after is None:
         return lambda width: fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)
-    against = "" if before is None else f"with the base, run {base}" if before.run == base else f"with run {before.run}"
-    pieces = [piece(" diff", "title"), piece(f"run {after.run} of {os.path.basename(after.file)}"), piece(against)]
+    against = ""
+    if before is not None:
+        other = before.trace or f"run {before.run}"
+        against = f"with the base, {other}" if before.run == base else f"with {other}"
+    name = after.trace or f"run {after.run}"
+    pieces = [piece(" diff", "title"), piece(f"{name} of {os.path.basename(after.file)}"), piece(against)]
     return lambda width: fitted(pieces, width)
 
 
@@ -79,6 +83,7 @@ _GROUPS = {
 _WAY_OUT: dict[Scope, _Entry] = {
     "diff": _Entry("esc", "back to the panes", 0),
     "study": _Entry("esc", "back to the panes", 0),
+    "ranks": _Entry("esc", "back to the panes", 0),
     "answer": _Entry("esc", "closes", 0),
     "target": _Entry("esc", "closes", 0),
     "target_diff": _Entry("esc", "back to the panes", 0),

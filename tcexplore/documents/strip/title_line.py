@@ -51,6 +51,8 @@ def _configuration(seen: Snapshot) -> Iterator[Piece]:
 
 
 def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
+    if standby is None and newest.trace:
+        return
     if standby is None:
         yield piece("loading torch", "running", 2)
         return
@@ -64,12 +66,15 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
     """Yield which run is in view, and the phase of the newest one."""
     seen = session.shown
     if session.pinned is not None and seen is not None and seen is not newest:
-        yield piece(f"run {seen.run} of {newest.run}, from history", "warn")
+        yield piece(seen.trace or f"run {seen.run} of {newest.run}, from history", "warn")
     elif newest.failure is not None:
         yield piece(f"run {newest.run} ✖ {newest.failure.type}", "error")
     elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:
         yield piece(f"run {newest.run}", "muted", 2)
         yield piece(f"◐ {format_progress(newest)}{_seconds(elapsed.phase)}", "running")
+    elif newest.complete and newest.trace:
+        yield piece(newest.trace, "title")
+        yield piece("● trace", "ok")
     elif newest.complete and not (newest.phase in _AFTER_COMPILE and elapsed.phase >= SHOWN_FROM_S):
         yield piece(f"run {newest.run}", "muted")
         yield piece("● live", "ok")

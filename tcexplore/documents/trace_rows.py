@@ -1,0 +1,80 @@
+"""What only a trace or a distributed run has: collectives, DDP's splits, all kinds of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.columns import Cell, columns
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.locations import places
+from tcexplore.documents.prose import BLANK, fold, heading, row
+from tcexplore.quantities import count, size
+from tcexplore.session import Snapshot
+from tcexplore.session.communication import collective_calls
+from tcexplore.session.links import aten_link, line_link
+
+MOST_CALLS = 200
+RECORDS = "records"
+"""Fold of the list of records."""
+
+
+def collective_rows(snapshot: Snapshot) -> Iterator[Row]:
+    """Yield the collectives of each graph in order, with their size and process group."""
+    calls = list(collective_calls(snapshot))
+    if not calls:
+        return
+    where = places(snapshot.file).abbreviate
+    yield BLANK
+    yield heading("Collectives", count(len(calls), "call"))
+    lines: list[list[Cell]] = []
+    links = []
+    for number, call in enumerate(calls[:MOST_CALLS], 1):
+        at = call.node.location
+        texts = (
+            f"{number}", f"{call.graph} {call.phase}", call.op, size(call.bytes) if call.bytes is not None else "?",
+            f"group {call.group}" if call.group else "", f"line {where(at)}" if at else "",
+        )  # fmt: skip
+        lines.append([(Span(text, "location" if index == 5 else ""),) for index, text in enumerate(texts)])
+        own = (aten_link(call.graph, call.phase, call.node.name),)
+        links.append((*own, line_link(at)) if at else own)
+    yield from columns(("", "graph", "collective", "bytes", "group", ""), lines, links, left=(1, 2, 4, 5))
+
+
+def split_rows(snapshot: Snapshot) -> Iterator[Row]:
+    """Yield the parts of graphs that DDP compiles separately."""
+    if not snapshot.splits:
+        return
+    where = places(snapshot.file).abbreviate
+    yield BLANK
+    yield heading("DDP splits", "each part's gradients are one bucket")
+    lines: list[list[Cell]] = []
+    for split in snapshot.splits:
+        lines_of = [where(at) for at in (split.first, split.last) if at]
+        texts = (
+            split.graph, split.part, count(split.ops, "op"),
+            size(split.parameter_bytes) if split.parameter_bytes is not None else "?",
+            f"lines {' to '.join(dict.fromkeys(lines_of))}" if lines_of else "",
+        )  # fmt: skip
+        lines.append([(Span(text),) for text in texts])
+    links = [(line_link(split.first),) if split.first else () for split in snapshot.splits]
+    yield from columns(("graph", "part", "ops", "parameters", ""), lines, links, left=(0, 1, 4))
+
+
+def record_rows(snapshot: Snapshot, toggled: frozenset[str]) -> Iterator[Row]:
+    """Yield all kinds of records; those that are only listed open to the beginning of the first one."""
+    kinds = snapshot.trace_records
+    if not kinds:
+        return
+    opened = RECORDS in toggled
+    total = sum(kind.count for kind in kinds)
+    yield BLANK
+    yield fold(RECORDS, opened, ("Records", "heading"), (f"  {count(total, 'record')} of {len(kinds)} kinds", "muted"))
+    for kind in kinds if opened else ():
+        name = f"{RECORDS} {kind.kind}"
+        note = f"  {kind.count}"
+        if kind.read:
+            yield row((f"     {kind.kind}", ""), (note, "muted"))
+            continue
+        yield fold(name, name in toggled, (kind.kind, ""), (f"{note}, listed only", "muted"), indent=3)
+        for line in kind.text.split("\n") if name in toggled else ():
+            yield row((f"       {line}", "dim"), no_wrap=True)

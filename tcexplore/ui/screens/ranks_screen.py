@@ -1,0 +1,74 @@
+"""The ranks of a traced job: the verdict, and one row per rank; enter shows a rank in the panes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from textual.app import ComposeResult
+
+from tcexplore.documents.document_parts import message
+from tcexplore.session import Session
+from tcexplore.ui.actions import bindings
+from tcexplore.ui.lines.guarded_document import guarded
+from tcexplore.ui.lines.row_line import RowLine
+from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.screen_lines import footer
+from tcexplore.ui.screens.overlay_screen import OverlayScreen
+
+_RANK_FOLD = re.compile(r"^rank (\d+)$")
+
+
+class RanksScreen(OverlayScreen):
+    """Follows the app's session, as the panes do."""
+
+    BINDINGS = bindings("ranks")
+    SCOPES = (*OverlayScreen.SCOPES, "ranks")
+
+    def __init__(
+        self, session: Session, runs: Callable[[], Mapping[int, int]], show_rank: Callable[[int], str]
+    ) -> None:
+        """`runs` returns the run of each rank that was read; `show_rank` shows one, and returns why it can't."""
+        super().__init__()
+        self._session = session
+        self._runs = runs
+        self._show_rank = show_rank
+        self._toggled: frozenset[str] = frozenset()
+
+    def compose(self) -> ComposeResult:
+        yield self._view
+        yield RowLine(footer(self.SCOPES), id="footer")
+
+    @property
+    def page(self) -> tuple[str, str]:
+        return "ranks", "Ranks"
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "session", self._show_session, init=False)
+
+    def _show_session(self, session: Session) -> None:
+        self._session = session
+        self._show()
+
+    def _show(self) -> None:
+        from tcexplore.documents.ranks_view import ranks_screen_document
+
+        shown = self._session.shown
+        if shown is None or not shown.trace:
+            self._view.show(message("A live run has one process. `tcexplore open DIR` compares the ranks of a trace."))
+            return
+        comparisons = (run.rank_comparison for run in self._session.runs)
+        comparison = next((known for known in comparisons if known is not None), None)
+        runs, width = self._runs(), self._view.text_width
+        self._view.show(guarded(lambda: ranks_screen_document(shown, comparison, tuple(runs), self._toggled, width)))
+
+    def on_row_entered(self, entered: RowEntered) -> None:
+        match = _RANK_FOLD.match(entered.row.fold or "")
+        if match is not None:
+            if problem := self._show_rank(int(match[1])):
+                self.say(problem)
+            else:
+                self.leave()
+        elif entered.row.fold is not None:
+            self._toggled ^= {entered.row.fold}
+            self._show()

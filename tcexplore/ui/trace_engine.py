@@ -1,0 +1,110 @@
+"""An engine without a model file: each rank of a traced job is a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tcexplore.events import Event, Job, RanksCompared
+from tcexplore.events.commands import RunCommand
+from tcexplore.studies.study_runs import Emit, Runner
+from tcexplore.traces.rank_comparison import compare_ranks
+from tcexplore.traces.trace_job import TraceJob, TraceProcess, finish_index
+from tcexplore.traces.trace_run import TraceRun
+from tcexplore.ui.background_task import gc_paused
+from tcexplore.ui.engine import Deliver
+
+
+class TraceEngine:
+    """Reads the first rank of a job, then compares all ranks; further ranks are read when the user asks for them."""
+
+    def __init__(self, trace: TraceJob, rank: int | None, problems: Iterable[str] = ()) -> None:
+        self._trace = trace
+        self._problems = list(problems)
+        self._first = rank
+        self._waiting: asyncio.Queue[TraceProcess] = asyncio.Queue()
+        self._reading: asyncio.Task[None] | None = None
+        self._runs: dict[int, int] = {}
+        self._comparison: RanksCompared | None = None
+        self.job: Job | None = None
+
+    @property
+    def runs(self) -> dict[int, int]:
+        """The runs of the ranks that were read, by rank."""
+        return self._runs
+
+    async def start(self, deliver: Deliver) -> None:
+        """Begin to read the first rank."""
+        self._deliver = deliver
+        ranks = self._trace.ranks
+        first = next((process for process in ranks if process.number == self._first), ranks[0])
+        self._waiting.put_nowait(first)
+        self._reading = asyncio.create_task(self._read())
+
+    def load(self, rank: int) -> bool:
+        """Read a rank as a new run; return whether the trace has this rank."""
+        process = next((process for process in self._trace.ranks if process.number == rank), None)
+        if process is not None:
+            self._waiting.put_nowait(process)
+        return process is not None
+
+    async def _read(self) -> None:
+        while True:
+            await self._read_rank(await self._waiting.get())
+            if self._comparison is None:
+                self._comparison = await asyncio.to_thread(self._compare)
+            for run in (max(self._runs.values()),):
+                self._deliver(replace(self._comparison, run=run))
+
+    async def _read_rank(self, process: TraceProcess) -> None:
+        run = len(self._runs) + 1
+        self._runs[process.number] = run
+        reader = TraceRun(process, run, len(self._trace.ranks))
+        self._deliver(await asyncio.to_thread(reader.start))
+        batches = reader.batches()
+        machine_shown = False
+        while (batch := await asyncio.to_thread(_next, batches)) is not None:
+            for event in batch:
+                self._deliver(event)
+            if not machine_shown and (machine := reader.machine) is not None:
+                machine_shown = True
+                self._deliver(machine)
+
+    def _compare(self) -> RanksCompared:
+        with gc_paused():
+            return compare_ranks(self._trace, [*self._problems, *finish_index(self._trace)])
+
+    # ---- what a trace cannot do
+
+    def rerun(self) -> None:
+        """Do nothing: a trace is not run."""
+
+    def stop_run(self) -> None:
+        """Do nothing: a trace is not run."""
+
+    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
+        """Do nothing: a trace is not run."""
+
+    def retarget(self, target: str, *, known: bool) -> bool:  # noqa: ARG002  the interface of all engines
+        """Return whether the run has code for the target: a trace has no graphs to lower."""
+        return known
+
+    def send(self, command: RunCommand) -> bool:  # noqa: ARG002  the interface of all engines
+        """Return that no run takes commands."""
+        return False
+
+    def study_queue(self, emit: Emit) -> Runner:
+        """Raise: the app offers no study of a trace."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Stop reading."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+
+def _next(batches: Iterable[list[Event]]) -> list[Event] | None:
+    with gc_paused():
+        return next(iter(batches), None)

@@ -1,0 +1,140 @@
+"""Records as events: a real trace fills the same snapshot as a live run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.traces.expression_text import read_expression
+from tcexplore.traces.graph_text import read_graph
+from tcexplore.traces.trace_inputs import trace_inputs
+from tcexplore.traces.trace_job import open_inputs
+from tcexplore.traces.trace_run import TraceRun, read_snapshot
+from tcexplore.traces.wrapper_text import read_wrapper
+
+
+def snapshot_of(folder: Path, rank: int = 0) -> Snapshot:
+    job = open_inputs(trace_inputs([str(folder)])).jobs[0]
+    return read_snapshot(TraceRun(job.ranks[rank], 1, len(job.ranks)))
+
+
+@pytest.fixture(scope="module")
+def same(traces: Path) -> Snapshot:
+    return snapshot_of(traces / "same")
+
+
+def test_a_graph_has_nodes_with_the_users_lines(same: Snapshot):
+    graph = same.graphs[0]
+    calls = [(node.op, node.target, node.location.line if node.location else None) for node in graph.nodes if node.args]
+    assert calls == [
+        ("call_function", "torch.nn.functional.linear", 31),
+        ("call_function", "add", 33),
+        ("call_method", "sin", 34),
+        ("call_function", "mul", 37),
+        ("output", "output", None),
+    ]
+    assert graph.frame == ev.Location("/project/tests/traces/programs/seeded.py", 30, "forward")
+
+
+def test_lines_of_the_trace_replace_a_source_that_is_not_on_disk(same: Snapshot):
+    lines = same.source.split("\n")
+    assert lines[30].strip() == "x = self.linear(x)"
+    assert lines[31].strip() == ""
+
+
+def test_guards_have_their_value_and_line(same: Snapshot):
+    guards = {guard.name: guard for guard in same.guards[0].guards if not guard.structural}
+    assert (guards["x"].summary, guards["x"].location.line if guards["x"].location else 0) == (
+        "f32[4, 8] cpu, contiguous", 31,
+    )  # fmt: skip
+    assert guards["self.label"].summary == "== 'any'"
+    assert same.guards[0].latency_us
+
+
+def test_kernels_have_source_ops_and_lines(same: Snapshot):
+    kernels = {
+        kernel.name: kernel for kernel in same.code.kernels if (kernel.graph, kernel.phase) == ("0/0", "forward")
+    }
+    fused = kernels["cpp_fused_add_mul_sin_0"]
+    assert (fused.language, fused.ops) == ("cpp", ("aten.add", "aten.mul", "aten.sin"))
+    assert sorted(place.line for place in fused.source_lines) == [33, 34, 37]
+    assert "extern" in fused.source
+    assert kernels["extern_kernels.addmm"].nodes == ("addmm",)
+
+
+def test_stages_partitions_phases_and_caches_are_read(same: Snapshot):
+    stages = [graph.stage for graph in same.code.aten_graphs if graph.graph == "0/0"]
+    assert stages == ["joint", "forward", "backward", "post_grad", "post_grad"]
+    assert [saved.name for saved in same.code.partitions[0].saved if not saved.input] == ["addmm"]
+    assert {"dynamo", "entire_frame_compile"} <= {span.name for span in same.phase_times}
+    assert [lookup.outcome for lookup in same.cache_lookups] == ["miss"] * 5
+    assert any("example_inputs" in lookup.reason for lookup in same.cache_lookups)
+
+
+def test_a_break_has_its_registry_id_and_line(traces: Path):
+    (graph_break,) = snapshot_of(traces / "break", 1).breaks
+    assert graph_break.location is not None
+    assert (graph_break.location.line, graph_break.code) == (36, 'print("sum", x.sum())')
+    assert graph_break.id
+    assert graph_break.hints
+
+
+def test_a_recompile_has_its_cause(traces: Path):
+    (recompile,) = snapshot_of(traces / "shape", 1).recompiles
+    assert (recompile.graph, recompile.failed_entry, recompile.kind) == ("0/1", "0/0", "size")
+    assert (recompile.name, recompile.dim, recompile.old, recompile.new) == ("x", 0, "4", "6")
+
+
+def test_the_splits_of_ddp_are_read(traces: Path):
+    splits = snapshot_of(traces / "ddp").splits
+    assert [split.part for split in splits] == ["submod_0", "submod_1"]
+    assert all(split.ops and split.parameter_bytes for split in splits)
+
+
+def test_unknown_records_are_listed_and_unavailable_facts_named(same: Snapshot):
+    listed = {record.kind: record for record in same.trace_records if not record.read}
+    assert listed["before_post_grad_graph"].text.startswith("class GraphModule")
+    assert {"accuracy", "memory"} <= {missing.fact for missing in same.missing_facts}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("torch._C._nn.linear(x, w, None)", ("call_function", "torch.nn.functional.linear", "x, w, None", ("x", "w"))),
+        ("torch.ops.aten.add.Tensor(x, 1)", ("call_function", "aten.add.Tensor", "x, 1", ("x",))),
+        ("x.view(4, -1)", ("call_method", "view", "x, 4, -1", ("x",))),
+        ("x[(slice(None, 2, None), 0)]", ("call_function", "getitem", "x, (:2, 0)", ("x",))),
+        ("w @ x", ("call_function", "matmul", "w, x", ("w", "x"))),
+        ("f(<object>, x)", ("call_function", "f", "<object>, x", ("x",))),
+        ("zeros(device = device(type='cuda', index=1))", ("call_function", "zeros", "device=cuda:1", ())),
+    ],
+)
+def test_statements_of_graphs_are_read(code: str, expected: tuple[str, str, str, tuple[str, ...]]):
+    assert tuple(read_expression(code, {"x", "w"})) == expected
+
+
+def test_in_place_statements_and_symbolic_sizes_are_read():
+    text = """class GraphModule(torch.nn.Module):
+    def forward(self, s0: "Sym(s0)", L_x_: "f32[s0, 8][8, 1]cpu"):
+        l_x_ = L_x_
+
+         # File: /p/m.py:3 in f, code: x += 1
+        l_x_ += 1;  iadd: "f32[s0, 8][8, 1]cpu" = l_x_
+        l_x_[0] = 2;  setitem = l_x_;  setitem = None
+        return (iadd,)
+"""
+    nodes = read_graph(text, lambda file, line, function, _: ev.Location(file, line, function))
+    assert [(node.name, node.op, node.target) for node in nodes] == [
+        ("s0", "placeholder", "s0"), ("l_x_", "placeholder", "L_x_"), ("iadd", "call_function", "iadd"),
+        ("setitem", "call_function", "setitem"), ("output", "output", "output"),
+    ]  # fmt: skip
+    assert nodes[2].location == ev.Location("/p/m.py", 3, "f")
+    assert (nodes[1].shape, nodes[1].contiguous) == (("s0", "8"), True)
+
+
+def test_a_generated_module_without_kernels_has_none():
+    assert read_wrapper("import torch\n").kernels == {}
+    assert read_wrapper("x = async_compile.triton('x', '''\n").calls == []

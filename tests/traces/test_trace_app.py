@@ -1,0 +1,78 @@
+"""The app on a trace: panes of a rank, the ranks screen, another rank, the diff of two ranks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tcexplore.traces.trace_inputs import trace_inputs
+from tcexplore.traces.trace_job import open_inputs
+from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.screens.ranks_screen import RanksScreen
+from tcexplore.ui.trace_engine import TraceEngine
+
+
+@asynccontextmanager
+async def app_on(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[int]]]:
+    opened = open_inputs(trace_inputs([str(folder)]), whole=False)
+    app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], None, opened.problems))
+    async with app.run_test(size=(160, 50), notifications=True) as pilot:
+        yield app, pilot
+        assert app.engine is not None
+        await app.engine.close()
+
+
+async def ranks_compared(app: ExplorerApp, pilot: Pilot[int], runs: int) -> None:
+    """Wait until this many ranks are read and the comparison is there."""
+    for _ in range(600):
+        await pilot.pause()
+        newest = app.session.newest
+        if newest is not None and newest.run == runs and newest.complete and newest.rank_comparison is not None:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("the trace was not read")
+
+
+def text_of(app: ExplorerApp) -> str:
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
+
+
+async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(traces: Path):
+    async with app_on(traces / "shape") as (app, pilot):
+        await ranks_compared(app, pilot, 1)
+        panes = text_of(app)
+        assert "rank 0 of 2" in panes
+        assert "torch 2.13.0" in panes
+        assert "x = self.linear(x)" in panes
+
+        await pilot.press("o")
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, RanksScreen)
+        assert "SHAPE" in text_of(app)
+        assert "compiles 0/1" in text_of(app)
+        rows = [screen.reader.document.row(n).fold for n in range(len(screen.reader.document))]
+        screen.reader.move_to(rows.index("rank 1"))
+        await pilot.press("enter")
+        await ranks_compared(app, pilot, 2)
+        assert "rank 1 of 2" in text_of(app)
+        assert len(app.session.runs[-1].graphs) == 3
+
+        await pilot.press("d")
+        await pilot.pause()
+        assert "rank 1 of 2 of seeded.py  with rank 0 of 2" in text_of(app)
+
+
+async def test_a_trace_cannot_be_run(traces: Path):
+    async with app_on(traces / "same") as (app, pilot):
+        await ranks_compared(app, pilot, 1)
+        for key in ("r", "T", "M", "h"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert "cannot be run" in " ".join(note.message for note in app._notifications), key
+            app.clear_notifications()

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
+from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.break_text import parse_reason
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import cause_of_text
 from tcexplore.torch_text.guard_checks import split_check
+from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.environment_differences import Difference, environment_difference
 from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
-from tcexplore.traces.inductor_records import key_parts, tuned_configuration
+from tcexplore.traces.inductor_differences import InductorPair
 from tcexplore.traces.rank_normal import group_names, normalize
 from tcexplore.traces.rank_prints import ComparedRecord, RankPrint, RecordKey
 
 Digests = dict[tuple[str, str], str]
 
-_RACE_S = 1.0
-"""Tolerance of clocks when a cache hit is compared with the end of another rank's compile."""
-
 _RANK_NAMES = re.compile(r"rank|device|local_?id", re.I)
 _VALUE_CHECK = re.compile(r"^(.*?) == (?:(-?\d+)|'([^']*)')$")
-_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
 _BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_STACK = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
 
@@ -65,7 +62,7 @@ class _Pair:
         self._mine = mine
         self._other = other
         self._digests = digests
-        self._notes = notes
+        self._inductor = InductorPair(mine, other, notes)
 
     def compile_difference(self, my_graph: str, other_graph: str) -> Difference | None:
         """Return the first difference of a compile; the ids differ if the ranks compile different frames."""
@@ -79,9 +76,9 @@ class _Pair:
             ("aot_forward_graph", self._aot),
             ("aot_inference_graph", self._aot),
             ("aot_backward_graph", self._aot),
-            ("inductor_collective_schedule", self._schedules),
-            ("cache", self._caches),
-            ("triton_kernel_info", self._tuning),
+            ("inductor_collective_schedule", self._inductor.schedules),
+            ("cache", self._inductor.caches),
+            ("triton_kernel_info", self._inductor.tuning),
             ("inductor_output_code", self._kernels),
         )
         for kind, check in checks:
@@ -206,15 +203,30 @@ class _Pair:
         for a, b in zip(mine, other, strict=False):
             unequal = graph_difference(self._side(self._mine, graph, a), self._side(self._other, graph, b))
             if unequal is not None:
-                lines = self._lines(graph)
-                return Difference(
-                    unequal.kind, graph, unequal.detail, unequal.mine,
-                    unequal.other, unequal.my_line or lines[0], unequal.other_line or lines[1],
-                )  # fmt: skip
+                lines = [unequal.my_line, unequal.other_line]
+                if unequal.kind == "collective order":
+                    known = (self._collective_line(self._mine, graph, a), self._collective_line(self._other, graph, b))
+                    lines = [line or guess for line, guess in zip(known, lines, strict=True)]
+                lines = [line or user for line, user in zip(lines, self._lines(graph), strict=True)]
+                return Difference(unequal.kind, graph, unequal.detail, unequal.mine, unequal.other, lines[0], lines[1])
         if kind == "dynamo_output_graph" and len(mine) != len(other):
             texts = ("has a graph" if mine else "has no graph", "has a graph" if other else "has no graph")
             return Difference("branch", graph, "only one side has a graph", *texts, *self._lines(graph))
         return None
+
+    def _collective_line(self, side: RankPrint, graph: str, item: ComparedRecord) -> ev.Location | None:
+        """Return the user's line of the first collective that differs."""
+        frame = side.frames.get(graph)
+        if frame is None or not side.sources.owns(frame.file):
+            return None
+        other = self._other if side is self._mine else self._mine
+        calls, others = (
+            [node for node in self._nodes(known, graph, record) if is_collective(node)]
+            for known, record in ((side, item), (other, (other.of(graph, "dynamo_output_graph") or [item])[0]))
+        )
+        at = next((n for n, (a, b) in enumerate(zip(calls, others, strict=False)) if a.args != b.args), 0)
+        lines = collective_lines(side.sources.text(frame.file), frame, calls)
+        return ev.Location(frame.file, lines[at], function_name(frame.function)) if lines else None
 
     def _side(self, side: RankPrint, graph: str, item: ComparedRecord) -> RankNodes:
         return RankNodes(self._nodes(side, graph, item), side.rank, self._reads_rank(side, graph))
@@ -237,6 +249,9 @@ class _Pair:
             for item in side.of(graph, "dynamo_cpp_guards_str")
             for check in guard_checks(side.payload(item))
         )
+
+    def _kernels(self, graph: str) -> Difference | None:
+        return self._inductor.kernels(graph, caches_differ=self._differs(graph, "cache"))
 
     # ---- guards
 
@@ -285,94 +300,6 @@ class _Pair:
     @staticmethod
     def _groups(side: RankPrint, graph: str) -> list[str]:
         return [name for item in side.of(graph, "dynamo_output_graph") for name in group_names(side.payload(item))]
-
-    # ---- collectives, caches, autotuning
-
-    def _schedules(self, graph: str) -> Difference | None:
-        mine, other = (self._schedule(side, graph) for side in (self._mine, self._other))
-        for number in range(max(len(mine), len(other))):
-            a, b = (ops[number] if number < len(ops) else "no further collective" for ops in (mine, other))
-            if a != b:
-                detail = f"collective {number + 1} of the schedule differs"
-                return Difference("collective order", graph, detail, a, b, *self._lines(graph))
-        return None
-
-    @staticmethod
-    def _schedule(side: RankPrint, graph: str) -> list[str]:
-        ops: list[str] = []
-        for item in side.of(graph, "inductor_collective_schedule"):
-            try:
-                schedule = json.loads(side.payload(item) or "[]")
-            except ValueError:
-                continue
-            ops += [str(op) for op in schedule] if isinstance(schedule, list) else []
-        return ops
-
-    def _caches(self, graph: str) -> Difference | None:
-        mine, other = self._mine.of(graph, "cache"), self._other.of(graph, "cache")
-        for number in range(max(len(mine), len(other))):
-            a, b = (items[number] if number < len(items) else None for items in (mine, other))
-            outcomes = tuple(item.record.kind if item else "no lookup" for item in (a, b))
-            if outcomes[0] == outcomes[1]:
-                continue
-            if self._is_race(graph, a, b):
-                note = "Some ranks found in the cache what other ranks had just written."
-                self._notes.extend([note] if note not in self._notes else [])
-                return None
-            detail = self._key_difference(a, b) or "one side has the result in its cache"
-            texts = tuple(outcome.replace("_", " ") for outcome in outcomes)
-            return Difference("cache", graph, detail, texts[0], texts[1], *self._lines(graph))
-        return None
-
-    def _is_race(self, graph: str, a: ComparedRecord | None, b: ComparedRecord | None) -> bool:
-        """Return whether one side hits what the other has just compiled: it looked only after that compile."""
-        for hit, side, miss_side in ((a, self._mine, self._other), (b, self._other, self._mine)):
-            if hit is not None and hit.record.kind.endswith("_hit"):
-                written = [miss_side.seconds(item) for item in miss_side.of(graph, "inductor_output_code")]
-                return bool(written) and side.seconds(hit) >= min(written) - _RACE_S
-        return False
-
-    def _key_difference(self, a: ComparedRecord | None, b: ComparedRecord | None) -> str:
-        if a is None or b is None:
-            return ""
-        mine, other = key_parts(self._mine.json(a)), key_parts(self._other.json(b))
-        names = [name for name in mine if name in other and mine[name] != other[name]]
-        return f"the cache keys differ in {', '.join(names[:4])}" if names and len(names) <= len(mine) // 2 else ""
-
-    def _tuning(self, graph: str) -> Difference | None:
-        mine, other = (self._configurations(side, graph) for side in (self._mine, self._other))
-        for name, winner in mine.items():
-            if name in other and other[name] != winner:
-                return Difference(
-                    "autotuning", graph, f"autotuning of {name} chose another configuration", winner, other[name],
-                    *self._lines(graph),
-                )  # fmt: skip
-        return None
-
-    @staticmethod
-    def _configurations(side: RankPrint, graph: str) -> dict[str, str]:
-        return {
-            str(name): winner
-            for item in side.of(graph, "triton_kernel_info")
-            for name, kernel in side.json(item).items()
-            if isinstance(kernel, dict) and (winner := tuned_configuration(kernel))
-        }
-
-    def _kernels(self, graph: str) -> Difference | None:
-        """Compare the names of the generated kernels, if both sides generated them."""
-        if self._differs(graph, "cache"):
-            return None
-        pairs = zip(
-            self._mine.of(graph, "inductor_output_code"), self._other.of(graph, "inductor_output_code"), strict=False
-        )
-        for a, b in pairs:
-            mine, other = (_KERNEL.findall(side.payload(item)) for side, item in ((self._mine, a), (self._other, b)))
-            for x, y in zip([*mine, ""], [*other, ""], strict=False):
-                if x != y:
-                    detail = "Inductor chose other kernels for the same graph"
-                    texts = (x or "no further kernel", y or "no further kernel")
-                    return Difference("autotuning", graph, detail, *texts, *self._lines(graph))
-        return None
 
 
 _RECOMPILE_KINDS: dict[str, DivergenceKind] = {

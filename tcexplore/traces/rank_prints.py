@@ -162,8 +162,11 @@ class RankPrint:
 
     def _start(self, record: Record) -> str:
         """Learn the frame of a compile; return its name without the folder, which may differ between hosts."""
-        frames = [frame for frame, _ in read_stack(record.meta.get("stack"), self.strings)]
+        stack = list(read_stack(record.meta.get("stack"), self.strings))
+        frames = [frame for frame, _ in stack]
         self.sources.observe_stack(frames)
+        for frame, code in stack:
+            self.sources.observe_line(frame.file, frame.line, code)
         owned = [frame for frame in frames[:-1] if self.sources.owns(frame.file)]
         if owned:
             self.callers.setdefault(record.graph, owned[-1])

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.events.rank_events import RanksCompared
+from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
@@ -54,6 +56,7 @@ def edited(folder: Path, into: Path, rank: int, edit: Callable[[str], str]) -> P
         ("shape", "shape", "0/1", "x = self.linear(x)"),
         ("dtype", "dtype", "0/0", "x = self.linear(x)"),
         ("break", "break", "0/0", 'print("sum"'),
+        ("guard", "guard", "0/0", "if self.label:"),
         ("config", "config", None, None),
         ("environment", "environment", "0/0", "def forward"),
         ("collectives", "collective order", "1/0", "def exchange"),
@@ -71,7 +74,7 @@ def test_a_seeded_difference_is_named_with_its_cause(
     assert divergence.sides[0].text != divergence.sides[1].text
 
 
-@pytest.mark.parametrize("program", ["ddp", "shard", "dynamic", "groups", "scalar", "scatter"])
+@pytest.mark.parametrize("program", ["same", "breaks", "ddp", "shard", "dynamic", "groups", "scalar", "scatter"])
 def test_ranks_that_do_the_same_agree(traces: Path, program: str):
     comparison = compared(traces / program)
     assert comparison.divergence is None
@@ -129,6 +132,20 @@ def test_the_rank_that_differs_is_told_from_those_that_agree(traces: Path, tmp_p
     assert comparison.divergence.ranks == (5,)
     assert comparison.groups == ((0, 1, 2, 3, 4, 6, 7), (5,))
     assert comparison.divergence.sides[1].ranks == (0, 1, 2, 3, 4, 6, 7)
+
+
+def test_collectives_have_the_lines_of_the_users_calls():
+    frame = ev.Location("seeded.py", line_of("def exchange"), "exchange")
+    swapped = [_all_reduce("max"), _all_reduce("sum")]
+    lines = collective_lines(SEEDED.read_text(), frame, swapped)
+    assert lines == [line_of('b = collectives.all_reduce(b, "max"'), line_of('a = collectives.all_reduce(a, "sum"')]
+    straight = collective_lines(SEEDED.read_text(), frame, swapped[::-1])
+    assert straight is not None
+    assert [line - lines[0] for line in straight] == [3, 4]
+
+
+def _all_reduce(reduction: str) -> ev.FxNode:
+    return ev.FxNode(name="t", op="call_function", target="_c10d_functional.all_reduce", args=f"x, '{reduction}', '0'")
 
 
 def test_figures_of_a_rank_are_those_of_its_records(traces: Path):

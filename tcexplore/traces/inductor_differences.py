@@ -1,0 +1,115 @@
+"""Differences of Inductor's work on equal graphs: schedules of collectives, caches, autotuning, kernels."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tcexplore import events as ev
+from tcexplore.traces.environment_differences import Difference
+from tcexplore.traces.inductor_records import key_parts, tuned_configuration
+from tcexplore.traces.rank_prints import ComparedRecord, RankPrint
+
+_RACE_S = 1.0
+"""Tolerance of clocks when a cache hit is compared with the end of another rank's compile."""
+
+_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
+
+
+class InductorPair:
+    """Compares what Inductor did in one compile of two ranks."""
+
+    def __init__(self, mine: RankPrint, other: RankPrint, notes: list[str]) -> None:
+        self._mine = mine
+        self._other = other
+        self._notes = notes
+
+    def schedules(self, graph: str) -> Difference | None:
+        mine, other = (self._schedule(side, graph) for side in (self._mine, self._other))
+        for number in range(max(len(mine), len(other))):
+            a, b = (ops[number] if number < len(ops) else "no further collective" for ops in (mine, other))
+            if a != b:
+                detail = f"collective {number + 1} of the schedule differs"
+                return Difference("collective order", graph, detail, a, b, *_lines(self._mine, self._other, graph))
+        return None
+
+    @staticmethod
+    def _schedule(side: RankPrint, graph: str) -> list[str]:
+        ops: list[str] = []
+        for item in side.of(graph, "inductor_collective_schedule"):
+            try:
+                schedule = json.loads(side.payload(item) or "[]")
+            except ValueError:
+                continue
+            ops += [str(op) for op in schedule] if isinstance(schedule, list) else []
+        return ops
+
+    def caches(self, graph: str) -> Difference | None:
+        mine, other = self._mine.of(graph, "cache"), self._other.of(graph, "cache")
+        for number in range(max(len(mine), len(other))):
+            a, b = (items[number] if number < len(items) else None for items in (mine, other))
+            outcomes = tuple(item.record.kind if item else "no lookup" for item in (a, b))
+            if outcomes[0] == outcomes[1]:
+                continue
+            if self._is_race(graph, a, b):
+                note = "Some ranks found in the cache what other ranks had just written."
+                self._notes.extend([note] if note not in self._notes else [])
+                return None
+            detail = self._key_difference(a, b) or "one side has the result in its cache"
+            texts = tuple(outcome.replace("_", " ") for outcome in outcomes)
+            return Difference("cache", graph, detail, texts[0], texts[1], *_lines(self._mine, self._other, graph))
+        return None
+
+    def _is_race(self, graph: str, a: ComparedRecord | None, b: ComparedRecord | None) -> bool:
+        """Return whether one side hits what the other has just compiled: it looked only after that compile."""
+        for hit, side, miss_side in ((a, self._mine, self._other), (b, self._other, self._mine)):
+            if hit is not None and hit.record.kind.endswith("_hit"):
+                written = [miss_side.seconds(item) for item in miss_side.of(graph, "inductor_output_code")]
+                return bool(written) and side.seconds(hit) >= min(written) - _RACE_S
+        return False
+
+    def _key_difference(self, a: ComparedRecord | None, b: ComparedRecord | None) -> str:
+        if a is None or b is None:
+            return ""
+        mine, other = key_parts(self._mine.json(a)), key_parts(self._other.json(b))
+        names = [name for name in mine if name in other and mine[name] != other[name]]
+        return f"the cache keys differ in {', '.join(names[:4])}" if names and len(names) <= len(mine) // 2 else ""
+
+    def tuning(self, graph: str) -> Difference | None:
+        mine, other = (self._configurations(side, graph) for side in (self._mine, self._other))
+        for name, winner in mine.items():
+            if name in other and other[name] != winner:
+                return Difference(
+                    "autotuning", graph, f"autotuning of {name} chose another configuration", winner, other[name],
+                    *_lines(self._mine, self._other, graph),
+                )  # fmt: skip
+        return None
+
+    @staticmethod
+    def _configurations(side: RankPrint, graph: str) -> dict[str, str]:
+        return {
+            str(name): winner
+            for item in side.of(graph, "triton_kernel_info")
+            for name, kernel in side.json(item).items()
+            if isinstance(kernel, dict) and (winner := tuned_configuration(kernel))
+        }
+
+    def kernels(self, graph: str, *, caches_differ: bool) -> Difference | None:
+        """Compare the names of the generated kernels, if both sides generated them."""
+        if caches_differ:
+            return None
+        pairs = zip(
+            self._mine.of(graph, "inductor_output_code"), self._other.of(graph, "inductor_output_code"), strict=False
+        )
+        for a, b in pairs:
+            mine, other = (_KERNEL.findall(side.payload(item)) for side, item in ((self._mine, a), (self._other, b)))
+            for x, y in zip([*mine, ""], [*other, ""], strict=False):
+                if x != y:
+                    detail = "Inductor chose other kernels for the same graph"
+                    texts = (x or "no further kernel", y or "no further kernel")
+                    return Difference("autotuning", graph, detail, *texts, *_lines(self._mine, self._other, graph))
+        return None
+
+
+def _lines(mine: RankPrint, other: RankPrint, graph: str) -> tuple[ev.Location | None, ev.Location | None]:
+    return mine.user_line(graph), other.user_line(graph)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap as mmap_module
 import re
 from array import array
 from collections.abc import Iterator
 from datetime import datetime
-from mmap import mmap
+from mmap import PAGESIZE, mmap
 from typing import Any, NamedTuple
 
 from tcexplore.events import clean
@@ -101,13 +102,21 @@ class RecordIndex:
             start = match.start() + 1
             if start > last:
                 pid = self._add(start, match, pid)
+        self._release(self.scanned, end)
         self.scanned = end
         return data.find(b"\n", end + 1) < 0 or end >= size - 1
 
     def finish(self) -> None:
         """Index the rest."""
-        while not self.extend(len(self._data)):
+        while not self.extend():
             pass
+
+    def _release(self, start: int, end: int) -> None:
+        """Remove indexed pages of a mapped file from this process's memory; the system keeps them in its cache."""
+        advise = getattr(mmap_module, "MADV_DONTNEED", None)
+        first, last = -(-start // PAGESIZE) * PAGESIZE, end // PAGESIZE * PAGESIZE
+        if advise is not None and isinstance(self._data, mmap) and last > first:
+            self._data.madvise(advise, first, last - first)
 
     def grow(self, data: Buffer) -> None:
         """Continue in a larger buffer with the same beginning. The last record may have grown too."""

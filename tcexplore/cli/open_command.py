@@ -30,8 +30,10 @@ class TraceChoiceError(Exception):
 
 def is_trace(target: str) -> bool:
     """Return whether the argument of `check` is a trace, not a model file."""
-    if _URL_MARK in target or target.endswith(_NO_MODEL) or os.path.isdir(target):
+    if _URL_MARK in target or target.endswith(_NO_MODEL):
         return True
+    if os.path.isdir(target):
+        return any("torch_trace" in name or name.endswith(_NO_MODEL) for name in os.listdir(target))
     if target.endswith(".py") or not os.path.isfile(target):
         return False
     from tcexplore.traces.record_index import RecordIndex

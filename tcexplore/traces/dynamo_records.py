@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import Cause, ComparedValues, cause_of_text, cause_of_values, kind_of_check
 from tcexplore.torch_text.guard_checks import split_check
 from tcexplore.traces.graph_text import CALLS, read_graph
-from tcexplore.traces.record_index import Record
+from tcexplore.traces.record_index import Record, decode_json
 from tcexplore.traces.static_values import compare_code
 from tcexplore.traces.trace_context import FrameStart, TraceContext
 from tcexplore.traces.trace_sources import read_stack
@@ -151,7 +150,7 @@ def read_recompile(context: TraceContext, record: Record) -> None:
     reasons = [text]
     if text.lstrip().startswith("["):
         with contextlib.suppress(ValueError):
-            reasons = [str(reason) for reason in json.loads(text)]
+            reasons = [str(reason) for reason in decode_json(text)]
     for reason in reasons:
         match = _REASON.match(reason.strip())
         if match is not None:

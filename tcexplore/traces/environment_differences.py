@@ -16,7 +16,10 @@ _UNSTABLE_SETTING = re.compile(
 )
 """Names of settings that differ between machines or ranks without an effect on the code."""
 
-_LIBRARIES = ("torch", "Python", "Triton")
+_UNSTABLE_VARIABLE = re.compile(r"TORCH_TRACE|ELASTIC|DIR$|PATH|FILE|RANK|LOGS|COMPILE_THREADS")
+"""Names of environment variables that may differ between ranks."""
+
+_LIBRARIES = ("torch", "CUDA", "Python", "Triton")
 
 
 class Difference(NamedTuple):
@@ -36,7 +39,7 @@ class Difference(NamedTuple):
 
 def environment_difference(mine: RankPrint, other: RankPrint) -> Difference | None:
     """Return the first difference of versions, settings or global state."""
-    checks = (check(mine, other) for check in (_versions, _settings, _global_state))
+    checks = (check(mine, other) for check in (_versions, _variables, _settings, _global_state))
     return next((difference for difference in checks if difference is not None), None)
 
 
@@ -45,6 +48,31 @@ def _versions(mine: RankPrint, other: RankPrint) -> Difference | None:
         a, b = mine.versions.get(name), other.versions.get(name)
         if a and b and a != b:
             return Difference("library version", "", f"the ranks run another {name}", f"{name} {a}", f"{name} {b}")
+    return None
+
+
+def stable_variables(side: RankPrint) -> dict[str, str]:
+    """Return the environment variables that should be equal on all ranks."""
+    return {
+        name: value
+        for name, value in side.environment.items()
+        if "/" not in value and not _UNSTABLE_VARIABLE.search(name)
+    }
+
+
+def _variables(mine: RankPrint, other: RankPrint) -> Difference | None:
+    """Compare torch's environment variables, unless they name a place, a rank or a part of the launcher."""
+    if not mine.environment or not other.environment:
+        return None
+    variables, others = stable_variables(mine), stable_variables(other)
+    for name in sorted({**variables, **others}):
+        a, b = variables.get(name), others.get(name)
+        if a != b:
+            texts = tuple(f"{name}={value}" if value is not None else f"{name} is not set" for value in (a, b))
+            return Difference("environment", "", f"the environment variable {name} differs", texts[0], texts[1])
+    gpus = mine.versions.get("GPU"), other.versions.get("GPU")
+    if gpus[0] and gpus[1] and gpus[0] != gpus[1]:
+        return Difference("environment", "", "the ranks run on different GPUs", gpus[0], gpus[1])
     return None
 
 

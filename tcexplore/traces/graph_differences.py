@@ -11,6 +11,8 @@ from tcexplore.session.communication import is_collective
 from tcexplore.traces.graph_text import CALLS
 from tcexplore.traces.rank_normal import follows_rank, normalize
 
+_LITERAL = re.compile(r"'[^']*'|(?<![\w%.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w.])|\b(?:True|False|None)\b")
+
 
 class GraphDifference(NamedTuple):
     """Where two graphs differ first."""
@@ -21,6 +23,8 @@ class GraphDifference(NamedTuple):
     other: str
     my_line: ev.Location | None
     other_line: ev.Location | None
+    constants_only: bool = False
+    """Whether a node has other constants, but calls the same function on the same values."""
 
 
 class RankNodes(NamedTuple):
@@ -104,7 +108,8 @@ def _node_difference(
             both = is_collective(a) and is_collective(b)
             kind = "collective order" if both or _same_collectives(mine.nodes, other.nodes) else "branch"
         detail = "the collectives have another order" if kind == "collective order" else "the traced code differs"
-        return GraphDifference(kind, detail, _call(a), _call(b), a.location, b.location)
+        constants = a.target == b.target and _LITERAL.sub("#", my_text) == _LITERAL.sub("#", other_text)
+        return GraphDifference(kind, detail, _call(a), _call(b), a.location, b.location, constants)
     value = _value_kind(a, b)
     if value is not None:
         detail = f"the result of {a.target} has another {value}"

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from tcexplore import events as ev
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.inductor_records import key_parts, tuned_configuration
-from tcexplore.traces.rank_prints import ComparedRecord, RankPrint
+from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint
+from tcexplore.traces.record_index import decode_json
 
-_RACE_S = 1.0
-"""Tolerance of clocks when a cache hit is compared with the end of another rank's compile."""
-
+_RACE_NOTE = "Some ranks found in the cache what other ranks had just written."
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
 
 
 class InductorPair:
     """Compares what Inductor did in one compile of two ranks."""
 
-    def __init__(self, mine: RankPrint, other: RankPrint, notes: list[str]) -> None:
+    def __init__(self, mine: RankPrint, other: RankPrint, times: CacheTimes, notes: list[str]) -> None:
         self._mine = mine
         self._other = other
+        self._times = times
         self._notes = notes
 
     def schedules(self, graph: str) -> Difference | None:
@@ -38,35 +37,29 @@ class InductorPair:
         ops: list[str] = []
         for item in side.of(graph, "inductor_collective_schedule"):
             try:
-                schedule = json.loads(side.payload(item) or "[]")
+                schedule = decode_json(side.payload(item) or "[]")
             except ValueError:
                 continue
             ops += [str(op) for op in schedule] if isinstance(schedule, list) else []
         return ops
 
     def caches(self, graph: str) -> Difference | None:
+        """Compare the outcomes of lookups; a hit of what another rank has just written counts as a miss."""
+        races = [self._times.is_race(side, graph) for side in (self._mine, self._other)]
+        if any(races) and _RACE_NOTE not in self._notes:
+            self._notes.append(_RACE_NOTE)
         mine, other = self._mine.of(graph, "cache"), self._other.of(graph, "cache")
         for number in range(max(len(mine), len(other))):
             a, b = (items[number] if number < len(items) else None for items in (mine, other))
-            outcomes = tuple(item.record.kind if item else "no lookup" for item in (a, b))
+            outcomes = [_outcome(item, race=race) for item, race in zip((a, b), races, strict=True)]
             if outcomes[0] == outcomes[1]:
                 continue
-            if self._is_race(graph, a, b):
-                note = "Some ranks found in the cache what other ranks had just written."
-                self._notes.extend([note] if note not in self._notes else [])
+            if any(races) and "hit" not in outcomes:
                 return None
             detail = self._key_difference(a, b) or "one side has the result in its cache"
-            texts = tuple(outcome.replace("_", " ") for outcome in outcomes)
+            texts = [item.record.kind.replace("_", " ") if item else "no lookup" for item in (a, b)]
             return Difference("cache", graph, detail, texts[0], texts[1], *_lines(self._mine, self._other, graph))
         return None
-
-    def _is_race(self, graph: str, a: ComparedRecord | None, b: ComparedRecord | None) -> bool:
-        """Return whether one side hits what the other has just compiled: it looked only after that compile."""
-        for hit, side, miss_side in ((a, self._mine, self._other), (b, self._other, self._mine)):
-            if hit is not None and hit.record.kind.endswith("_hit"):
-                written = [miss_side.seconds(item) for item in miss_side.of(graph, "inductor_output_code")]
-                return bool(written) and side.seconds(hit) >= min(written) - _RACE_S
-        return False
 
     def _key_difference(self, a: ComparedRecord | None, b: ComparedRecord | None) -> str:
         if a is None or b is None:
@@ -109,6 +102,13 @@ class InductorPair:
                     texts = (x or "no further kernel", y or "no further kernel")
                     return Difference("autotuning", graph, detail, *texts, *_lines(self._mine, self._other, graph))
         return None
+
+
+def _outcome(item: ComparedRecord | None, *, race: bool) -> str:
+    if item is None:
+        return ""
+    outcome = item.record.kind.rpartition("_")[2]
+    return "miss" if race and outcome == "hit" else outcome
 
 
 def _lines(mine: RankPrint, other: RankPrint, graph: str) -> tuple[ev.Location | None, ev.Location | None]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from statistics import median
 
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
-from tcexplore.traces.environment_differences import Difference
+from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.rank_differences import Digests, first_difference
-from tcexplore.traces.rank_prints import RankCounts, RankPrint, RecordKey
+from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey
 from tcexplore.traces.trace_job import TraceJob
 
 _SKEW_S = 0.05
@@ -50,6 +50,9 @@ class _Comparison:
         self._prints = prints
         self._notes = notes
         self._digests: Digests = {}
+        self._times = CacheTimes()
+        for mine in prints:
+            self._times.add(mine)
         self.groups: dict[int, int] = {}
         """Group number by rank."""
         self._differences: list[tuple[RankPrint, Difference]] = []
@@ -67,7 +70,7 @@ class _Comparison:
         for group in groups:
             # A group may differ only in what is tolerated, such as the constants of a rank's part.
             for known in merged:
-                difference = first_difference(group[0], known[0], self._digests, self._notes)
+                difference = first_difference(group[0], known[0], self._digests, self._times, self._notes)
                 if difference is None:
                     known += group
                     break
@@ -79,13 +82,15 @@ class _Comparison:
             for mine in group:
                 self.groups[mine.rank] = number
             if number:
-                difference = first_difference(group[0], self._reference, self._digests, self._notes)
+                difference = first_difference(group[0], self._reference, self._digests, self._times, self._notes)
                 if difference is not None:
                     self._differences.append((group[0], difference))
 
     def _digest(self, mine: RankPrint) -> object:
+        warm = tuple(graph for graph in mine.graphs if not self._times.is_race(mine, graph))
         normal = tuple(mine.normal(key, self._digests) for key in mine.items if key in self._unequal)
-        return tuple(mine.items), normal, tuple(sorted(mine.versions.items())), tuple(sorted(mine.configs.items()))
+        environment = stable_variables(mine), sorted(mine.versions.items()), sorted(mine.configs.items())
+        return tuple(mine.items), normal, warm, repr(environment)
 
     def _unequal_records(self) -> set[RecordKey]:
         """Return the records whose checksums differ between ranks: only their payloads need to be read."""

@@ -19,7 +19,7 @@ from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
 from tcexplore.traces.inductor_differences import InductorPair
 from tcexplore.traces.rank_normal import group_names, normalize
-from tcexplore.traces.rank_prints import ComparedRecord, RankPrint, RecordKey
+from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, RecordKey
 
 Digests = dict[tuple[str, str], str]
 
@@ -29,12 +29,14 @@ _BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
 _BREAK_STACK = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
 
 
-def first_difference(mine: RankPrint, other: RankPrint, digests: Digests, notes: list[str]) -> Difference | None:
+def first_difference(
+    mine: RankPrint, other: RankPrint, digests: Digests, times: CacheTimes, notes: list[str]
+) -> Difference | None:
     """Return the first difference of `mine` from `other`, a rank that agrees with most."""
     environment = environment_difference(mine, other)
     if environment is not None:
         return environment
-    pair = _Pair(mine, other, digests, notes)
+    pair = _Pair(mine, other, digests, times, notes)
     for order, (my_graph, other_graph) in enumerate(_aligned(mine, other)):
         difference = pair.compile_difference(my_graph, other_graph)
         if difference is not None:
@@ -58,11 +60,14 @@ def _aligned(mine: RankPrint, other: RankPrint) -> Iterator[tuple[str, str]]:
 class _Pair:
     """Compares one compile of two ranks."""
 
-    def __init__(self, mine: RankPrint, other: RankPrint, digests: Digests, notes: list[str]) -> None:
+    def __init__(
+        self, mine: RankPrint, other: RankPrint, digests: Digests, times: CacheTimes, notes: list[str]
+    ) -> None:
         self._mine = mine
         self._other = other
         self._digests = digests
-        self._inductor = InductorPair(mine, other, notes)
+        self._inductor = InductorPair(mine, other, times, notes)
+        self._times = times
 
     def compile_difference(self, my_graph: str, other_graph: str) -> Difference | None:
         """Return the first difference of a compile; the ids differ if the ranks compile different frames."""
@@ -81,8 +86,10 @@ class _Pair:
             ("triton_kernel_info", self._inductor.tuning),
             ("inductor_output_code", self._kernels),
         )
+        raced = self._times.is_race(self._mine, my_graph) != self._times.is_race(self._other, my_graph)
         for kind, check in checks:
-            if self._differs(my_graph, kind) and (difference := check(my_graph)) is not None:
+            differs = self._differs(my_graph, kind) or (kind == "cache" and raced)
+            if differs and (difference := check(my_graph)) is not None:
                 return difference
         return None
 
@@ -203,6 +210,8 @@ class _Pair:
         for a, b in zip(mine, other, strict=False):
             unequal = graph_difference(self._side(self._mine, graph, a), self._side(self._other, graph, b))
             if unequal is not None:
+                if unequal.kind == "branch" and unequal.constants_only and (guard := self._guards(graph)) is not None:
+                    return guard._replace(detail=f"{guard.detail}, and a constant of the graph with it")
                 lines = [unequal.my_line, unequal.other_line]
                 if unequal.kind == "collective order":
                     known = (self._collective_line(self._mine, graph, a), self._collective_line(self._other, graph, b))

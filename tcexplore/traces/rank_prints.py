@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from tcexplore import events as ev
 from tcexplore.events.rank_events import RankRow
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normal import normalize
-from tcexplore.traces.record_index import BadRecordError, Record
+from tcexplore.traces.record_index import BadRecordError, Record, decode_json
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_sources import TraceSources, read_stack
 
@@ -28,6 +27,9 @@ COMPARED = (
 _READ = frozenset({
     *COMPARED, "str", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "fx_graph_runnable",
 })  # fmt: skip
+_VARIABLE = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.M)
+_CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
+_GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
 _WORLD_SIZE = re.compile(r"world_size=(\d+)")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
 _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
@@ -52,6 +54,27 @@ class ComparedRecord(NamedTuple):
     """Checksum of the payload as it is, or of the head without payload."""
 
 
+class CacheTimes:
+    """When the first rank wrote a compile's result: a later hit of another rank is a race, not a warm cache."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, float] = {}
+
+    def add(self, side: RankPrint) -> None:
+        """Add the results that a rank generated itself."""
+        for graph in side.graphs:
+            lookups = side.of(graph, "cache")
+            if any(item.record.kind.endswith("_miss") for item in lookups):
+                times = [side.seconds(item) for item in side.of(graph, "inductor_output_code")]
+                if times:
+                    self._written[graph] = min([self._written.get(graph, times[0]), *times])
+
+    def is_race(self, side: RankPrint, graph: str) -> bool:
+        """Return whether a rank's hits of a compile came after another rank had written the result."""
+        hits = [side.seconds(item) for item in side.of(graph, "cache") if item.record.kind.endswith("_hit")]
+        return bool(hits) and graph in self._written and min(hits) >= self._written[graph]
+
+
 @dataclass
 class RankPrint:
     """The compared records of one rank."""
@@ -63,6 +86,8 @@ class RankPrint:
     versions: dict[str, str] = field(default_factory=dict)
     configs: dict[str, str] = field(default_factory=dict)
     """JSON texts of torch's configurations by name, from the first compile that has them."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """torch's environment variables, from Inductor's first script."""
     world_size: int = 0
     """Largest number of ranks that a graph names."""
     frames: dict[str, ev.Location] = field(default_factory=dict)
@@ -98,7 +123,7 @@ class RankPrint:
     def json(self, item: ComparedRecord) -> dict[str, Any]:
         """Return a payload that is a JSON object, empty if it is not."""
         try:
-            facts = json.loads(self.payload(item) or "{}")
+            facts = decode_json(self.payload(item) or "{}")
         except (ValueError, RecursionError):
             return {}
         return facts if isinstance(facts, dict) else {}
@@ -177,9 +202,8 @@ class RankPrint:
 
     def _read_facts(self, record: Record, row: RankCounts) -> None:
         if record.kind == "fx_graph_runnable":
-            if not self.world_size:
-                sizes = _WORLD_SIZE.findall(self.payload(ComparedRecord(record, "")))
-                self.world_size = max((int(size) for size in sizes), default=0)
+            if not self.environment or not self.world_size:
+                self._read_script(self.payload(ComparedRecord(record, "")))
             return
         facts = record.meta if isinstance(record.meta, dict) else {}
         if record.kind == "torch_version":
@@ -191,6 +215,15 @@ class RankPrint:
             if isinstance(facts.get(name), str):
                 self.configs.setdefault(name, facts[name])
         row.add_metrics(record, facts)
+
+    def _read_script(self, script: str) -> None:
+        """Read the environment, the versions and the number of ranks in a script of Inductor."""
+        head = script.partition("class Repro")[0]
+        self.environment = self.environment or dict(_VARIABLE.findall(head))
+        for pattern, name in ((_CUDA_VERSION, "CUDA"), (_GPU, "GPU")):
+            if match := pattern.search(head):
+                self.versions.setdefault(name, match[1])
+        self.world_size = max((int(size) for size in _WORLD_SIZE.findall(script)), default=0)
 
     def user_line(self, graph: str) -> ev.Location | None:
         """Return the user's line of a compile: the compiled function, or the line that led to it."""
@@ -269,7 +302,7 @@ def _read_string(record: Record, strings: dict[int, str]) -> None:
 def settings(text: str) -> Iterator[tuple[str, Any]]:
     """Yield the settings of a configuration's JSON text."""
     try:
-        values = json.loads(text)
+        values = decode_json(text)
     except (ValueError, RecursionError):
         return
     if isinstance(values, dict):

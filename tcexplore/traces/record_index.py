@@ -29,6 +29,24 @@ _BLOCK = 1 << 25
 """Bytes per step of `RecordIndex.extend`."""
 
 
+_ESCAPED = re.compile(r"\\u(?:00[0189]|007[fF]|20[0-6]|[dD][89a-fA-F]|[fF][eE])")
+"""Escapes of characters that `clean` may replace."""
+
+
+def decode_json(text: str) -> Any:
+    """Return JSON with cleaned strings: an escape may hide a control character. Raise ValueError or RecursionError."""
+    value = json.loads(text)
+    return _cleaned(value) if _ESCAPED.search(text) else value
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(item) for key, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
+
+
 class BadRecordError(ValueError):
     """A record cannot be decoded; the message names its place."""
 
@@ -186,7 +204,7 @@ class RecordIndex:
         line = bytes(self._data[start:head_end])
         at = line.find(_JSON_START)
         try:
-            envelope = json.loads(line[at + 2 :])
+            envelope = decode_json(line[at + 2 :].decode("utf-8", "replace"))
             key = next(iter(envelope))
         except (ValueError, RecursionError, StopIteration, TypeError) as error:
             raise BadRecordError(f"record {number + 1} at byte {start}: its head is not valid JSON") from error

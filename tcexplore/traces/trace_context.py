@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
-from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
+from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
 from tcexplore.traces.trace_sources import TraceSources
 
 Emit = Callable[[ev.Event], None]
@@ -55,7 +54,7 @@ class TraceContext:
     def json(self, record: Record) -> Any:
         """Return a record's payload as JSON, None if it is not JSON."""
         try:
-            return json.loads(self.payload(record))
+            return decode_json(self.payload(record))
         except BadRecordError:
             raise
         except (ValueError, RecursionError):

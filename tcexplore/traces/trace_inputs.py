@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from mmap import ACCESS_READ, mmap
 from typing import IO, Any
 
@@ -113,11 +114,23 @@ def _file(path: str) -> list[TraceInput]:
 
 def mapped(path: str) -> Buffer:
     """Return a file mapped into memory; an empty file cannot be mapped."""
+    _allow_open_files()
     try:
         with open(path, "rb") as file:
             return mmap(file.fileno(), 0, access=ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
     except OSError as error:
         raise InputError(f"{clean(path)}: {(error.strerror or str(error)).lower()}") from None
+
+
+@cache
+def _allow_open_files() -> None:
+    """Raise the limit of open files to what the system allows: a mapped file stays open, and a job may have many."""
+    try:
+        resource: Any = importlib.import_module("resource")
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, OSError, ValueError):
+        return
 
 
 def _map_copy(source: IO[bytes]) -> Buffer:

@@ -82,7 +82,8 @@ def test_two_jobs_in_one_folder_are_offered_for_choice(
     assert status == 2
     assert "job 1:" in error
     assert "--job N" in error
-    assert as_json(capsys, "open", str(tmp_path), "--job", "2")["divergence"] is not None or True
+    divergences = [as_json(capsys, "open", str(tmp_path), "--job", job)["divergence"] for job in ("1", "2")]
+    assert sorted(divergence is None for divergence in divergences) == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,24 @@ def test_a_file_without_permission_is_named_and_the_rest_is_read(
     assert (status, "permission denied" in error) == (0, True)
 
 
+def test_many_files_are_read_up_to_a_limit(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tcexplore.traces.trace_inputs.MOST_FILES", 3)
+    (path,) = (traces / "same").glob("*_rank_0_*")
+    for rank in range(5):
+        os.link(path, tmp_path / f"dedicated_log_torch_trace_rank_{rank}_x.log")
+    status, out, error = printed(capsys, "open", str(tmp_path), "--json")
+    assert (status, len(json.loads(out)["ranks"])) == (0, 3)
+    assert "holds 5 files; the first 3 are read" in error
+
+
+def test_a_url_is_read_through_fsspec(traces: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("fsspec")
+    report = as_json(capsys, "open", f"file://{traces / 'same'}")
+    assert len(report["ranks"]) == 2
+
+
 def test_a_cut_and_a_damaged_record_cost_only_themselves(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -133,7 +152,8 @@ def test_a_cut_and_a_damaged_record_cost_only_themselves(
 def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     shutil.copytree(traces / "same", tmp_path / "t")
     for path in (tmp_path / "t").iterdir():
-        path.write_text(path.read_text().replace("seeded.py", "see\\u001b[2Jded.py"))
+        text = path.read_text().replace("seeded.py", "see\\u001b[2Jded.py")
+        path.write_text(text.replace('"aotautograd_cache_miss"', '"aotautograd_cache_\\u001b[2J"'))
     status, out, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
     assert status == 0
     assert "\x1b" not in out + error

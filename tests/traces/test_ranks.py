@@ -19,6 +19,7 @@ from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 
 SEEDED = Path(__file__).parent / "programs" / "seeded.py"
+RECORD_TIME = re.compile(r"(?m)^([VIWE]\d{4} \d\d:)(\d\d)(?=:\d\d\.)")
 RECORD = re.compile(r"^(?=[VIWE]\d{4} \d\d:)", re.M)
 
 
@@ -88,6 +89,41 @@ def test_another_version_of_a_library_is_named(traces: Path, tmp_path: Path):
     assert divergence is not None
     assert (divergence.kind, divergence.ranks) == ("library version", (1,))
     assert [side.text for side in divergence.sides] == ["torch 2.12.1+cpu", "torch 2.13.0+cpu"]
+
+
+def test_an_environment_variable_of_one_rank_is_named(traces: Path, tmp_path: Path):
+    def add_variable(text: str) -> str:
+        return text.replace("\timport os\n", "\timport os\n\tos.environ['TORCHINDUCTOR_MAX_AUTOTUNE'] = '1'\n")
+
+    divergence = compared(edited(traces / "same", tmp_path / "variable", 1, add_variable)).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks) == ("environment", (1,))
+    assert [side.text for side in divergence.sides] == [
+        "TORCHINDUCTOR_MAX_AUTOTUNE=1", "TORCHINDUCTOR_MAX_AUTOTUNE is not set",
+    ]  # fmt: skip
+
+
+def test_a_guarded_constant_is_named_as_a_guard(traces: Path, tmp_path: Path):
+    def change(text: str) -> str:
+        text = text.replace("= x_2 * 2;", "= x_2 * 3;")
+        return text.replace("L['self'].label == 'any'", "L['self'].label == 'other'")
+
+    divergence = compared(edited(traces / "same", tmp_path / "constant", 1, change)).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.compile_id) == ("guard", "0/0")
+    assert "other" in divergence.sides[0].text
+
+
+def test_a_hit_of_what_another_rank_has_just_written_is_no_difference(traces: Path, tmp_path: Path):
+    """Rank 1 of the trace with a warm cache hits; moved behind rank 0's compile, that is a race."""
+
+    def later(text: str) -> str:
+        return RECORD_TIME.sub(lambda match: f"{match[1]}{int(match[2]) + 2:02}", text)
+
+    folder = edited(traces / "cache", tmp_path / "race", 1, later)
+    comparison = compared(folder)
+    assert comparison.divergence is None
+    assert any("had just written" in note for note in comparison.notes)
 
 
 def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):

@@ -18,6 +18,7 @@ from tcexplore.ui.screens.help_screen import page_text
 from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tcexplore.ui.screens.overlay_screen import AnswerScreen
+from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
@@ -35,6 +36,7 @@ _CLASSES = {
     "modes": ModesScreen,
     "bisect": BisectScreen,
     "fix": FixScreen,
+    "ranks": RanksScreen,
     "app": ExplorerApp,
 }
 _STUDIES = (StudyScreen, ModesScreen, BisectScreen, FixScreen)

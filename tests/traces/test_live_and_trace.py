@@ -1,0 +1,102 @@
+"""One program, live in a worker and through its own TORCH_TRACE: equal but for what a trace lacks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.session.snapshot import start_snapshot
+from tcexplore.traces.trace_inputs import trace_inputs
+from tcexplore.traces.trace_job import open_inputs
+from tcexplore.traces.trace_run import TraceRun, read_snapshot
+from tests.supervisor.runs import Runs
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(8, 16)
+        self.scale = 3
+
+    def forward(self, x):
+        x = torch.nn.functional.gelu(self.up(x))
+        if self.scale > 2:
+            x = x * self.scale
+        print("hello")
+        return x.softmax(-1)[:, 2:]
+
+
+torch.manual_seed(0)
+net = torch.compile(Net())
+for rows in (4, 4, 6):
+    net(torch.randn(rows, 8))
+"""
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    folder = tmp_path_factory.mktemp("traced")
+    (folder / "program.py").write_text(PROGRAM)
+    caches = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0", "INDUCTOR_PROVENANCE": "1"}
+    subprocess.run(
+        [sys.executable, str(folder / "program.py")], check=True, capture_output=True,
+        env={**os.environ, "TORCH_TRACE": str(folder / "trace"), **caches},
+    )  # fmt: skip
+    job = open_inputs(trace_inputs([str(folder / "trace")])).jobs[0]
+    return read_snapshot(TraceRun(job.ranks[0], 1))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_trace_has_the_facts_of_the_live_run(shared_runs: Runs, traced: Snapshot):
+    events = await shared_runs.run(PROGRAM, backend="inductor")
+    live = start_snapshot(ev.Job(run=events[-1].run, file=str(shared_runs.file), source=PROGRAM))
+    for event in events:
+        live = live.apply(event)
+    assert live.status == "ok"
+    assert [graph.graph for graph in traced.graphs] == [graph.graph for graph in live.graphs]
+    for mine, other in zip(traced.graphs, live.graphs, strict=True):
+        assert [_node(node) for node in mine.nodes] == [_node(node) for node in other.nodes]
+    assert [_break(known) for known in traced.breaks] == [_break(known) for known in live.breaks]
+    assert [_recompile(known) for known in traced.recompiles] == [_recompile(known) for known in live.recompiles]
+    for mine_guards, other_guards in zip(traced.guards, live.guards, strict=True):
+        assert sorted(map(_guard, mine_guards.guards)) == sorted(map(_guard, other_guards.guards))
+    assert [_kernel(kernel) for kernel in traced.code.kernels] == [_kernel(kernel) for kernel in live.code.kernels]
+    assert traced.source == live.source
+
+
+def _line(location: ev.Location | None) -> int:
+    return location.line if location else 0
+
+
+def _node(node: ev.FxNode) -> tuple[object, ...]:
+    """Return a node without its module and the outer frames of its stack, which a trace lacks."""
+    value = (node.dtype, node.shape, node.stride, node.contiguous, node.device)
+    return node.name, node.op, node.target, node.args, node.inputs, value, _line(node.location)
+
+
+def _break(graph_break: ev.GraphBreak) -> tuple[object, ...]:
+    return graph_break.graph, graph_break.id, graph_break.kind, graph_break.reason, _line(graph_break.location)
+
+
+def _recompile(recompile: ev.Recompiled) -> tuple[object, ...]:
+    return recompile.graph, recompile.failed_entry, recompile.kind, recompile.name, recompile.old, recompile.new
+
+
+def _guard(guard: ev.Guard) -> tuple[str, ...]:
+    """Return a guard without its line, which a trace has only for some."""
+    return guard.kind, guard.source, guard.summary, str(guard.structural)
+
+
+def _kernel(kernel: ev.Kernel) -> tuple[object, ...]:
+    """Return a kernel without figures of the scheduler, which a trace lacks."""
+    return kernel.graph, kernel.phase, kernel.name, kernel.language, kernel.source, kernel.ops, kernel.nodes

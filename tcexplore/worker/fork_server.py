@@ -172,6 +172,8 @@ class ForkServer:
         """Pass a report of the primed server on to the front end."""
         frame = receive(primed.sock)
         if frame is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(primed.pid, signal.SIGKILL)
             self._lose(primed)
             return
         report = decode_worker_report(frame.body)
@@ -185,8 +187,6 @@ class ForkServer:
         """Report the runs of the primed server, which end with it, and start another one."""
         self._primed = None
         primed.sock.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(primed.pid, signal.SIGKILL)
         for number in primed.runs:
             self._channel.send(RunExited(number=number, code=-signal.SIGKILL))
         if primed.ready:

@@ -66,6 +66,8 @@ class Request:
     json: bool = False
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR
+    budget_s: float | None = None
+    """Time limit of a whole study; None for no limit."""
     calls: int | None = None
     """The number of calls to recommend for; None for any number."""
     recompile_queries: tuple[str, ...] = ()

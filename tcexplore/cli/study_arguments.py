@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tcexplore.argument_types import positive_seconds
 from tcexplore.cli.options import Parser, compile_options, config, report_options
 from tcexplore.cli.request import Request
 from tcexplore.studies.registry import StudyName
@@ -26,6 +27,10 @@ def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]
     study.add_options(parser)
     report = parser.add_argument_group("report")
     report_options(report, RUN_TIMING_S if study.timed else None, "one of the runs", RUN_TIMEOUT_S)
+    report.add_argument(
+        "--budget", type=positive_seconds, metavar="S",
+        help="end the study after S seconds, with the results so far; what was left out is named",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     try:
         options = study.options(given)
@@ -33,5 +38,6 @@ def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]
         parser.error(str(error))
     time_for = given.time_for if study.timed else 0.0
     return Request(
-        name, given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=time_for, study=options
-    )
+        name, given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=time_for,
+        budget_s=given.budget, study=options,
+    )  # fmt: skip

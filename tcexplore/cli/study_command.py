@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
@@ -16,8 +16,9 @@ from tcexplore.cli.run_once import EndedBySignalError, until_signal
 from tcexplore.documents.document import Document
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK
+from tcexplore.events import Event
 from tcexplore.session import Snapshot
-from tcexplore.studies.study import Study, StudyState, load_study, run_study
+from tcexplore.studies.study import Study, StudyState, load_study, run_study, study_job
 from tcexplore.studies.study_runs import Runs
 
 BAD_FILE = 2
@@ -28,11 +29,15 @@ def run_study_command(request: Request) -> int:
     """Run a study and print its results; return the exit status."""
     kind = load_study(request.command)
     try:
-        state = StudyState[Any, Any](make_job(request), request.study, request.timeout)
+        job = replace(study_job(make_job(request)), time_for=request.time_for)
+        state = StudyState[Any, Any](job, request.study, request.timeout, request.budget_s)
     except BadFileError as error:
         sys.stderr.write(f"tcexplore: {error.sentence}\n")
         return BAD_FILE
     ended = _run(kind, state)
+    if state.refused:
+        sys.stderr.write(f"tcexplore {kind.name}: {state.refused}\n")
+        return BAD_FILE
     if message := kind.write(state):
         sys.stderr.write(f"tcexplore: {message}\n")
     if request.json:
@@ -48,7 +53,7 @@ def study_report(kind: Study[Any, Any], state: StudyState[Any, Any], width: int)
     """Return the study's document with its heading."""
     from tcexplore.studies.study_text import heading_rows
 
-    rows = list(heading_rows(state))
+    rows = list(heading_rows(state, width))
     if state.results:
         document = kind.document(state, width)
         rows += [BLANK, *map(document.row, range(len(document)))]
@@ -73,18 +78,31 @@ async def _follow(kind: Study[Any, Any], state: StudyState[Any, Any], line: Line
 
     def announce(step: str) -> None:
         state.step = step
-        line.write(step)
+        line.write(_progress(state))
 
     def show(run: Snapshot) -> None:
-        line.show(run, state.step)
+        line.show(run, _progress(state))
 
     def log(result: Any) -> None:
         if text := kind.result_line(result):
             line.print_line(text)
 
     line.write(state.step)
-    async with Runs(partial(Supervisor, prime=False), show) as runs:
-        await run_study(kind, state, runs, announce, log)
+    supervisor = Supervisor(_ignore, prime=False)
+    await supervisor.start()
+    try:
+        async with Runs(supervisor.study_queue, show) as runs:
+            await run_study(kind, state, runs, announce, log)
+    finally:
+        await supervisor.close()
+
+
+def _ignore(_: Event) -> None:
+    """Drop the events of the workers; each queue gets them too."""
+
+
+def _progress(state: StudyState[Any, Any]) -> str:
+    return ": ".join(filter(None, (state.steps, state.step)))
 
 
 def _print_json(kind: Study[Any, Any], state: StudyState[Any, Any]) -> None:

@@ -11,9 +11,8 @@ LEGEND = "▲ faster, ▼ slower, = no difference, ? undecided"
 
 
 def format_speedup(timing: TimingEstimate) -> str:
-    """Return `1.31× ▲`, or the mark alone if the figure is not significant."""
-    mark = MARKS.get(timing.verdict, " ")
-    return mark if mark == "?" else f"{timing.speedup:.2f}× {mark}"
+    """Return `1.31× ▲`; an undecided figure stands next to its interval."""
+    return f"{timing.speedup:.2f}× {MARKS.get(timing.verdict, ' ')}"
 
 
 def format_outcome(cell: RunFigures) -> str:
@@ -23,11 +22,7 @@ def format_outcome(cell: RunFigures) -> str:
         return f"✖ {cell.failure}"
     if timing is None:
         return "done"
-    interval = f"[{timing.low:.2f}, {timing.high:.2f}]"
+    figures = f"{timing.speedup:.2f}× [{timing.low:.2f}, {timing.high:.2f}]"
     if timing.verdict == "measuring":
-        return f"too few pairs for a verdict, {interval}"
-    return (
-        f"undecided, {interval}"
-        if timing.verdict == "undecided"
-        else f"{timing.verdict}, {timing.speedup:.2f}× {interval}"
-    )
+        return f"too few pairs for a verdict, {figures}"
+    return f"{timing.verdict}, {figures}"

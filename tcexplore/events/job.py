@@ -65,6 +65,8 @@ class Job:
     """Number of times to make the compiled calls. With more than one pass, nothing else is timed."""
     examine: bool = True
     """Whether to compare results and memory of eager and compiled after the compile."""
+    profile: bool = True
+    """Whether to profile eager and compiled calls before the timing."""
     graph_scripts: bool = False
     """Whether to emit torch's repro script for each graph of Inductor."""
     runnable: bool = False

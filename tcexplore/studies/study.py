@@ -13,7 +13,8 @@ from tcexplore.documents.document import Document
 from tcexplore.events import Job, Standby
 from tcexplore.session import Snapshot
 from tcexplore.studies.registry import StudyName
-from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.study_progress import BudgetSpentError
+from tcexplore.studies.study_runs import RefusedError, Runs
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")
@@ -26,10 +27,16 @@ RUN_TIMING_S = 1.0
 """Seconds of timing in each run of a study; a verdict may take longer."""
 
 
+SCRIPT_REFUSAL = (
+    "This file is a script that calls torch.compile itself: this study needs a model and its inputs. Put both in a "
+    "file as `model` and `inputs`, or see `tcexplore check FILE` for the script as it is."
+)
+
+
 def study_job(job: Job) -> Job:
     """Return the job that a study varies: without code for another target, assembly, or commands while it runs."""
     config = replace(job.config, target="native", assembly=False)
-    return replace(job, time_for=RUN_TIMING_S, retargetable=False, config=config)
+    return replace(job, time_for=RUN_TIMING_S, retargetable=False, profile=False, config=config)
 
 
 @dataclass(slots=True)
@@ -41,6 +48,8 @@ class StudyState(Generic[Options, Result]):
     options: Options
     timeout: float = RUN_TIMEOUT_S
     """Time limit of each run, in seconds."""
+    budget_s: float | None = None
+    """Time limit of the whole study, in seconds; None for no limit."""
     results: list[Result] = field(default_factory=list)
     planned: list[Job] = field(default_factory=list)
     """All jobs, finished ones included, of a study whose plan is known in advance."""
@@ -48,14 +57,22 @@ class StudyState(Generic[Options, Result]):
     """The first message of the worker; None before one is ready."""
     step: str = "waiting for a worker"
     """The current step, as text."""
+    steps: str = ""
+    """How many steps are done, and the time left: `3 of 12 · about 40 s left`."""
     run: Snapshot | None = None
     """The run under way."""
+    active: frozenset[Any] = frozenset()
+    """What is under way in a study that has several runs at once."""
     stopped: bool = False
     """Whether the user stopped the study."""
     over: bool = False
     """Whether no more results will come."""
     error: str = ""
     """The exception that ended the study."""
+    refused: str = ""
+    """Why the study cannot study this file, and what to do."""
+    skipped: tuple[str, ...] = ()
+    """Steps that were left out because the budget was spent."""
     written: tuple[str, ...] = ()
     """Files and folders that `Study.write` wrote."""
 
@@ -96,6 +113,8 @@ class Study(ABC, Generic[Options, Result]):
     """Whether its runs are timed, so that the command has `--time-for`."""
     live: ClassVar[bool] = False
     """Whether its document also shows the run under way."""
+    studies_scripts: ClassVar[bool] = False
+    """Whether it can study a script that calls torch.compile itself."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
@@ -127,6 +146,10 @@ class Study(ABC, Generic[Options, Result]):
         A run that fails or times out is a result like another.
         """
 
+    def add_result(self, state: StudyState[Options, Result], result: Result) -> None:
+        """Add a result to those of the state, or replace an earlier one."""
+        state.results.append(result)
+
     @abstractmethod
     def document(
         self, state: StudyState[Options, Result], width: int = 78, toggled: frozenset[str] = frozenset()
@@ -157,13 +180,29 @@ async def run_study(
     announce: Announce,
     on_result: Callable[[Result], None],
 ) -> None:
-    """Run a study to its end and collect its results in `state`."""
-    results = study.plan(state, runs, announce)
+    """Run a study to its end, or until its budget is spent, and collect its results in `state`."""
+    steps = runs.steps
+    steps.budget_s = state.budget_s
+    steps.start()
+    runs.script_refusal = "" if study.studies_scripts else SCRIPT_REFUSAL
+    name = ""
+
+    def announce_step(step: str) -> None:
+        nonlocal name
+        name, state.steps = step, steps.text()
+        announce(step)
+
+    results = study.plan(state, runs, announce_step)
     try:
         async for result in results:
-            state.results.append(result)
-            state.machine = await runs.machine(0)
+            study.add_result(state, result)
+            steps.finish(name)
+            state.machine, state.steps = await runs.machine(0), steps.text()
             on_result(result)
+    except BudgetSpentError:
+        state.skipped = steps.skipped
+    except RefusedError as error:
+        state.refused = str(error)
     finally:
         # The plan removes its files when it is closed; do not leave that to the garbage collector.
         await results.aclose()

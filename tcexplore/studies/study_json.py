@@ -29,6 +29,8 @@ def study_fields(study: Study[Any, Any], state: StudyState[Any, Any]) -> Fields:
         "device": machine.device if machine else None,
         "file": display_path(state.job.file),
         "stopped": state.stopped,
+        "budget_s": state.budget_s,
+        "skipped": list(state.skipped),
         **study.fields(state),
     }
 

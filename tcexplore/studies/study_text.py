@@ -9,7 +9,7 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import display_path
-from tcexplore.documents.prose import row
+from tcexplore.documents.prose import row, wrapped
 from tcexplore.events import Job
 from tcexplore.quantities import count, duration
 from tcexplore.session.run_summary import RunFigures
@@ -32,29 +32,41 @@ def study_title(name: str, job: Job, state: StudyState[Any, Any] | None, width: 
 
 
 def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
-    if state.error:
-        yield piece(f"✖ {state.error}", "error")
+    if state.error or state.refused:
+        yield piece(f"✖ {state.error or state.refused}", "error")
+    elif state.skipped:
+        yield piece(skipped_text(state), "warn")
     elif state.stopped:
         yield piece(stopped_text(state), "warn")
     elif state.over:
         yield piece("done", "ok")
     else:
-        yield piece(f"◐ {state.step}", "running")
+        if state.steps:
+            yield piece(state.steps, "strong")
+        yield piece(f"◐ {state.step}", "running", 1)
         if state.run is not None:
-            yield piece(PHASES.get(state.run.phase, state.run.phase), "muted", 1)
+            yield piece(PHASES.get(state.run.phase, state.run.phase), "muted", 4)
 
 
-def heading_rows(state: StudyState[Any, Any]) -> Iterator[Row]:
-    """Yield the first rows of a printed study: file, torch and device, and whether it was stopped."""
+def heading_rows(state: StudyState[Any, Any], width: int) -> Iterator[Row]:
+    """Yield the first rows of a printed study: file, torch and device, whether it was stopped, what was left out."""
     machine = f" · torch {state.machine.torch} · {state.machine.device}" if state.machine else ""
     yield row((f"{display_path(state.job.file)}{machine}", "title"))
     if state.stopped:
         yield row((stopped_text(state), "warn"))
+    if state.skipped:
+        yield from wrapped(skipped_text(state), width, "warn")
 
 
 def stopped_text(state: StudyState[Any, Any]) -> str:
     """Return `stopped after 3 results`."""
     return f"stopped after {count(len(state.results), 'result')}"
+
+
+def skipped_text(state: StudyState[Any, Any]) -> str:
+    """Return `The budget of 60 s was spent before: inductor, lite (timing)`."""
+    budget = f" of {state.budget_s:g} s" if state.budget_s is not None else ""
+    return f"The budget{budget} was spent before: {'; '.join(state.skipped)}."
 
 
 def uneven_eager(results: Iterable[RunFigures], where: str = "") -> str:

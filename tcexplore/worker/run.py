@@ -258,19 +258,25 @@ class Run:
         if self._eager_compiles:
             self._stages.run("timing", "tcexplore.timing", program.call_all, program.eager)
             program.restore()
+        if self.job.profile:
+            self._profile(program, workload)
+        self._stages.run("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
+        self.progress.enter("timing")
+        self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
+        seconds = self.job.time_for
+        # An undecided timing is extended twice, to twice the time each.
+        limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
+        run = partial(measure_timing, workload, self._emit, seconds, self._handle_commands)
+        self._stages.run("timing", "tcexplore.timing", run, limit_s=limit)
+
+    def _profile(self, program: Program, workload: Workload) -> None:
+        """Emit what profilers show of a call, eager and compiled."""
         self._stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
         self._stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
         self._stages.run("call profile", PROFILER, self._emit_call_profile, workload)
         program.restore()
-        self._stages.run("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
-        self.progress.enter("timing")
-        seconds = self.job.time_for
-        # An undecided timing is extended twice, to twice the time each.
-        limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        run = partial(measure_timing, workload, self._emit, seconds, self._handle_commands)
-        self._stages.run("timing", "tcexplore.timing", run, limit_s=limit)
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""

@@ -44,6 +44,9 @@ class Playback:
         for event in self.story:
             asyncio.get_running_loop().call_soon(self.emit, event)
 
+    def end(self) -> None:
+        """End nothing: the story is over or never ends."""
+
     async def close(self) -> None:
         type(self).closed += 1
 

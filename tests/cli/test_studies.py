@@ -22,13 +22,29 @@ Story = Callable[[ev.Job], Sequence[ev.Event]]
 Study = Callable[..., int]
 
 
+class PlaybackPool:
+    """A supervisor whose queues play back events."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+
+    async def start(self) -> None:
+        """Start nothing."""
+
+    def study_queue(self, emit: Callable[[ev.Event], None]) -> Playback:
+        return Playback(emit, self._story)
+
+    async def close(self) -> None:
+        """End nothing."""
+
+
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text("import torch\n")
 
     def run(story: Story, *arguments: str) -> int:
-        supervisor = SimpleNamespace(Supervisor=lambda emit, **_: Playback(emit, story))
+        supervisor = SimpleNamespace(Supervisor=lambda *_, **__: PlaybackPool(story))
         monkeypatch.setitem(sys.modules, "tcexplore.supervisor", supervisor)
         return main(list(arguments))
 

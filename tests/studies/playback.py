@@ -11,6 +11,7 @@ from typing import Any
 from tcexplore import events as ev
 from tcexplore.cli.study_command import study_report
 from tcexplore.documents.document import Document
+from tcexplore.events.commands import RunCommand
 from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.report.printed import print_document
 from tcexplore.studies.study import StudyState, load_study, run_study
@@ -28,11 +29,13 @@ MACHINE = ev.Standby(
 class Playback:
     """Calls `story` for the events of each job; a job whose story has no end never ends."""
 
-    def __init__(self, emit: Callable[[ev.Event], None], story: Story) -> None:
+    def __init__(self, emit: Callable[[ev.Event], None], story: Story, jobs: list[ev.Job] | None = None) -> None:
+        """`jobs` collects the jobs of several queues."""
         self.emit = emit
         self.story = story
-        self.jobs: list[ev.Job] = []
-        self.closed = 0
+        self.jobs: list[ev.Job] = [] if jobs is None else jobs
+        self.commands: list[RunCommand] = []
+        self.closed = self.ended = 0
 
     async def start(self) -> None:
         self.emit(MACHINE)
@@ -41,6 +44,13 @@ class Playback:
         self.jobs.append(job)
         for event in self.story(job):
             asyncio.get_running_loop().call_soon(self.emit, replace(event, run=job.run))
+
+    def send(self, command: RunCommand) -> bool:
+        self.commands.append(command)
+        return True
+
+    def end(self) -> None:
+        self.ended += 1
 
     async def close(self) -> None:
         self.closed += 1
@@ -69,18 +79,23 @@ async def played(
     options: object = None,
     job: ev.Job = JOB,
     timeout: float = 5.0,  # noqa: ASYNC109
+    budget_s: float | None = None,
 ) -> tuple[StudyState[Any, Any], Playback]:
-    """Run a study with a story to its end."""
+    """Run a study with a story to its end; return its state and its first queue, which has the jobs of all."""
     players: list[Playback] = []
 
     def runner(emit: Callable[[ev.Event], None]) -> Playback:
-        players.append(Playback(emit, story))
-        return players[0]
+        players.append(Playback(emit, story, players[0].jobs if players else None))
+        return players[-1]
 
     study = load_study(name)
-    state = StudyState[Any, Any](job, study.options_from(()) if options is None else options, timeout)
+    state = StudyState[Any, Any](job, study.options_from(()) if options is None else options, timeout, budget_s)
+
+    def announce(step: str) -> None:
+        state.step = step
+
     async with Runs(runner) as runs:
-        await run_study(study, state, runs, lambda _: None, lambda _: None)
+        await run_study(study, state, runs, announce, lambda _: None)
     state.over, state.run = True, None
     return state, players[0]
 

@@ -125,4 +125,4 @@ def test_the_bar_of_an_undecided_speedup_shades_its_interval():
     assert bar(unknown, 2.0, 8) == "  ░░│░░  "
     assert longest([timed(1.5), replace(unknown, high=40.0)]) == 2.0
     assert longest([timed(9.0), unknown]) == 9.0
-    assert (format_speedup(unknown), format_speedup(timed(1.5))) == ("?", "1.50× ▲")
+    assert (format_speedup(unknown), format_speedup(timed(1.5))) == ("0.04× ?", "1.50× ▲")

@@ -45,7 +45,8 @@ async def test_suggested_sizes_are_run(size: tuple[int, int]):
         await screen.study_task.ended()
         await ui.settle()
         check_screen(f"sweep_{size[0]}x{size[1]}", ui)
-        over = [job.config.sizes for job in ui.engine.queues[0].jobs]
+        jobs = sorted((job for queue in ui.engine.queues for job in queue.jobs), key=lambda job: job.run)
+        over = [job.config.sizes for job in jobs]
         assert over == [SIZES, SIZES, *((size,) for size in SIZES for _ in (1, 2))]
 
 

@@ -18,12 +18,16 @@ from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs, failure_status
 
+SAVING, LOADING = "compiling with empty caches and saving", "loading in a second process with empty caches"
+"""The steps."""
+
 
 class ArtifactsStudy(Study[None, Snapshot]):
     """Results are the run that saves and the run that loads."""
 
     name = "artifacts"
     title = "cache artifacts"
+    studies_scripts = True
     description = (
         "Save torch's cache artifacts in one process, load them in a second one with empty caches, and compare both. "
         "Also list the names in the state dict."
@@ -42,12 +46,13 @@ class ArtifactsStudy(Study[None, Snapshot]):
         job = replace(state.job, time_for=0.0, examine=False)
         async with runs.temporary_folder("artifacts") as folder:
             file = os.path.join(folder, "artifacts")
-            announce("compiling with empty caches and saving")
+            runs.steps.plan((SAVING, LOADING))
+            announce(SAVING)
             saving = replace(job, caches=os.path.join(folder, "saving"), save_artifacts=file)
             saved = (await runs.run(saving, state.timeout)).snapshot
             yield saved
             if saved.artifacts_saved is not None and saved.artifacts_saved.bytes:
-                announce("loading in a second process with empty caches")
+                announce(LOADING)
                 loading = replace(job, caches=os.path.join(folder, "loading"), load_artifacts=file)
                 yield (await runs.run(loading, state.timeout)).snapshot
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from tcexplore.argument_types import force_option
@@ -18,6 +19,7 @@ from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.timed_cells import compiles_at_once
 
 STAGE_FAILS, USER_CODE_FAILS = 1, 2
 """Exit statuses: a compiler stage fails; the model file fails without a compiler."""
@@ -57,21 +59,25 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
     async def plan(
         self, state: StudyState[BisectOptions, BisectStep], runs: Runs, announce: Announce
     ) -> AsyncGenerator[BisectStep, None]:
-        """Run the stages up to the first failure. Eager has no separate run: the first compiled run includes it."""
+        """Run the stages, several at once, up to the first failure. The first compiled run includes eager."""
         state.machine = await runs.machine(state.timeout)
         own_code, *compiled = stages_of(state)
-        for stage in compiled:
-            announce(stage.name)
-            run = (await runs.run(_at(state.job, stage), state.timeout)).snapshot
-            if stage is compiled[0]:
-                eager = BisectStep(own_code, run)
-                yield eager
-                if eager.fails:
+        runs.steps.plan([stage.name for stage in compiled])
+        jobs = [_at(state.job, stage) for stage in compiled]
+        finished = runs.run_in_order(jobs, state.timeout, compiles_at_once(state.machine))
+        async with aclosing(finished):
+            for stage in compiled:
+                announce(stage.name)
+                run = (await anext(finished)).snapshot
+                if stage is compiled[0]:
+                    eager = BisectStep(own_code, run)
+                    yield eager
+                    if eager.fails:
+                        return
+                step = BisectStep(stage, run)
+                yield step
+                if step.fails:
                     return
-            step = BisectStep(stage, run)
-            yield step
-            if step.fails:
-                return
 
     def document(
         self,

@@ -14,6 +14,7 @@ from tcexplore.studies.study_json import Fields, run_fields
 from tcexplore.studies.study_runs import Runs, failure_status
 
 SIDES = ("cold", "warm")
+"""The runs, in their order."""
 
 
 class ColdStudy(Study[None, RunFigures]):
@@ -21,6 +22,7 @@ class ColdStudy(Study[None, RunFigures]):
 
     name = "cold"
     title = "cold compile"
+    studies_scripts = True
     description = "A compile with empty caches, and one with warm caches."
 
     def options(self, given: argparse.Namespace) -> None:  # noqa: ARG002
@@ -35,8 +37,9 @@ class ColdStudy(Study[None, RunFigures]):
         """Run twice with one folder of caches."""
         async with runs.temporary_folder("caches") as folder:
             job = replace(state.job, caches=folder, time_for=0.0, examine=False)
+            runs.steps.plan(SIDES)
             for side in SIDES:
-                announce(f"{side} compile")
+                announce(side)
                 yield RunFigures((await runs.run(job, state.timeout)).snapshot)
 
     def document(

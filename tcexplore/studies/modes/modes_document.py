@@ -21,6 +21,7 @@ from tcexplore.session.links import Link
 from tcexplore.session.run_summary import RunFigures, may_be_faster
 from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
 from tcexplore.studies.study import StudyState
+from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 
 HEAD = (
@@ -53,10 +54,12 @@ ORDERS = (
 
 def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int) -> StaticDocument:
     """Return the document."""
-    under_way = None if state.over or state.run is None else state.run.config
-    waiting = [job.config for job in state.planned[len(state.results) :]]
+    active = frozenset() if state.over else state.active
+    known = {result.run.config for result in state.results}
+    waiting = [job.config for job in state.planned if job.config not in known]
     finished = sorted(enumerate(state.results), key=lambda item: _rank(order, item[1]))
-    rows = [_cells(result) for _, result in finished] + [_planned(config, config == under_way) for config in waiting]
+    rows = [_cells(result, result.run.config in active) for _, result in finished]
+    rows += [_planned(config, config in active) for config in waiting]
     links = [(Link("run", "", str(index)),) for index, _ in finished] + [(Link("waiting", "", ""),) for _ in waiting]
     shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVAL or index != INTERVAL]
     fitted = [[line[index] for index in shown] for line in rows]
@@ -75,7 +78,7 @@ def _rank(order: Order, result: RunFigures) -> float:
     return math.inf if key is None and order is not ORDERS[0] else key or 0.0
 
 
-def _cells(result: RunFigures) -> list[Cell]:
+def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
     config, timing, summary = result.run.config, result.run.timing, result.summary
     if result.failure:
         return [*_config(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
@@ -83,7 +86,7 @@ def _cells(result: RunFigures) -> list[Cell]:
     difference = "" if result.max_abs is None else format_error(result.max_abs)
     return [
         *_config(config),
-        (Span(format_speedup(timing), _style(timing.verdict)),) if timing else (Span("not timed", "muted"),),
+        _speedup(result, timing_now),
         (Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),) if timing else (),
         _seconds(timing.compiled_us / 1e6 if timing else None),
         _seconds(result.compile_s),
@@ -94,6 +97,15 @@ def _cells(result: RunFigures) -> list[Cell]:
         (Span(str(summary.graphs)),),
         (Span(f"{summary.kernels}+{summary.extern}" if summary.extern else str(summary.kernels)),),
     ]
+
+
+def _speedup(result: RunFigures, timing_now: bool) -> Cell:
+    timing = result.run.timing
+    if timing is not None:
+        return (Span("◐ " if timing_now else "", "running"), Span(format_speedup(timing), _style(timing.verdict)))
+    if timing_now:
+        return (Span("◐ timing", "running"),)
+    return (Span("not timed" if has_ended(result.run) else "·", "muted"),)
 
 
 def _config(config: Config) -> list[Cell]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures, is_faster
+from tcexplore.studies.timed_cells import may_become_certain
 
 SPEEDUP_TOLERANCE = 1.05
 """Ratio of two speedups below which the faster one is not worth a longer compile."""
@@ -49,6 +51,18 @@ def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
         equal=tuple(result for result in good if result is not best and _interval(result)[1] >= least),
         dynamic=dynamic if best.run.config.dynamic is False else None,
     )
+
+
+def may_be_best(known: dict[Hashable, Snapshot]) -> set[Hashable]:
+    """Return the keys of the runs that more timing could make the one to use, or could rule out."""
+    figures = {key: RunFigures(run) for key, run in known.items() if run.timing is not None and run.failure is None}
+    least = max((_interval(run)[0] for run in figures.values() if is_faster(run)), default=1.0) / SPEEDUP_TOLERANCE
+    return {key for key, run in figures.items() if _is_contender(run, max(1.0, least))}
+
+
+def _is_contender(figures: RunFigures, least: float) -> bool:
+    timing = figures.run.timing
+    return timing is not None and may_become_certain(timing) and not figures.summary.wrong and timing.high >= least
 
 
 def wrong_runs(results: Sequence[RunFigures]) -> tuple[RunFigures, ...]:

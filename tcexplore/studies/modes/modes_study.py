@@ -13,14 +13,15 @@ from tcexplore.argument_types import dynamic, name, several
 from tcexplore.documents.configurations import DYNAMIC, describe_configuration
 from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
-from tcexplore.events import Job, Standby
+from tcexplore.events import Config, Job, Standby
 from tcexplore.report.json_report import configuration
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document
-from tcexplore.studies.modes.modes_result import choose_mode
+from tcexplore.studies.modes.modes_result import choose_mode, may_be_best
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
-from tcexplore.studies.study_runs import Runs, failure_status
+from tcexplore.studies.study_runs import Runs, failure_status, has_ended
+from tcexplore.studies.timed_cells import Cell, TimedCells, settled
 
 BACKEND_WITH_MODES = "inductor"
 """The only backend for which the modes of torch.compile make a difference."""
@@ -53,6 +54,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
     description = "Compare all modes and backends, each run in a separate process. Ctrl-C keeps the results so far."
     compile_options = frozenset()
     timed = True
+    studies_scripts = True
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to compare")
@@ -76,22 +78,32 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
     async def plan(
         self, state: StudyState[ModesOptions, RunFigures], runs: Runs, announce: Announce
     ) -> AsyncGenerator[RunFigures, None]:
-        """Run what is planned and has no result yet.
+        """Compile what is planned and has no result yet, then time each; those that may be the fastest longer.
 
         Each run has an empty kernel cache: none benefits from a compile before it.
         """
         if not state.planned:
             machine = await runs.machine(state.timeout) or UNKNOWN_MACHINE
             state.planned = list(planned_jobs(state.job, machine, state.options))
-        number = len(state.results)
         async with runs.temporary_folder("modes") as folder:
-            while number < len(state.planned):
-                job = state.planned[number]
-                number += 1
-                announce(f"{number} of {len(state.planned)}: {describe_configuration(job.config)}")
-                config = job.config
-                kernels = os.path.join(folder, f"{config.backend}-{config.mode}-{config.dynamic}")
-                yield RunFigures((await runs.run(replace(job, cache_dir=kernels), state.timeout)).snapshot)
+            try:
+                # More may be planned while these run.
+                while cells := _cells(state, folder):
+                    async for update in TimedCells(cells, state, runs, announce, may_be_best).results():
+                        yield RunFigures(update.run)
+            finally:
+                spent = runs.steps.budget_left_s == 0
+                state.results = [RunFigures(settled(result.run, stopped=not spent)) for result in state.results]
+
+    def add_result(self, state: StudyState[ModesOptions, RunFigures], result: RunFigures) -> None:
+        """Add a run, or replace what was known of it."""
+        configs = [known.run.config for known in state.results]
+        if result.run.config in configs:
+            state.results[configs.index(result.run.config)] = result
+        else:
+            order = [job.config for job in state.planned]
+            state.results.append(result)
+            state.results.sort(key=lambda known: order.index(known.run.config))
 
     def document(
         self,
@@ -112,11 +124,27 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         }
 
     def result_line(self, result: RunFigures) -> str:
+        if not has_ended(result.run):
+            return ""
         return f"{describe_configuration(result.run.config)}: {format_outcome(result)}"
 
     def exit_status(self, state: StudyState[ModesOptions, RunFigures]) -> int:
         """Return an error only if no run works."""
         return min((failure_status(result.run) for result in state.results), default=0)
+
+
+def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cell]:
+    """Return what is planned and has no result."""
+    done = {result.run.config for result in state.results}
+    return [
+        Cell(config, describe_configuration(config), replace(job, cache_dir=_kernels(folder, config), profile=False))
+        for job in state.planned
+        if (config := job.config) not in done
+    ]
+
+
+def _kernels(folder: str, config: Config) -> str:
+    return os.path.join(folder, f"{config.backend}-{config.mode}-{config.dynamic}")
 
 
 def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:

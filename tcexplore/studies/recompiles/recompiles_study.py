@@ -25,6 +25,9 @@ NOTE = (
     "separated by spaces, are combined. Leave it empty for the file's own calls."
 )
 
+UNCHANGED_CALLS = "unchanged calls"
+"""The first step."""
+
 _TENSOR = re.compile(r"(?:(?P<name>\w+)=)?\w+\[\d")
 
 
@@ -85,15 +88,18 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
         options = state.options
         job = replace(state.job, config=replace(state.job.config, vary=options.vary))
         async with runs.temporary_folder("recompiles") as folder:
-            announce("unchanged calls")
+            runs.steps.plan((UNCHANGED_CALLS,))
+            announce(UNCHANGED_CALLS)
             first = await _run(job, UNCHANGED, runs, state.timeout, os.path.join(folder, "0"))
             yield first
             applicable = variants(first.run, options.buckets)
+            runs.steps.plan([variant.name for variant in applicable])
             solved = False
             for number, variant in enumerate(applicable, 1):
                 if variant.combined and solved:
+                    runs.steps.finish(variant.name)
                     continue
-                announce(f"{number} of {len(applicable)}: {variant.name}")
+                announce(variant.name)
                 result = await _run(job, variant, runs, state.timeout, os.path.join(folder, str(number)))
                 solved = solved or (not result.recompiles and result.run.failure is None)
                 yield result

@@ -10,9 +10,10 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
-from tcexplore.events import Config, TimingEstimate
+from tcexplore.events import TimingEstimate
 from tcexplore.quantities import duration
 from tcexplore.session.run_summary import RunFigures, is_faster, may_be_faster
+from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep
 
@@ -33,9 +34,9 @@ UNDECIDED_SPEEDUP = 2.0
 """Largest speedup for which the chart makes room if it is undecided."""
 
 
-def sweep_document(sweep: Sweep, under_way: Config | None, width: int) -> StaticDocument:
-    """Return the document; `under_way` is the configuration of the run under way."""
-    rows = [_cells(sweep, size, under_way) for size in sweep.sizes]
+def sweep_document(sweep: Sweep, active: frozenset[tuple[Form, int]], width: int) -> StaticDocument:
+    """Return the document; `active` are the form and size of the runs under way."""
+    rows = [_cells(sweep, size, active) for size in sweep.sizes]
     title = row((f" dimension {sweep.dim}", "heading"), ("  compiled for each size, vs. eager", "muted"))
     shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVALS or index not in INTERVALS]
     fitted = [[cells[index] for index in shown] for cells in rows]
@@ -48,15 +49,14 @@ def step_name(form: Form, size: int) -> str:
     return f"{form}, {f'size {size}' if size else 'all sizes'}"
 
 
-def _cells(sweep: Sweep, size: int, under_way: Config | None) -> list[Cell]:
+def _cells(sweep: Sweep, size: int, active: frozenset[tuple[Form, int]]) -> list[Cell]:
     static, dynamic = sweep.at(STATIC, size), sweep.at(DYNAMIC, size)
     timing = next((figures.run.timing for figures in (static, dynamic) if figures and figures.run.timing), None)
     compiled = ", ".join(form for form in ALL_SIZES if size in sweep.compiled_at(form))
     eager = duration(timing.eager_us / 1e6) if timing else ""
-    running = under_way.dynamic if under_way is not None and under_way.sizes == (size,) else None
     return [
         (Span(str(size), "strong"),), (Span(eager),),
-        *_figures(static, running=running is False), *_figures(dynamic, running=running is True),
+        *_figures(static, running=(STATIC, size) in active), *_figures(dynamic, running=(DYNAMIC, size) in active),
         (Span(compiled, "recompile"),),
     ]  # fmt: skip
 
@@ -65,6 +65,8 @@ def _figures(figures: RunFigures | None, *, running: bool) -> tuple[Cell, Cell, 
     if figures is None:
         return (Span("◐", "running") if running else Span("·", "dim"),), (), ()
     timing = figures.run.timing
+    if timing is None and not has_ended(figures.run):
+        return (Span("◐ timing", "running") if running else Span("compiled", "muted"),), (), ()
     if timing is None:
         return (Span("✖ failed", "error") if figures.failure else Span("not timed", "muted"),), (), ()
     speedup = Span(format_speedup(timing), STYLES.get(timing.verdict, "muted"))
@@ -125,9 +127,12 @@ def _listed(sizes: tuple[int, ...]) -> str:
 
 
 def _recompiles(sweep: Sweep, form: Form) -> str:
-    recompiled = sweep.compiled_at(form)[1:]
+    recompiled, missing = sweep.compiled_at(form)[1:], sweep.not_called(form)
+    if len(missing) == len(sweep.sizes):
+        return "no size was called"
     limit = "; hit the recompile limit, the rest ran eagerly" if sweep.limit_hit(form) else ""
-    return (f"recompiled at size {_listed(recompiled)}" if recompiled else "no recompiles") + limit
+    left_out = f"; not called: {_listed(missing)}" if missing else ""
+    return (f"recompiled at size {_listed(recompiled)}" if recompiled else "no recompiles") + limit + left_out
 
 
 # ---- the chart

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures, is_faster
 
 Form = Literal["static", "dynamic", "auto"]
@@ -45,10 +46,28 @@ class Sweep:
 
     def compiled_at(self, form: Form) -> tuple[int, ...]:
         """Return the sizes that compiled in the run over all sizes, in its order; the first one always does."""
+        return tuple(dict.fromkeys(size for size, compiles in self._calls(form) if compiles))
+
+    def not_called(self, form: Form) -> tuple[int, ...]:
+        """Return the sizes that the run over all sizes did not call, since they fail or it ended before them."""
+        called = {size for size, _ in self._calls(form)}
+        return tuple(size for size in self.sizes if size not in called)
+
+    @property
+    def failing_sizes(self) -> tuple[int, ...]:
+        """Return the sizes whose call fails without a compiler."""
+        return self.sizes_where(STATIC, lambda figures: _fails_in_eager(figures.run))
+
+    def _calls(self, form: Form) -> Iterator[tuple[int, int]]:
+        """Yield the size and the number of compiles of each compiled call in the run over all sizes."""
         figures = self.all_sizes(form)
-        calls = [] if figures is None else [call for call in figures.run.calls if call.variant == "compiled"]
+        if figures is None:
+            return
         # The model file may make several calls; each is made at every size.
-        return tuple(dict.fromkeys(self.sizes[call.index % len(self.sizes)] for call in calls if call.compiles))
+        sizes = figures.run.config.sizes
+        for call in figures.run.calls:
+            if call.variant == "compiled":
+                yield sizes[call.index % len(sizes)], call.compiles
 
     def limit_hit(self, form: Form) -> bool:
         """Return whether the run over all sizes hit the recompile limit, and ran eagerly afterwards."""
@@ -72,3 +91,7 @@ class Sweep:
     def finished(self, form: Form) -> int:
         """Return the number of sizes that have a run in this form."""
         return sum(self.at(form, size) is not None for size in self.sizes)
+
+
+def _fails_in_eager(run: Snapshot) -> bool:
+    return run.failure is not None and run.failure.stage == "eager"

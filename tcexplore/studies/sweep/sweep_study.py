@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,9 +16,10 @@ from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_json import Fields, run_fields
-from tcexplore.studies.study_runs import Runs, failure_status
+from tcexplore.studies.study_runs import Runs, failure_status, has_ended
 from tcexplore.studies.sweep.sweep_document import conclusions, step_name, sweep_document
 from tcexplore.studies.sweep.sweep_result import ALL_SIZES, DYNAMIC, STATIC, Form, Sweep, SweepStep
+from tcexplore.studies.timed_cells import Cell, TimedCells, may_become_certain, settled
 
 NOTE = (
     "Inputs whose size in this dimension equals the first one's are resized too. All sizes are also called one after "
@@ -37,6 +38,10 @@ class SweepOptions:
 
     dim: int = 0
     sizes: tuple[int, ...] = ()
+
+
+StepKey = tuple[Form, int]
+"""The form and the size of a `SweepStep`."""
 
 
 class PlannedStep(NamedTuple):
@@ -87,11 +92,28 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
     async def plan(
         self, state: StudyState[SweepOptions, SweepStep], runs: Runs, announce: Announce
     ) -> AsyncGenerator[SweepStep, None]:
-        steps = planned_steps(state.job, state.options)
-        state.planned = [step.job for step in steps]
-        for number, (form, size, job) in enumerate(steps, 1):
-            announce(f"{number} of {len(steps)}: {step_name(form, size)}")
-            yield SweepStep(form, size, RunFigures((await runs.run(job, state.timeout)).snapshot))
+        """Compile all, then time each size; a size that fails in eager is left out of the runs over all sizes."""
+        steps = {(step.form, step.size): step for step in planned_steps(state.job, state.options)}
+        state.planned = [step.job for step in steps.values()]
+        cells = [Cell(key, step_name(*key), step.job) for key, step in steps.items()]
+        try:
+            async for update in TimedCells(cells, state, runs, announce, _undecided).results():
+                form, size = next(key for key in steps if key == update.cell.key)
+                yield SweepStep(form, size, RunFigures(update.run))
+            for job, form in _without_failing_sizes(_sweep(state), steps):
+                announce(f"{form}, the sizes that work in eager")
+                yield SweepStep(form, 0, RunFigures((await runs.run(job, state.timeout)).snapshot))
+        finally:
+            spent = runs.steps.budget_left_s == 0
+            state.results = [replace(step, figures=_settled(step.figures, not spent)) for step in state.results]
+
+    def add_result(self, state: StudyState[SweepOptions, SweepStep], result: SweepStep) -> None:
+        """Add a run, or replace what was known of it."""
+        keys = [(step.form, step.size) for step in state.results]
+        if (key := (result.form, result.size)) in keys:
+            state.results[keys.index(key)] = result
+        else:
+            state.results.append(result)
 
     def document(
         self,
@@ -99,7 +121,7 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         width: int = 78,
         toggled: frozenset[str] = frozenset(),  # noqa: ARG002
     ) -> Document:
-        return sweep_document(_sweep(state), None if state.over or state.run is None else state.run.config, width)
+        return sweep_document(_sweep(state), frozenset() if state.over else state.active, width)
 
     def fields(self, state: StudyState[SweepOptions, SweepStep]) -> Fields:
         sweep = _sweep(state)
@@ -112,6 +134,8 @@ class SweepStudy(Study[SweepOptions, SweepStep]):
         }
 
     def result_line(self, result: SweepStep) -> str:
+        if not has_ended(result.figures.run):
+            return ""
         return f"{step_name(result.form, result.size)}: {format_outcome(result.figures)}"
 
     def exit_status(self, state: StudyState[SweepOptions, SweepStep]) -> int:
@@ -137,6 +161,30 @@ def planned_steps(job: Job, options: SweepOptions) -> tuple[PlannedStep, ...]:
             for form in (STATIC, DYNAMIC)
         ),
     )
+
+
+def _undecided(known: dict[Hashable, Snapshot]) -> set[Hashable]:
+    """Return the runs without a verdict that more timing may decide."""
+    open_verdicts = ("undecided", "measuring")
+    return {
+        key
+        for key, run in known.items()
+        if run.timing is not None and run.timing.verdict in open_verdicts and may_become_certain(run.timing)
+    }
+
+
+def _settled(figures: RunFigures, stopped: bool) -> RunFigures:
+    return RunFigures(settled(figures.run, stopped=stopped))
+
+
+def _without_failing_sizes(sweep: Sweep, steps: Mapping[StepKey, PlannedStep]) -> Iterator[tuple[Job, Form]]:
+    """Yield the runs over all sizes that failed in eager, with the sizes that work there."""
+    working = tuple(size for size in sweep.sizes if size not in sweep.failing_sizes)
+    for form in ALL_SIZES:
+        figures = sweep.all_sizes(form)
+        if working and working != sweep.sizes and figures is not None and figures.run.failure is not None:
+            job = steps[form, 0].job
+            yield replace(job, config=replace(job.config, sizes=working)), form
 
 
 def _sweep(state: StudyState[SweepOptions, SweepStep]) -> Sweep:

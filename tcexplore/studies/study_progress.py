@@ -1,0 +1,106 @@
+"""The steps of a study: which are done, how much time is left, and what a spent budget left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from math import inf
+
+TWO_MINUTES_S = 120.0
+
+
+class BudgetSpentError(Exception):
+    """The time that the user gave to the study is spent."""
+
+
+@dataclass(slots=True)
+class _Steps:
+    """Steps of one kind, which take about equally long."""
+
+    guess_s: float | None
+    """Time that a step takes, before one is done; None if unknown."""
+    started: float
+    names: list[str] = field(default_factory=list)
+    done: set[str] = field(default_factory=set)
+    seconds: float = 0.0
+    """Time that the finished steps took together."""
+
+    @property
+    def left_s(self) -> float | None:
+        """Return the seconds for the steps that are not done; None if unknown."""
+        rest = len(self.names) - len(self.done)
+        each = self.seconds / len(self.done) if self.done else self.guess_s
+        return 0.0 if not rest else None if each is None else rest * each
+
+
+@dataclass(slots=True)
+class StudyProgress:
+    """Counts the steps of a study, by kind: `compile` and `timing` differ in how long a step takes."""
+
+    budget_s: float | None = None
+    """Time limit of the whole study, in seconds; None for no limit."""
+    clock: Callable[[], float] = time.monotonic
+    _start: float | None = None
+    _kinds: dict[str, _Steps] = field(default_factory=dict)
+    _kind: str = ""
+    """The kind of the steps under way."""
+
+    def start(self) -> None:
+        """Start the clock of the budget."""
+        self._start = self.clock()
+
+    def plan(self, names: Iterable[str], kind: str = "", guess_s: float | None = None) -> None:
+        """Add steps that are to be done; `guess_s` is how long each might take."""
+        steps = self._kinds.setdefault(kind, _Steps(guess_s, self.clock()))
+        steps.names += [name for name in names if name not in steps.names]
+
+    def begin(self, kind: str = "") -> None:
+        """Begin with the steps of a kind: their time counts from now."""
+        self._kind = kind
+        if kind in self._kinds:
+            self._kinds[kind].started = self.clock()
+
+    def finish(self, name: str, kind: str = "") -> None:
+        """Note that a step is done."""
+        steps = self._kinds.get(kind)
+        if steps is not None and name in steps.names and name not in steps.done:
+            now = self.clock()
+            steps.done.add(name)
+            steps.seconds, steps.started = steps.seconds + now - steps.started, now
+
+    @property
+    def budget_left_s(self) -> float:
+        """Return the seconds that are left of the budget."""
+        if self.budget_s is None or self._start is None:
+            return inf
+        return max(0.0, self.budget_s - (self.clock() - self._start))
+
+    @property
+    def left_s(self) -> float | None:
+        """Return the seconds that the study still takes, from the steps of each kind that are done; None if unknown."""
+        parts = [steps.left_s for steps in self._kinds.values()]
+        return None if None in parts else min(sum(filter(None, parts)), self.budget_left_s)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Return the steps that are not done, with their kind: of each name only the first one."""
+        first: dict[str, str] = {}
+        for kind, steps in self._kinds.items():
+            for name in steps.names:
+                if name not in steps.done:
+                    first.setdefault(name, kind)
+        return tuple(f"{name} ({kind})" if kind else name for name, kind in first.items())
+
+    def text(self) -> str:
+        """Return `3 of 12 · about 40 s left`, of the steps of the kind under way; empty without any."""
+        steps = self._kinds.get(self._kind)
+        if steps is None or not steps.names:
+            return ""
+        counted = f"{len(steps.done)} of {len(steps.names)}"
+        left = self.left_s
+        return counted if not left else f"{counted} · {_about(left)} left"
+
+
+def _about(seconds: float) -> str:
+    return f"about {seconds:.0f} s" if seconds < TWO_MINUTES_S else f"about {seconds / 60:.0f} min"

@@ -1,0 +1,276 @@
+"""Cells of a table: compiled several at once, then timed one at a time, the ones that matter for longer."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tcexplore import events as ev
+from tcexplore.session import Snapshot
+from tcexplore.studies.study import Announce, StudyState
+from tcexplore.studies.study_progress import BudgetSpentError
+from tcexplore.studies.study_runs import RefusedError, Runs, StudyRun, has_ended, timed_out
+
+COMPILING, TIMING = "compiling", "timing"
+"""The kinds of steps."""
+
+MAX_AT_ONCE = 4
+"""Compiles at once; each also starts C++ compilers."""
+
+SLICES = 4
+"""How often a cell that matters is timed again."""
+
+DECIDED = ("faster", "slower", "no difference")
+NARROW = 1.04
+"""Ratio of the ends of an interval that is narrow enough."""
+FAR = 3.0
+"""Distance of a speedup from 1, in widths of its interval, from which on more pairs don't change the verdict."""
+
+HOPELESS = 1.6
+"""Ratio of the ends of an interval after a slice that further slices would not narrow enough."""
+
+FREE_SHARE = 0.25
+"""Share of the memory that stays free: a compiled cell waits in its process until it is timed."""
+
+LONGEST_S = 3600.0
+"""`Job.time_for` of a cell; the study ends its timing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One configuration."""
+
+    key: Hashable
+    name: str
+    job: ev.Job
+    """Timed if its `time_for` is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellUpdate:
+    """What is known of a cell by now: its status is `running` until it has been timed."""
+
+    cell: Cell
+    run: Snapshot
+
+
+@dataclass(slots=True)
+class _Held:
+    """A compiled cell that waits in its process."""
+
+    cell: Cell
+    run: StudyRun
+    slices: int = 0
+
+
+Matters = Callable[[dict[Hashable, Snapshot]], set[Hashable]]
+"""Given all cells by key, returns the keys of those that should be timed for longer."""
+
+
+def is_certain(timing: ev.TimingEstimate | None) -> bool:
+    """Return whether more pairs would not change a verdict: its interval is narrow, or far from 1."""
+    if timing is None or timing.verdict not in DECIDED:
+        return False
+    width = math.log(timing.high / timing.low) if timing.low > 0 else math.inf
+    return width <= math.log(NARROW) or abs(math.log(timing.speedup)) >= FAR * width
+
+
+def may_become_certain(timing: ev.TimingEstimate) -> bool:
+    """Return whether another slice could decide: the verdict is not certain, but the noise is not hopeless."""
+    return not is_certain(timing) and 0 < timing.high <= HOPELESS * timing.low
+
+
+def compiles_at_once(machine: ev.Standby | None) -> int:
+    """Return how many cells compile at once: one on a GPU, whose kernels are autotuned by timing them."""
+    if machine is not None and machine.device != "cpu":
+        return 1
+    return max(1, min(MAX_AT_ONCE, _core_count()))
+
+
+def _core_count() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def memory_is_free() -> bool:
+    """Return whether another process may stay alive; True if the system does not report its memory."""
+    with suppress(OSError, ValueError, KeyError):
+        limit, used = Path("/sys/fs/cgroup/memory.max").read_text(), Path("/sys/fs/cgroup/memory.current").read_text()
+        if limit.strip() != "max" and int(used) > (1 - FREE_SHARE) * int(limit):
+            return False
+    with suppress(OSError, ValueError, KeyError):
+        lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+        sizes = {name: int(amount) for name, amount, *_ in lines}
+        return sizes["MemAvailable:"] > FREE_SHARE * sizes["MemTotal:"]
+    return True
+
+
+class TimedCells:
+    """Runs cells and yields what is known of each as it comes.
+
+    Every cell is compiled first, several at once. A compiled cell waits in its process. Then each is timed
+    while nothing else runs, until its verdict is certain or a slice of seconds is over. Those that matter get up to
+    `SLICES` slices.
+    """
+
+    def __init__(
+        self, cells: Sequence[Cell], state: StudyState[Any, Any], runs: Runs, announce: Announce, matters: Matters
+    ) -> None:
+        self._waiting = list(reversed(cells))
+        self._cells = cells
+        self._state = state
+        self._announce = announce
+        self._runs = runs
+        self._limit_s = state.timeout
+        self._slice_s = state.job.time_for or 0.0
+        self._matters = matters
+        self._held: list[_Held] = []
+        self._known: dict[Hashable, Snapshot] = {}
+        self._updates: asyncio.Queue[CellUpdate | None] = asyncio.Queue()
+
+    async def results(self) -> AsyncGenerator[CellUpdate, None]:
+        """Run all cells. Raises `BudgetSpentError`, and `RefusedError` for a script that cannot be studied."""
+        steps = self._runs.steps
+        steps.plan([cell.name for cell in self._cells], COMPILING)
+        steps.plan([cell.name for cell in self._cells if cell.job.time_for], TIMING, self._slice_s)
+        work = asyncio.create_task(self._work(), name="timed cells")
+        try:
+            while (update := await self._updates.get()) is not None:
+                yield update
+            await work
+        finally:
+            work.cancel()
+            await asyncio.wait({work})
+
+    async def _work(self) -> None:
+        try:
+            at_once = compiles_at_once(await self._runs.machine(self._limit_s))
+            while self._waiting:
+                self._runs.steps.begin(COMPILING)
+                lanes = [asyncio.create_task(self._compile_some(at_once)) for _ in range(at_once)]
+                try:
+                    await asyncio.gather(*lanes)
+                finally:
+                    for lane in lanes:
+                        lane.cancel()
+                    await asyncio.wait(lanes)
+                await self._time_held()
+        finally:
+            for held in self._held:
+                self._runs.release(held.run)
+            self._updates.put_nowait(None)
+
+    # ---- compile
+
+    async def _compile_some(self, at_once: int) -> None:
+        """Compile one cell after another, as long as there is memory for the processes that wait."""
+        while self._waiting and (not self._held or (at_once > 1 and memory_is_free() and not self._time_to_time())):
+            await self._compile(self._waiting.pop())
+
+    def _time_to_time(self) -> bool:
+        """Return whether the rest of a budget is needed to time what is compiled."""
+        return self._runs.steps.budget_left_s < 2 * self._slice_s * len(self._held)
+
+    async def _compile(self, cell: Cell) -> None:
+        timed = bool(cell.job.time_for)
+        job = replace(cell.job, time_for=LONGEST_S) if timed else cell.job
+        run = await self._runs.begin(job, hold=True)
+        self._begin(COMPILING, cell)
+        try:
+            in_time = await self._runs.wait(run, lambda now: now.phase == "timing", self._limit_s)
+        except (BudgetSpentError, RefusedError, asyncio.CancelledError):
+            self._runs.release(run)
+            raise
+        finally:
+            self._state.active -= {cell.key}
+        self._runs.steps.finish(cell.name, COMPILING)
+        if in_time and not has_ended(run.run):
+            self._held.append(_Held(cell, run))
+            self._publish(cell, run.run)
+            return
+        self._runs.steps.finish(cell.name, TIMING)
+        self._publish(cell, run.end(None if in_time else timed_out(run.run, self._limit_s)))
+        self._runs.release(run)
+
+    # ---- time
+
+    async def _time_held(self) -> None:
+        """Time every cell that waits, then those that matter again; end their processes."""
+        self._runs.steps.begin(TIMING)
+        for held in self._held:
+            await self._time(held)
+        while (again := self._again()) is not None:
+            await self._time(again)
+        while self._held:
+            self._runs.release(self._held.pop().run)
+
+    def _again(self) -> _Held | None:
+        """Return the cell that was timed least of those that matter."""
+        matter = self._matters(self._known)
+        candidates = [held for held in self._held if held.slices < SLICES and held.cell.key in matter]
+        candidates = [held for held in candidates if not has_ended(held.run.run)]
+        return min(candidates, key=lambda held: held.slices, default=None)
+
+    async def _time(self, held: _Held) -> None:
+        held.slices += 1
+        cell, run = held.cell, held.run
+        # Slow calls need longer for their first verdict.
+        loop, pairs = asyncio.get_running_loop(), _pairs(run.run)
+        until = loop.time() + self._slice_s
+        self._begin(TIMING, cell)
+        run.resume()
+        try:
+            in_time = await self._runs.wait(
+                run,
+                lambda now: is_certain(now.timing) or (loop.time() >= until and _pairs(now) > pairs),
+                self._limit_s,
+            )
+        except BudgetSpentError:
+            if run.run.timing is not None:
+                self._publish(cell, run.run.apply(ev.Finished(run=run.run.run)))
+            raise
+        finally:
+            self._state.active -= {cell.key}
+        run.pause()
+        self._runs.steps.finish(cell.name, TIMING)
+        last = ev.Finished(run=run.run.run) if in_time or run.run.timing else timed_out(run.run, self._limit_s)
+        self._publish(cell, run.run if has_ended(run.run) else run.run.apply(last))
+        await asyncio.sleep(_pair_s(run.run))
+
+    def _begin(self, kind: str, cell: Cell) -> None:
+        self._state.active |= {cell.key}
+        active = [other.name for other in self._cells if other.key in self._state.active]
+        self._announce(f"{kind} {'; '.join(active)}")
+
+    def _publish(self, cell: Cell, run: Snapshot) -> None:
+        self._known[cell.key] = run
+        self._updates.put_nowait(CellUpdate(cell, run))
+
+
+def settled(run: Snapshot, *, stopped: bool) -> Snapshot:
+    """Return a run as it is when its study is over: one that still waits for its timing is not timed."""
+    if has_ended(run):
+        return run
+    reason = "the study was stopped" if stopped else "the budget was spent"
+    return run.apply(ev.TimingSkipped(run=run.run, reason=reason)).apply(ev.Finished(run=run.run))
+
+
+def _pairs(run: Snapshot) -> int:
+    """Return the number of pairs behind a verdict; 0 before there is one."""
+    return run.timing.pairs if run.timing is not None and run.timing.verdict != "measuring" else 0
+
+
+def _pair_s(run: Snapshot) -> float:
+    """Return the seconds of one pair, which a paused run still finishes."""
+    timing = run.timing
+    if timing is None:
+        return 0.0
+    return (timing.eager_us * timing.block + timing.compiled_us * timing.block_compiled) / 1e6

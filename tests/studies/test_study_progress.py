@@ -1,0 +1,66 @@
+"""Progress of a study: steps done, time left, and what a spent budget left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.studies.modes.modes_study import ModesOptions
+from tcexplore.studies.study_progress import StudyProgress
+from tests.studies.playback import JOB, json_of, played, printed, timed
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_time_left_follows_from_the_steps_that_are_done():
+    clock = Clock()
+    progress = StudyProgress(clock=clock)
+    progress.start()
+    assert progress.text() == ""
+    progress.plan("abcd")
+    assert progress.text() == "0 of 4", "nothing is known of the time"
+    clock.now = 10.0
+    progress.finish("a")
+    assert progress.text() == "1 of 4 · about 30 s left"
+    progress.finish("a")
+    progress.finish("unplanned")
+    progress.plan("ae", "timing", guess_s=200.0)
+    assert progress.text() == "1 of 4 · about 7 min left"
+    for name in "bcd":
+        progress.finish(name)
+    progress.begin("timing")
+    assert progress.text() == "0 of 2 · about 7 min left"
+    for name in "ae":
+        progress.finish(name, "timing")
+    assert progress.text() == "2 of 2"
+
+
+def test_no_more_time_is_left_than_the_budget_has():
+    clock = Clock()
+    progress = StudyProgress(20.0, clock)
+    progress.start()
+    progress.plan("abc")
+    clock.now = 15.0
+    progress.finish("a")
+    assert (progress.left_s, progress.skipped) == (5.0, ("b", "c"))
+    clock.now = 21.0
+    assert progress.budget_left_s == 0.0
+
+
+async def test_a_spent_budget_names_what_was_left_out():
+    def story(job: ev.Job) -> list[ev.Event]:
+        return [timed(2.0), ev.Finished()] if job.config.backend == "eager" else []
+
+    options = ModesOptions(modes=("default",), dynamic=(False,))
+    state, _ = await played("modes", story, options, job=replace(JOB, time_for=1.0), budget_s=0.1)
+    left_out = [f"{name}, default, dynamic false (compiling)" for name in ("aot_eager", "inductor")]
+    assert list(state.skipped) == left_out
+    report = " ".join(printed("modes", state).split())
+    assert f"The budget of 0.1 s was spent before: {'; '.join(left_out)}." in report
+    fields = json_of("modes", state)
+    assert (fields["budget_s"], fields["skipped"], len(fields["runs"])) == (0.1, left_out, 1)

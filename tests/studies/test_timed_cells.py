@@ -1,0 +1,84 @@
+"""Cells of a table compile several at once, but each is timed alone, and for longer only if that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.events.commands import PauseTiming, RunCommand
+from tcexplore.studies.modes.modes_study import ModesOptions
+from tcexplore.studies.study import StudyState, load_study, run_study
+from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.timed_cells import is_certain, may_become_certain
+from tests.studies.playback import JOB, Playback, timed
+
+OPTIONS = ModesOptions(backends=("inductor",), modes=("default", "lite", "max-autotune"), dynamic=(False,))
+
+
+Estimates = dict[str, list[ev.TimingEstimate]]
+"""What each timing slice of a mode results in."""
+
+
+class HeldPlayback(Playback):
+    """Compiles a job at once, and emits an estimate each time it is resumed."""
+
+    def __init__(self, emit: Callable[[ev.Event], None], log: list[str], estimates: Estimates) -> None:
+        super().__init__(emit, lambda _: [ev.PhaseStarted(phase="timing", at=1.0)])
+        self._log, self._estimates = log, estimates
+
+    def submit(self, job: ev.Job) -> None:
+        self._log.append(f"compile {job.config.mode}")
+        super().submit(job)
+
+    def send(self, command: RunCommand) -> bool:
+        if isinstance(command, PauseTiming) and self.jobs:
+            job = self.jobs[-1]
+            self._log.append(f"{'pause' if command.paused else 'time'} {job.config.mode}")
+            if not command.paused:
+                self.emit(replace(self._estimates[job.config.mode].pop(0), run=job.run))
+        return super().send(command)
+
+
+async def run(estimates: Estimates) -> tuple[list[str], StudyState[ModesOptions, object]]:
+    log: list[str] = []
+    study = load_study("modes")
+    state = StudyState[ModesOptions, object](replace(JOB, time_for=1e-6), OPTIONS, 5.0)
+    async with Runs(lambda emit: HeldPlayback(emit, log, estimates)) as runs:
+        await run_study(study, state, runs, lambda _: None, lambda _: None)
+    return log, state
+
+
+def wide(speedup: float, low: float, high: float, pairs: int = 15) -> ev.TimingEstimate:
+    return replace(timed(speedup, verdict="undecided"), low=low, high=high, pairs=pairs)
+
+
+async def test_all_cells_compile_first_and_then_each_is_timed_alone():
+    log, state = await run({"default": [timed(1.5)], "lite": [timed(0.5)], "max-autotune": [timed(1.4)]})
+    assert sorted(log[:3]) == ["compile default", "compile lite", "compile max-autotune"]
+    events = log[3:]
+    assert sorted(events[::2]) == ["time default", "time lite", "time max-autotune"]
+    assert [event.replace("time", "pause") for event in events[::2]] == events[1::2]
+    assert [result.run.status for result in state.results] == ["ok"] * 3  # type: ignore[attr-defined]
+
+
+async def test_only_undecided_cells_that_may_be_the_fastest_are_timed_again():
+    log, _ = await run({
+        "default": [timed(1.5)],
+        "lite": [wide(1.1, 1.0, 1.2)],
+        "max-autotune": [wide(1.6, 1.3, 1.9, 15), wide(1.6, 1.5, 1.7, 16), timed(1.6)],
+    })  # fmt: skip
+    assert [log.count(f"time {mode}") for mode in OPTIONS.modes] == [1, 1, 3]
+
+
+async def test_hopeless_noise_is_not_timed_again():
+    log, _ = await run({"default": [wide(1.0, 0.5, 2.0)], "lite": [timed(1.0)], "max-autotune": [timed(1.0)]})
+    assert log.count("time default") == 1
+
+
+def test_a_verdict_is_certain_if_its_interval_is_narrow_or_far_from_1():
+    far, near = replace(timed(3.0), low=2.8, high=3.2), replace(timed(1.1), low=1.03, high=1.2)
+    assert [is_certain(one) for one in (None, timed(1.5), far, near, wide(1.0, 0.99, 1.01))] == [
+        False, True, True, False, False,
+    ]  # fmt: skip
+    assert [may_become_certain(one) for one in (far, near, wide(1.0, 0.5, 2.0))] == [False, True, False]

@@ -29,13 +29,18 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+COMPILE_ARGUMENTS = ("mode", "backend", "dynamic", "fullgraph")
+"""Options that are arguments of `torch.compile`. Given ones also replace those of a file that compiles itself."""
+
+
 def config(given: argparse.Namespace) -> Config:
     """Return the configuration, with defaults for options that the command does not have."""
     return Config(
         mode=getattr(given, "mode", "default"),
         backend=getattr(given, "backend", "inductor"),
         dynamic=argument_types.DYNAMIC[getattr(given, "dynamic", "auto")],
-        fullgraph=given.fullgraph,
+        fullgraph=getattr(given, "fullgraph", False),
+        override=tuple(name for name in COMPILE_ARGUMENTS if hasattr(given, name)),
         train=given.train,
         grad=argument_types.DYNAMIC[given.grad],
         device=given.device,
@@ -87,14 +92,17 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
     parser.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and optionally the name in it to compile")
     options = parser.add_argument_group("how to compile")
     if "mode" in which:
-        options.add_argument("--mode", default="default", help="torch.compile's mode (default: default)")
+        options.add_argument("--mode", default=argparse.SUPPRESS, help="torch.compile's mode (default: default)")
     if "backend" in which:
-        options.add_argument("--backend", default="inductor", help="torch.compile's backend (default: inductor)")
+        options.add_argument("--backend", default=argparse.SUPPRESS, help="torch.compile's backend (default: inductor)")
     if "dynamic" in which:
         options.add_argument(
-            "--dynamic", choices=argument_types.DYNAMIC, default="auto", help="dynamic shapes (default: auto)"
+            "--dynamic",
+            choices=argument_types.DYNAMIC,
+            default=argparse.SUPPRESS,
+            help="dynamic shapes (default: auto)",
         )
-    options.add_argument("--fullgraph", action="store_true", help="make graph breaks errors")
+    options.add_argument("--fullgraph", action="store_true", default=argparse.SUPPRESS, help="make graph breaks errors")
     options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
     options.add_argument("--train", action="store_true", help="run forward and backward")
     options.add_argument(

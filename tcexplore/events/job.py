@@ -18,6 +18,9 @@ class Config:
     backend: str = "inductor"
     dynamic: bool | None = None
     fullgraph: bool = False
+    override: tuple[str, ...] = ()
+    """Arguments of the file's own calls of `torch.compile` that are replaced by those of this configuration: `mode`,
+    `backend`, `dynamic`, `fullgraph`, and `disable`, which compiles nothing."""
     train: bool = False
     grad: bool | None = None
     """Whether a forward run keeps gradients on; None to keep them off unless the model needs them."""

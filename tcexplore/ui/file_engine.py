@@ -67,7 +67,8 @@ class FileEngine:
 
     def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
         """Use these arguments of `torch.compile` from now on, and rerun."""
-        self._config = replace(self._config, mode=mode, backend=backend, dynamic=dynamic)
+        override = ("mode", "backend", "dynamic")
+        self._config = replace(self._config, mode=mode, backend=backend, dynamic=dynamic, override=override)
         self.rerun()
 
     def retarget(self, target: str, *, known: bool) -> bool:

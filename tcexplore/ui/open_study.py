@@ -22,11 +22,12 @@ def open_study(app: App[Any], name: str, engine: Engine, own: Snapshot, last: La
     if isinstance(screen, StudyScreen) and screen.study.name == name:
         screen.leave()
         return ""
-    if engine.job is None or (own.entry is not None and own.entry.kind == "script"):
-        return "This file is a script that calls torch.compile itself: a study needs a model and its inputs."
+    study = load_study(name)
+    if engine.job is None or (own.entry is not None and own.entry.kind == "script" and not study.studies_scripts):
+        return "This file is a script that calls torch.compile itself: this study needs a model and its inputs."
     if own.entry is None and own.status == "running":
         return "The model and its inputs are not known yet. Try again in a moment."
-    new = _screen_class(name)(load_study(name), engine, engine.job, last, own)
+    new = _screen_class(name)(study, engine, engine.job, last, own)
     if isinstance(screen, StudyScreen):
         app.switch_screen(new)
     else:

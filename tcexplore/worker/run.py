@@ -17,13 +17,14 @@ import torch
 from tcexplore.capture import compile_phases
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
-from tcexplore.capture.entry.entry import Entry
+from tcexplore.capture.entry.entry import Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.regions.compile_overrides import CompileOverrides
 from tcexplore.capture.regions.compiled_regions import Regions
 from tcexplore.capture.regions.region_queries import RegionQueries
 from tcexplore.capture.state_dict_keys import state_keys
@@ -58,6 +59,9 @@ from tcexplore.worker.script_runner import run_script
 from tcexplore.worker.target_codegen import TargetCodegen
 
 PROFILER = "torch.profiler:profile"
+
+NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
+NOT_OVERRIDDEN_HINT = "Leave out --mode, --backend, --dynamic and --fullgraph, or compile with torch.compile()."
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -111,6 +115,8 @@ class Run:
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
         self._frames = CompiledFrames(trace)
+        self._overrides = CompileOverrides(self.job.config)
+        self._overrides.install(self._hooks)
         self._dynamo_settings = torch_settings.DynamoSettings()
         model_file = ModelFile(self.job)
         self._environment = dict(os.environ)
@@ -128,11 +134,15 @@ class Run:
         regions.install(self._trace)
         if queries is not None:
             self._queries.use_regions(queries)
+        artifact_files.load(self.job, self._hooks)
         try:
             run_script(model_file.run_as_script, self.job.config.follow, regions.emit_calls, self._emit)
         finally:
             self._emit_imports()
             self._emit_sources()
+        if self.job.config.override and not self._overrides.count:
+            raise EntryError(NOT_OVERRIDDEN, NOT_OVERRIDDEN_HINT, "arguments")
+        artifact_files.save(self.job, self._hooks)
         self._lower()
         self._assemble()
         self._queries.answer_job()

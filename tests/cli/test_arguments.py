@@ -26,6 +26,7 @@ def test_every_option_reaches_the_configuration():
     for command in ([], ["check"]):
         assert parse([*command, "model.py", *options, *more]).config == Config(
             mode="max-autotune", backend="aot_eager", dynamic=False, fullgraph=True, train=True, device="cuda",
+            override=("mode", "backend", "dynamic", "fullgraph"),
             inputs=("f32[64,512]", "mask=bool[64]"), seed=7, threads=3,
         )  # fmt: skip
 

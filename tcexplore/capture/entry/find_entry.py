@@ -48,7 +48,7 @@ def find_entry(module: ModuleType, job: Job, user_files: UserFiles) -> Entry:
     elif torch.cuda.is_available() and not _uses_gpu(target, calls):
         notes = ("A GPU is available, but the file uses the CPU: --device cuda moves model and inputs.",)
     eager, compiled = _split_compiled(target)
-    if compiled is not None:
+    if compiled is not None and not job.config.override:
         notes = (*notes, "The file compiled it itself; its own arguments to torch.compile apply.")
     return Entry(
         name=candidate.name,

@@ -83,9 +83,11 @@ def _saved(runs: ArtifactRuns) -> str:
 def _gain(runs: ArtifactRuns) -> str:
     """Return what loading the artifacts saves; empty before that is known."""
     saved = runs.first_call_saved_s
-    if runs.loading is None or runs.loading.failure is not None or saved is None:
+    if runs.loading is None or runs.loading.failure is not None:
         return ""
     hits = count(runs.hits, "hit") if runs.hits else "no hit"
+    if saved is None:
+        return f"Second process: {hits}"
     return f"Second process: {hits}, first call {f'{duration(saved)} faster' if saved > 0 else 'not faster'}"
 
 

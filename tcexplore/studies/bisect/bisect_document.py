@@ -10,9 +10,14 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, first_failure
+from tcexplore.studies.study_runs import is_script
 
 INTENT = "Each step adds one compiler stage; the first failure identifies the stage."
 NO_FAILURE = "No stage fails: the file compiles, and its results are as good as eager's."
+NO_FAILURE_OF_SCRIPT = (
+    "No stage crashes: the script ends without an error with each. Its results were not compared: a script has no "
+    "eager form. For wrong results, let the script check them itself, or put model and inputs in a file."
+)
 USER_CODE_FAILS = "It fails without a compiler: the error is in your code or its inputs."
 REPRODUCER = "w writes a reproducer: a folder that shows the failure without tcexplore"
 
@@ -64,6 +69,9 @@ def _verdict(steps: Sequence[BisectStep], stages: Sequence[BisectStage], width: 
         return
     if len(steps) < len(stages):
         yield from wrapped("Stopped before the last stage.", width, "warn")
+        return
+    if is_script(steps[-1].run):
+        yield from wrapped(NO_FAILURE_OF_SCRIPT, width, "warn")
         return
     yield from wrapped(NO_FAILURE, width, "ok")
     accuracies = (step.run.accuracy for step in steps)

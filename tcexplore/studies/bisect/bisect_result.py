@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcexplore.events import Failed
 from tcexplore.session.snapshot import Snapshot
+from tcexplore.studies.study_runs import is_script
 
 GOOD_VERDICTS = ("not judged", "identical", "as accurate as eager", "close to eager")
 
@@ -27,6 +28,9 @@ class BisectStage:
     adds: str = ""
     """What it adds to the stage before it."""
 
+
+OWN_CALL = BisectStage("the script's own arguments", None, adds="the arguments of its calls of torch.compile")
+"""The last stage of a script: nothing is replaced."""
 
 EAGER = BisectStage("your own code", None, adds="no compiler")
 
@@ -55,7 +59,9 @@ class BisectStep:
     def failed(self) -> Failed | None:
         """Return the failure of the run; for eager, only one that does not involve the compiler."""
         failed = self.run.failure
-        if failed is None or (self.stage is EAGER and failed.stage not in RUN_STAGES_BEFORE_COMPILER):
+        if failed is None or is_script(self.run):
+            return failed
+        if self.stage is EAGER and failed.stage not in RUN_STAGES_BEFORE_COMPILER:
             return None
         return failed
 

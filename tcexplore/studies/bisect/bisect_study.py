@@ -13,12 +13,13 @@ from tcexplore.events import Job
 from tcexplore.files import NotWrittenError
 from tcexplore.report import json_timing
 from tcexplore.report.json_report import configuration, failure
+from tcexplore.session import Snapshot
 from tcexplore.studies.bisect.bisect_document import bisect_document
-from tcexplore.studies.bisect.bisect_result import EAGER, STAGES, BisectStage, BisectStep, first_failure
+from tcexplore.studies.bisect.bisect_result import EAGER, OWN_CALL, STAGES, BisectStage, BisectStep, first_failure
 from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
-from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.study_runs import Runs, is_script
 from tcexplore.studies.timed_cells import compiles_at_once
 
 STAGE_FAILS, USER_CODE_FAILS = 1, 2
@@ -33,6 +34,9 @@ class BisectOptions:
     force: bool = False
 
 
+NO_REPRODUCER = "a reproducer needs a model and its inputs, and this file is a script: run the script itself"
+
+
 class BisectStudy(Study[BisectOptions, BisectStep]):
     """Results are the stages that were tried, the first failing one last."""
 
@@ -40,11 +44,12 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
     title = "bisect"
     examples = ("model.py", "model.py --repro repro")
     description = "Find the compiler stage that crashes or gives a wrong result: run the file with each stage."
+    studies_scripts = True
     exit_note = "1 a stage fails"
     compile_options = frozenset({"dynamic"})
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--mode", default="default", help="torch.compile's mode in the last stage")
+        parser.add_argument("--mode", default=argparse.SUPPRESS, help="torch.compile's mode in the last stage")
         parser.add_argument("--repro", metavar="DIR", help="write a reproducer of the failure to this folder")
         force_option(parser)
 
@@ -70,7 +75,7 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
                 announce(stage.name)
                 run = (await anext(finished)).snapshot
                 if stage is compiled[0]:
-                    eager = BisectStep(own_code, run)
+                    eager = BisectStep(own_code, await _eager_run(state, run, runs))
                     yield eager
                     if eager.fails:
                         return
@@ -78,6 +83,9 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
                 yield step
                 if step.fails:
                     return
+        if is_script(state.results[0].run):
+            announce(OWN_CALL.name)
+            yield BisectStep(OWN_CALL, (await runs.run(_at(state.job, OWN_CALL), state.timeout)).snapshot)
 
     def document(
         self,
@@ -102,6 +110,8 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
         folder, failing = state.options.reproducer, first_failure(state.results)
         if folder is None or failing is None or failing.stage is EAGER:
             return ""
+        if is_script(failing.run):
+            return NO_REPRODUCER
         try:
             write_reproducer(folder, state.job, failing, state.machine, force=state.options.force)
         except NotWrittenError as error:
@@ -120,13 +130,27 @@ def stages_of(state: StudyState[BisectOptions, BisectStep]) -> tuple[BisectStage
     """Return the stages that the worker's torch has, with one more for a mode other than the default."""
     backends, mode = state.machine.backends if state.machine else (), state.job.config.mode
     known = tuple(stage for stage in STAGES if stage.backend is None or not backends or stage.backend in backends)
+    if state.results and is_script(state.results[0].run):
+        known = (*known, OWN_CALL)
     if mode == "default":
         return known
     return (*known, BisectStage(f"Inductor's mode {mode}", "inductor", mode=mode, adds=f"what mode {mode} adds"))
 
 
+async def _eager_run(state: StudyState[BisectOptions, BisectStep], compiled: Snapshot, runs: Runs) -> Snapshot:
+    """Return the run that shows the file without a compiler; a script makes no eager calls in a compiled run."""
+    if not is_script(compiled):
+        return compiled
+    config = replace(state.job.config, override=("disable",))
+    return (await runs.run(replace(state.job, config=config, time_for=0.0), state.timeout)).snapshot
+
+
 def _at(job: Job, stage: BisectStage) -> Job:
-    config = replace(job.config, backend=stage.backend or "eager", fuse=stage.fuse, mode=stage.mode)
+    if stage is OWN_CALL:
+        return replace(job, config=replace(job.config, override=()), time_for=0.0)
+    config = replace(
+        job.config, backend=stage.backend or "eager", fuse=stage.fuse, mode=stage.mode, override=("backend", "mode")
+    )
     return replace(job, config=config, time_for=0.0, graph_scripts=True)
 
 

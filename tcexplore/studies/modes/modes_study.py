@@ -30,6 +30,9 @@ CPU_BACKENDS = ("eager", "aot_eager", "inductor")
 GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
 """Default backends, as far as this torch has them."""
 
+VARIED = ("backend", "mode", "dynamic")
+"""`Config.override` of each run."""
+
 UNKNOWN_MACHINE = Standby(
     torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(BACKEND_WITH_MODES,)
 )
@@ -155,7 +158,7 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     modes = options.modes or machine.modes or ("default",)
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
     return tuple(
-        replace(job, config=replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes))
+        replace(job, config=replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED))
         for (backend, mode), dynamic_shapes in product(pairs, options.dynamic)
     )
 

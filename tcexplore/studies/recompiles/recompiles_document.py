@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
@@ -13,11 +14,15 @@ from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.timeline import CompileMark
 from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, VariantRun, call_lane, variants
+from tcexplore.studies.study_runs import is_script
 
 SHOWN_COMPILES = 8
 """Compiles above a fold with the others."""
 
 HEAD = ("", "recompiles", "first pass", "warm call")
+
+WARM_TOLERANCE = 1.1
+"""Ratio of two warm calls that counts as equal."""
 
 PADDING = {"equal": ("✔", "ok"), "different": ("✖", "break"), "not compared": ("·", "muted")}
 
@@ -44,7 +49,8 @@ def recompiles_document(
 def _unchanged(result: VariantRun, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield the timeline of the unchanged calls, and each compile with its cost and cause."""
     lane = call_lane(result.run)
-    calls = f"{count(result.calls, 'call')}, each made {PASSES} times"
+    calls = count(result.calls, "call")
+    calls += " of compiled code" if is_script(result.run) else f", each made {PASSES} times"
     yield row((f" {calls}", "strong"), ("  unchanged, over time", "muted"))
     if lane.calls is not None:
         yield row(" ", *draw_lane(lane, lane.calls.seconds, max(8, width - 2)))
@@ -156,6 +162,14 @@ def padding_text(result: VariantRun) -> tuple[str, str]:
     return judged.verdict, sentence
 
 
+def _fastest(results: Sequence[VariantRun]) -> VariantRun:
+    """Return the variant with the shortest first pass of those whose warm calls are about as fast as the fastest."""
+    warm = [result.warm_call_us for result in results if result.warm_call_us is not None]
+    limit = WARM_TOLERANCE * min(warm) if warm else inf
+    good = [result for result in results if result.warm_call_us is None or result.warm_call_us <= limit]
+    return min(good, key=lambda result: result.first_pass_s)
+
+
 def conclusions(results: Sequence[VariantRun]) -> Iterator[str]:
     """Yield sentences that compare the variants."""
     first, *others = results
@@ -173,7 +187,7 @@ def conclusions(results: Sequence[VariantRun]) -> Iterator[str]:
         yield "No variant avoids a recompile."
         return
     least = min(result.recompiles for result in better)
-    best = min((result for result in better if result.recompiles == least), key=lambda result: result.first_pass_s)
+    best = _fastest([result for result in better if result.recompiles == least])
     yield (
         f"{best.variant.name} avoids the most: {count(first.recompiles, 'recompile')} → {best.recompiles}, "
         f"first pass {duration(first.first_pass_s)} → {duration(best.first_pass_s)}"

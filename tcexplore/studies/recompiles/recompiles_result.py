@@ -12,6 +12,7 @@ from tcexplore.session.compile_time import compiled_calls
 from tcexplore.session.recompile_fixes import changed_with
 from tcexplore.session.snapshot import Snapshot
 from tcexplore.session.timeline import COMPILE, RECOMPILE, CompileMark, MarkKind, RegionTimeline
+from tcexplore.studies.study_runs import is_script
 
 BINS = 256
 
@@ -56,13 +57,17 @@ class VariantRun:
     @property
     def calls(self) -> int:
         """Return the number of calls in a pass."""
+        if is_script(self.run):
+            return sum(region.calls for region in self.run.region_calls)
         if self.run.entry is not None and self.run.entry.calls:
             return len(self.run.entry.calls)
         return len({call.index for call in self.run.calls if call.variant == "compiled"})
 
     @property
     def first_pass_s(self) -> float:
-        """Return the seconds of the first pass, compiles included."""
+        """Return the seconds of the first pass, compiles included; of a script, those of all calls."""
+        if is_script(self.run):
+            return sum(region.seconds for region in self.run.region_calls)
         return sum(call.seconds for call in compiled_calls(self.run)[: self.calls])
 
     @property
@@ -89,6 +94,9 @@ class VariantRun:
 
 def variants(run: Snapshot, buckets: tuple[str, ...] = ()) -> tuple[Variant, ...]:
     """Return the variants that apply to the recompiles of a run; `buckets` are sizes to pad to."""
+    if is_script(run):
+        # Its calls are its own: only arguments of torch.compile can be replaced.
+        return tuple(_size_variants(run, (), ()))
     sizes, floats = _recompiled_sizes(run), _recompiled_floats(run)
     simple = [*_size_variants(run, sizes, buckets), *([_tensor_variant(floats)] if floats else [])]
     if not floats or not any(recompile.kind in SIZE_KINDS for recompile in run.recompiles):
@@ -97,17 +105,22 @@ def variants(run: Snapshot, buckets: tuple[str, ...] = ()) -> tuple[Variant, ...
     both = Variant(
         f"dynamic=True and {tensors.name}",
         f"torch.compile(…, dynamic=True); {tensors.code}",
-        lambda config: replace(tensors.change(config), dynamic=True),
+        lambda config: _with_dynamic(tensors.change(config), dynamic=True),
         tensors.note,
         combined=True,
     )
     return (*simple, both)
 
 
+def _with_dynamic(config: ev.Config, *, dynamic: bool) -> ev.Config:
+    """Return a configuration whose `dynamic` also replaces that of the file's own calls of torch.compile."""
+    return replace(config, dynamic=dynamic, override=tuple(dict.fromkeys((*config.override, "dynamic"))))
+
+
 def _size_variants(run: Snapshot, sizes: tuple[str, ...], buckets: tuple[str, ...]) -> Iterator[Variant]:
     if any(recompile.kind in SIZE_KINDS for recompile in run.recompiles) and run.config.dynamic is not True:
         yield Variant(
-            "dynamic=True", "torch.compile(…, dynamic=True)", lambda config: replace(config, dynamic=True)
+            "dynamic=True", "torch.compile(…, dynamic=True)", lambda config: _with_dynamic(config, dynamic=True)
         )  # fmt: skip
     if sizes:
         target = f"to {', '.join(buckets)}" if buckets else f"{', '.join(sizes)} to the next power of two"
@@ -118,7 +131,7 @@ def _size_variants(run: Snapshot, sizes: tuple[str, ...], buckets: tuple[str, ..
         )  # fmt: skip
         yield Variant(
             "buckets", f"pad {target}; torch.compile(…, dynamic=False)",
-            lambda config: replace(config, buckets=buckets or sizes, dynamic=False),
+            lambda config: replace(_with_dynamic(config, dynamic=False), buckets=buckets or sizes),
             "only if rows of zeros do not change the other rows, and are cut off the result",
         )  # fmt: skip
 
@@ -171,6 +184,8 @@ def _argument(what: str) -> str:
 
 def call_lane(run: Snapshot) -> RegionTimeline:
     """Return the compiled calls one after another, as the only lane of a timeline."""
+    if is_script(run):
+        return _script_lane(run)
     at, marks, starts = 0.0, [], []
     for call in compiled_calls(run):
         starts.append(at)
@@ -181,6 +196,16 @@ def call_lane(run: Snapshot) -> RegionTimeline:
         at += call.seconds
     name = run.entry.name if run.entry else ""
     return RegionTimeline(ev.RegionCreated(region=0, name=name, kind="function"), _activity(starts, at), tuple(marks))
+
+
+def _script_lane(run: Snapshot) -> RegionTimeline:
+    """Return the compiles of all regions of a script; the time between them is unknown."""
+    marks = []
+    for compiled in run.region_compiles:
+        causes = tuple(cause for cause in run.recompiles if cause.graph in compiled.graphs)
+        kind: MarkKind = RECOMPILE if causes else COMPILE
+        marks.append(CompileMark(kind, compiled.at, compiled.seconds, compiled.graphs, compiled.call, causes))
+    return RegionTimeline(ev.RegionCreated(region=0, name="", kind="function"), None, tuple(marks))
 
 
 def _activity(starts: list[float], seconds: float) -> ev.RegionCalls | None:

@@ -17,7 +17,7 @@ from tcexplore.session import Snapshot
 from tcexplore.studies.recompiles.recompiles_document import recompiles_document
 from tcexplore.studies.recompiles.recompiles_json import recompiles_fields
 from tcexplore.studies.recompiles.recompiles_result import PASSES, UNCHANGED, Variant, VariantRun, variants
-from tcexplore.studies.study import Announce, Prompt, PromptField, Study, StudyState
+from tcexplore.studies.study import SCRIPT_REFUSAL, Announce, Prompt, PromptField, Study, StudyState
 from tcexplore.studies.study_runs import Runs, failure_status
 
 NOTE = (
@@ -50,6 +50,7 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
         "possible fix helps."
     )
     live = True
+    studies_scripts = True
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to vary")
@@ -86,6 +87,8 @@ class RecompilesStudy(Study[RecompilesOptions, VariantRun]):
         Each run has an empty kernel cache. Combined variants are left out if a simple one avoids all recompiles.
         """
         options = state.options
+        if options.vary:
+            runs.script_refusal = SCRIPT_REFUSAL
         job = replace(state.job, config=replace(state.job.config, vary=options.vary))
         async with runs.temporary_folder("recompiles") as folder:
             runs.steps.plan((UNCHANGED_CALLS,))

@@ -148,7 +148,7 @@ def planned_steps(job: Job, options: SweepOptions) -> tuple[PlannedStep, ...]:
     config = replace(job.config, dim=options.dim)
 
     def at(dynamic: bool | None, over: tuple[int, ...]) -> Job:
-        return replace(job, config=replace(config, dynamic=dynamic, sizes=over))
+        return replace(job, config=replace(config, dynamic=dynamic, sizes=over, override=("dynamic",)))
 
     return (
         *(

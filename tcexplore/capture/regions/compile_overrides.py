@@ -1,0 +1,73 @@
+"""Replacement of arguments in the user's own calls of `torch.compile`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
+from tcexplore.events import Config
+
+FACT = "arguments that replace those of the script"
+COMPILE = "torch:compile"
+
+INDUCTOR = "inductor"
+"""The only backend that has modes and options."""
+
+_TORCH = os.path.dirname(str(torch.__file__)) + os.sep
+_TCEXPLORE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_MODULE_COMPILE = os.path.join(_TORCH, "nn", "modules", "module.py")
+"""The file of `module.compile()`, which calls `torch.compile` for the user."""
+
+
+class CompileOverrides:
+    """Replaces `Config.override` in each call of `torch.compile`, except for torch's and tcexplore's own calls."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.count = 0
+        """The number of calls whose arguments were replaced."""
+
+    def install(self, hooks: Hooks) -> None:
+        """Start to replace arguments; do nothing without `Config.override`."""
+        if self._config.override:
+            hooks.wrap(FACT, COMPILE, self._wrap)
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def compile_with_overrides(*args: Any, **kwargs: Any) -> Any:
+            if _called_by_user(sys._getframe(1)):
+                self.count += 1
+                kwargs = replace_arguments(kwargs, self._config)
+            return original(*args, **kwargs)
+
+        return skip_in_dynamo(compile_with_overrides)
+
+
+def replace_arguments(arguments: dict[str, Any], config: Config) -> dict[str, Any]:
+    """Return keyword arguments of `torch.compile` with those of `config.override` replaced.
+
+    Another backend than Inductor gets neither a mode nor options; a replaced mode also replaces the options.
+    """
+    changed = {name: getattr(config, name) for name in config.override if name != "disable"}
+    result = {**arguments, **changed}
+    if "disable" in config.override:
+        result["disable"] = True
+    if "backend" in changed and config.backend != INDUCTOR:
+        result = {name: value for name, value in result.items() if name not in ("mode", "options")}
+    elif "mode" in changed:
+        result.pop("options", None)
+    return result
+
+
+def _called_by_user(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename == _MODULE_COMPILE:
+        frame = frame.f_back
+    return frame is not None and not frame.f_code.co_filename.startswith((_TORCH, _TCEXPLORE))

@@ -1,0 +1,131 @@
+"""Studies of scripts that call torch.compile themselves replace arguments in these calls, or refuse the script."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.capture.regions.compile_overrides import replace_arguments
+from tcexplore.studies.bisect.bisect_result import first_failure
+from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
+from tcexplore.studies.study import SCRIPT_REFUSAL, StudyState, load_study, run_study
+from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.sweep.sweep_study import SweepOptions
+from tcexplore.supervisor import Supervisor
+from tests.studies.playback import json_of, played, printed
+
+SCRIPT = ev.EntryFound(name="__main__", kind="script", rule="", calls=())
+
+COMPILED = """
+import torch
+{fault}
+
+@torch.compile(mode="max-autotune-no-cudagraphs")
+def f(x):
+    return x.sin().sum(-1).softmax(0)
+
+
+x = torch.randn(8, 16)
+torch.testing.assert_close(f(x), x.sin().sum(-1).softmax(0))
+"""
+
+LOWERING = """
+from torch._inductor.lowering import lowerings
+lowerings[torch.ops.aten.sin.default] = lowerings[torch.ops.aten.cos.default]
+"""
+
+SIZES = """
+import torch
+
+f = torch.compile(torch.relu, dynamic=False, backend="aot_eager")
+for size in (2, 3, 4):
+    f(torch.ones(size))
+"""
+
+
+def config(**changed: Any) -> ev.Config:
+    return replace(ev.Config(), **changed)
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "result"),
+    [
+        ({"mode": "lite"}, config(override=("dynamic",)), {"mode": "lite", "dynamic": None}),
+        ({"mode": "lite"}, config(override=("backend",), backend="eager"), {"backend": "eager"}),
+        ({"options": {"a": 1}}, config(override=("backend",)), {"options": {"a": 1}, "backend": "inductor"}),
+        ({"options": {"a": 1}}, config(override=("mode",), mode="lite"), {"mode": "lite"}),
+        ({"fullgraph": True}, config(override=("disable",)), {"fullgraph": True, "disable": True}),
+    ],
+)
+def test_replaced_arguments_leave_no_contradiction(given: dict[str, Any], changed: ev.Config, result: dict[str, Any]):
+    assert replace_arguments(given, changed) == result
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("sweep", SweepOptions(0, (1, 2))), ("recompiles", RecompilesOptions(("x.0=1..2",)))],
+)
+async def test_a_study_that_needs_inputs_refuses_a_script(name: str, options: object):
+    state, player = await played(name, lambda _: [SCRIPT, ev.Finished()], options)
+    assert state.refused == SCRIPT_REFUSAL
+    assert state.results == []
+    assert len(player.jobs) <= 2
+
+
+async def test_a_script_without_a_crash_is_not_called_correct():
+    state, player = await played("bisect", lambda _: [SCRIPT, ev.Finished()])
+    report = printed("bisect", state)
+    assert "Its results were not compared" in report
+    assert "as good as eager's" not in report
+    assert [step["stage"] for step in json_of("bisect", state)["stages"]][-1] == "the script's own arguments"
+    assert player.jobs[-1].config.override == ()
+
+
+def job(folder: Path, source: str) -> ev.Job:
+    file = folder / "script.py"
+    file.write_text(source)
+    return ev.Job(run=1, file=str(file), source=source, time_for=0.0, profile=False)
+
+
+async def studied(name: str, of: ev.Job, runs: Runs) -> StudyState[Any, Any]:
+    study = load_study(name)
+    state = StudyState[Any, Any](of, study.options_from(("",)), 60)
+    await run_study(study, state, runs, lambda _: None, lambda _: None)
+    return state
+
+
+@pytest.mark.torch
+def test_arguments_are_replaced_in_the_calls_of_a_script(tmp_path: Path):
+    async def run() -> None:
+        async with Runs(Supervisor) as runs:
+            bisected = await studied("bisect", job(tmp_path, COMPILED.format(fault=LOWERING)), runs)
+            failing = first_failure(bisected.results)
+            assert failing is not None
+            assert failing.stage.name == "Inductor's lowering and code generation"
+            assert failing.failed is not None
+            assert failing.failed.type == "AssertionError"
+
+            varied = await studied("recompiles", job(tmp_path, SIZES), runs)
+            assert [(one.variant.name, one.recompiles) for one in varied.results] == [
+                ("unchanged", 2), ("dynamic=True", 0),
+            ]  # fmt: skip
+
+            eager = config(override=("backend",), backend="eager")
+            sound = replace(job(tmp_path, COMPILED.format(fault="")), config=eager)
+            run = (await runs.run(sound, 60)).snapshot
+            assert run.failure is None
+            assert (len(run.graphs), run.code.kernels) == (1, ())
+
+    asyncio.run(run())
+
+
+async def test_an_eager_failure_of_a_script_is_not_a_stage_of_the_compiler():
+    crash = ev.Failed(stage="importing", blame="user", type="ZeroDivisionError", message="division by zero")
+    state, player = await played("bisect", lambda _: [SCRIPT, crash])
+    assert json_of("bisect", state)["stage"] == "your own code"
+    assert any(job.config.override == ("disable",) for job in player.jobs)

@@ -16,7 +16,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.cli import main
 from tests.files.checksums import tree_checksum
-from tests.studies.playback import Playback, failed, timed
+from tests.studies.playback import GRAPH, Playback, failed, timed
 
 Story = Callable[[ev.Job], Sequence[ev.Event]]
 Study = Callable[..., int]
@@ -52,7 +52,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def good(_: ev.Job) -> list[ev.Event]:
-    return [timed(1.5), ev.Accuracy(verdict="identical"), ev.Finished()]
+    return [GRAPH, timed(1.5), ev.Accuracy(verdict="identical"), ev.Finished()]
 
 
 def test_modes_prints_a_row_for_each_run(study: Study, capsys: pytest.CaptureFixture[str]):

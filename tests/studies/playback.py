@@ -66,6 +66,10 @@ def timed(speedup: float, eager_us: float = 100.0, verdict: TimingVerdict | None
     )  # fmt: skip
 
 
+GRAPH = ev.GraphCaptured(graph="0/0", ops=1, nodes=(), code="")
+"""A captured graph: without one, no compiler stage is exercised."""
+
+
 def failed(message: str = "lowering failed") -> ev.Failed:
     return ev.Failed(stage="inductor", blame="compiler", type="InductorError", message=message)
 

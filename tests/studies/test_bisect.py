@@ -18,7 +18,7 @@ from tcexplore.studies.bisect.reproducer import write_reproducer
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tests.studies.faults import FAULTS, LOWERING
-from tests.studies.playback import JOB, MACHINE, failed, json_of, played, printed
+from tests.studies.playback import GRAPH, JOB, MACHINE, failed, json_of, played, printed
 from tests.supervisor.runs import Runs as SharedRuns
 
 State = StudyState[BisectOptions, BisectStep]
@@ -29,7 +29,7 @@ async def bisected(story: Callable[[ev.Job], list[ev.Event]], mode: str = "defau
     return state
 
 
-GOOD = [ev.Accuracy(verdict="as accurate as eager"), ev.Finished()]
+GOOD = [GRAPH, ev.Accuracy(verdict="as accurate as eager"), ev.Finished()]
 
 
 async def test_each_step_adds_one_stage_and_modes_come_last():
@@ -40,6 +40,19 @@ async def test_each_step_adds_one_stage_and_modes_come_last():
         ("inductor", True, "default"), ("inductor", True, "max-autotune"),
     ]  # fmt: skip
     assert first_failure(state.results) is None
+
+
+async def test_stages_that_had_nothing_to_do_are_named():
+    kernel = ev.Kernel(graph="0/0", phase="forward", name="k", language="cpp", source="")
+
+    def story(job: ev.Job) -> list[ev.Event]:
+        return [GRAPH, kernel, *GOOD[1:]] if job.config.backend == "inductor" else GOOD
+
+    state = await bisected(story)
+    assert "stages that were not exercised: Inductor's fusion (nothing was fused)." in printed("bisect", state)
+    assert [stage["unexercised"] for stage in json_of("bisect", state)["stages"]][-2:] == [None, "nothing was fused"]
+    state = await bisected(lambda _: GOOD[1:])
+    assert "No compiler stage was exercised: no graph was captured." in printed("bisect", state)
 
 
 @pytest.mark.parametrize(

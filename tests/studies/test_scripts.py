@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
 from tcexplore.studies.study import SCRIPT_REFUSAL, StudyState, load_study, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.studies.sweep.sweep_study import SweepOptions
-from tcexplore.supervisor import Supervisor
 from tests.studies.playback import json_of, played, printed
+from tests.supervisor.runs import Runs as SharedRuns
 
 SCRIPT = ev.EntryFound(name="__main__", kind="script", rule="", calls=())
 
@@ -100,28 +99,26 @@ async def studied(name: str, of: ev.Job, runs: Runs) -> StudyState[Any, Any]:
 
 
 @pytest.mark.torch
-def test_arguments_are_replaced_in_the_calls_of_a_script(tmp_path: Path):
-    async def run() -> None:
-        async with Runs(Supervisor) as runs:
-            bisected = await studied("bisect", job(tmp_path, COMPILED.format(fault=LOWERING)), runs)
-            failing = first_failure(bisected.results)
-            assert failing is not None
-            assert failing.stage.name == "Inductor's lowering and code generation"
-            assert failing.failed is not None
-            assert failing.failed.type == "AssertionError"
+@pytest.mark.asyncio(loop_scope="session")
+async def test_arguments_are_replaced_in_the_calls_of_a_script(tmp_path: Path, shared_runs: SharedRuns):
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        bisected = await studied("bisect", job(tmp_path, COMPILED.format(fault=LOWERING)), runs)
+        failing = first_failure(bisected.results)
+        assert failing is not None
+        assert failing.stage.name == "Inductor's lowering and code generation"
+        assert failing.failed is not None
+        assert failing.failed.type == "AssertionError"
 
-            varied = await studied("recompiles", job(tmp_path, SIZES), runs)
-            assert [(one.variant.name, one.recompiles) for one in varied.results] == [
-                ("unchanged", 2), ("dynamic=True", 0),
-            ]  # fmt: skip
+        varied = await studied("recompiles", job(tmp_path, SIZES), runs)
+        assert [(one.variant.name, one.recompiles) for one in varied.results] == [
+            ("unchanged", 2), ("dynamic=True", 0),
+        ]  # fmt: skip
 
-            eager = config(override=("backend",), backend="eager")
-            sound = replace(job(tmp_path, COMPILED.format(fault="")), config=eager)
-            run = (await runs.run(sound, 60)).snapshot
-            assert run.failure is None
-            assert (len(run.graphs), run.code.kernels) == (1, ())
-
-    asyncio.run(run())
+        eager = config(override=("backend",), backend="eager")
+        sound = replace(job(tmp_path, COMPILED.format(fault="")), config=eager)
+        run = (await runs.run(sound, 60)).snapshot
+        assert run.failure is None
+        assert (len(run.graphs), run.code.kernels) == (1, ())
 
 
 async def test_an_eager_failure_of_a_script_is_not_a_stage_of_the_compiler():

@@ -13,7 +13,7 @@ from tcexplore.documents.timing.accuracy_rows import accuracy_rows
 from tcexplore.session import Snapshot
 from tcexplore.ui.screens.bisect_screen import BisectScreen
 from tests import fakes
-from tests.studies.playback import JOB, failed
+from tests.studies.playback import GRAPH, JOB, failed
 from tests.ui.app_under_test import AppUnderTest, check_screen, run_app
 
 GOOD = ev.Accuracy(verdict="as accurate as eager", calls=1, total_calls=1)
@@ -22,12 +22,12 @@ WRONG = ev.Accuracy(verdict="wrong", max_abs=3.5, worst="output[0]", calls=1, to
 
 def lowering(job: ev.Job) -> Sequence[ev.Event]:
     """Return a failure for Inductor only."""
-    return [failed("no lowering for aten.foo")] if job.config.backend == "inductor" else [GOOD, ev.Finished()]
+    return [failed("no lowering for aten.foo")] if job.config.backend == "inductor" else [GRAPH, GOOD, ev.Finished()]
 
 
 def wrong(job: ev.Job) -> Sequence[ev.Event]:
     """Return a wrong result for Inductor only."""
-    return [WRONG if job.config.backend == "inductor" else GOOD, ev.Finished()]
+    return [GRAPH, WRONG if job.config.backend == "inductor" else GOOD, ev.Finished()]
 
 
 async def opened(ui: AppUnderTest) -> BisectScreen:

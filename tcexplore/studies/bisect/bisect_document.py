@@ -9,7 +9,7 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
-from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, first_failure
+from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, first_failure, unexercised
 from tcexplore.studies.study_runs import is_script
 
 INTENT = "Each step adds one compiler stage; the first failure identifies the stage."
@@ -19,6 +19,7 @@ NO_FAILURE_OF_SCRIPT = (
     "eager form. For wrong results, let the script check them itself, or put model and inputs in a file."
 )
 USER_CODE_FAILS = "It fails without a compiler: the error is in your code or its inputs."
+NOTHING_COMPILED = "No compiler stage was exercised: no graph was captured. The breaks of the file show why."
 REPRODUCER = "w writes a reproducer: a folder that shows the failure without tcexplore"
 
 
@@ -36,18 +37,20 @@ def bisect_document(
 
 
 def _stages(steps: Sequence[BisectStep], stages: Sequence[BisectStage], over: bool, width: int) -> Iterator[Row]:
-    tried = {step.stage: step for step in steps}
+    tried, idle = {step.stage: step for step in steps}, unexercised(steps)
     next_stage = next((stage for stage in stages if stage not in tried), None)
     name_width = max(len(stage.name) for stage in stages)
     # The first compiled run includes eager.
     under_way = () if over else stages[:2] if not tried else (next_stage,)
     one_line = width >= name_width + max(len(_adds(stage)) for stage in stages) + 8
     for stage in stages:
-        mark = _mark(tried.get(stage), stage in under_way)
+        mark = (" –", "warn") if stage in idle else _mark(tried.get(stage), stage in under_way)
         name = (f"  {stage.name:<{name_width}}", "strong" if stage in tried else "muted")
         yield row(mark, name, (f"  {_adds(stage)}" if one_line else "", "muted"))
         if not one_line:
             yield from wrapped(_adds(stage), width, "muted", indent=5)
+        if stage in idle:
+            yield from wrapped(f"not exercised: {idle[stage]}", width, "warn", indent=5)
 
 
 def _adds(stage: BisectStage) -> str:
@@ -73,7 +76,14 @@ def _verdict(steps: Sequence[BisectStep], stages: Sequence[BisectStage], width: 
     if is_script(steps[-1].run):
         yield from wrapped(NO_FAILURE_OF_SCRIPT, width, "warn")
         return
+    idle = unexercised(steps)
+    if len(idle) == len(steps) - 1:
+        yield from wrapped(NOTHING_COMPILED, width, "warn")
+        return
     yield from wrapped(NO_FAILURE, width, "ok")
+    if idle:
+        names = "; ".join(f"{stage.name} ({reason})" for stage, reason in idle.items())
+        yield from wrapped(f"This says nothing about stages that were not exercised: {names}.", width, "warn")
     accuracies = (step.run.accuracy for step in steps)
     not_judged = next((one for one in accuracies if one is not None and one.verdict == "not judged"), None)
     if not_judged is not None:

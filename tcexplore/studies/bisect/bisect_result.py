@@ -78,6 +78,25 @@ class BisectStep:
         return bool(self.failed or self.wrong)
 
 
+def unexercised(steps: Sequence[BisectStep]) -> dict[BisectStage, str]:
+    """Return the stages that had nothing to do with this program, each with the reason: they prove nothing."""
+    reasons: dict[BisectStage, str] = {}
+    unfused: int | None = None
+    for step in steps:
+        kernels = len(step.run.code.kernels)
+        if step.stage is EAGER or step.fails:
+            continue
+        if not step.run.graphs:
+            reasons[step.stage] = "no graph was captured"
+        elif step.stage.backend == "inductor" and not kernels:
+            reasons[step.stage] = "no kernel was generated"
+        elif step.stage.backend == "inductor" and not step.stage.fuse:
+            unfused = kernels
+        elif step.stage.backend == "inductor" and kernels == unfused:
+            reasons[step.stage] = "nothing was fused"
+    return reasons
+
+
 def first_failure(steps: Sequence[BisectStep]) -> BisectStep | None:
     """Return the first stage that fails; None without one."""
     return next((step for step in steps if step.fails), None)

@@ -15,7 +15,15 @@ from tcexplore.report import json_timing
 from tcexplore.report.json_report import configuration, failure
 from tcexplore.session import Snapshot
 from tcexplore.studies.bisect.bisect_document import bisect_document
-from tcexplore.studies.bisect.bisect_result import EAGER, OWN_CALL, STAGES, BisectStage, BisectStep, first_failure
+from tcexplore.studies.bisect.bisect_result import (
+    EAGER,
+    OWN_CALL,
+    STAGES,
+    BisectStage,
+    BisectStep,
+    first_failure,
+    unexercised,
+)
 from tcexplore.studies.bisect.reproducer import unused_folder, write_reproducer
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
@@ -98,11 +106,11 @@ class BisectStudy(Study[BisectOptions, BisectStep]):
 
     def fields(self, state: StudyState[BisectOptions, BisectStep]) -> Fields:
         """`stage` is the first one that fails, null without one."""
-        failing = first_failure(state.results)
+        failing, idle = first_failure(state.results), unexercised(state.results)
         return {
             "stage": failing.stage.name if failing else None,
             "reproducer": state.written[0] if state.written else None,
-            "stages": [_stage_fields(step) for step in state.results],
+            "stages": [{**_stage_fields(step), "unexercised": idle.get(step.stage)} for step in state.results],
         }
 
     def write(self, state: StudyState[BisectOptions, BisectStep]) -> str:

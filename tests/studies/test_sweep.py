@@ -126,3 +126,28 @@ def test_the_bar_of_an_undecided_speedup_shades_its_interval():
     assert longest([timed(1.5), replace(unknown, high=40.0)]) == 2.0
     assert longest([timed(9.0), unknown]) == 9.0
     assert (format_speedup(unknown), format_speedup(timed(1.5))) == ("0.04× ?", "1.50× ▲")
+
+
+async def test_a_size_that_fails_without_a_compiler_does_not_hide_recompiles_at_the_others():
+    crash = ev.Failed(stage="eager", blame="user", type="RuntimeError", message="shape")
+
+    def crashing(job: ev.Job) -> list[ev.Event]:
+        if 8 in job.config.sizes:
+            return [crash]
+        calls = [
+            ev.CallMade(index=i, variant="compiled", seconds=1.0, compiles=1) for i in range(len(job.config.sizes))
+        ]
+        return [*calls, timed(2.0), ev.Finished()]
+
+    state, player = await played("sweep", crashing, SweepOptions(0, SIZES))
+    report = printed("sweep", state)
+    assert "all sizes, dynamic=auto: recompiled at size 64; not called: 8" in report
+    assert "✖ static, size 8: RuntimeError: shape" in report
+    assert [job.config.sizes for job in player.jobs][-2:] == [(1, 64), (1, 64)]
+    fields = json_of("sweep", state)
+    assert fields["all_sizes"]["auto"]["recompiled_at"] == [64]
+
+
+async def test_a_run_over_all_sizes_that_fails_is_not_called_free_of_recompiles():
+    state, _ = await played("sweep", lambda _: [failed()], SweepOptions(0, SIZES))
+    assert "all sizes, dynamic=auto: no size was called" in printed("sweep", state)

@@ -61,7 +61,7 @@ async def test_stages_are_marked_as_they_run():
 
 async def test_without_a_failure_there_is_nothing_to_reproduce():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        ui.engine.story = lambda _: [GOOD, ev.Finished()]
+        ui.engine.story = lambda _: [GRAPH, GOOD, ev.Finished()]
         await opened(ui)
         assert "No stage fails" in ui.screen
         await ui.press("w")

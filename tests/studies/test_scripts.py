@@ -101,24 +101,22 @@ async def studied(name: str, of: ev.Job, runs: Runs) -> StudyState[Any, Any]:
 @pytest.mark.torch
 @pytest.mark.asyncio(loop_scope="session")
 async def test_arguments_are_replaced_in_the_calls_of_a_script(tmp_path: Path, shared_runs: SharedRuns):
-    async with Runs(shared_runs.supervisor.study_queue) as runs:
+    queue = shared_runs.supervisor.study_queue
+    async with Runs(queue) as runs:
+        eager = config(override=("backend",), backend="eager")
+        run = (await runs.run(replace(job(tmp_path, COMPILED.format(fault="")), config=eager), 60)).snapshot
+        assert run.failure is None
+        assert (len(run.graphs), run.code.kernels) == (1, ())
+
         bisected = await studied("bisect", job(tmp_path, COMPILED.format(fault=LOWERING)), runs)
         failing = first_failure(bisected.results)
         assert failing is not None
         assert failing.stage.name == "Inductor's lowering and code generation"
         assert failing.failed is not None
         assert failing.failed.type == "AssertionError"
-
+    async with Runs(queue) as runs:
         varied = await studied("recompiles", job(tmp_path, SIZES), runs)
-        assert [(one.variant.name, one.recompiles) for one in varied.results] == [
-            ("unchanged", 2), ("dynamic=True", 0),
-        ]  # fmt: skip
-
-        eager = config(override=("backend",), backend="eager")
-        sound = replace(job(tmp_path, COMPILED.format(fault="")), config=eager)
-        run = (await runs.run(sound, 60)).snapshot
-        assert run.failure is None
-        assert (len(run.graphs), run.code.kernels) == (1, ())
+        assert [(one.variant.name, one.recompiles) for one in varied.results] == [("unchanged", 2), ("dynamic=True", 0)]
 
 
 async def test_an_eager_failure_of_a_script_is_not_a_stage_of_the_compiler():

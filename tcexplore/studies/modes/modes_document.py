@@ -29,9 +29,6 @@ HEAD = (
     "breaks", "graphs", "kernels",
 )  # fmt: skip
 LEFT = (0, 1, 2)
-INTERVAL = HEAD.index("95% interval")
-WIDTH_WITH_INTERVAL = 100
-"""Minimum width of a table with the interval."""
 
 
 class Order(NamedTuple):
@@ -61,9 +58,7 @@ def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int)
     rows = [_cells(result, result.run.config in active) for _, result in finished]
     rows += [_planned(config, config in active) for config in waiting]
     links = [(Link("run", "", str(index)),) for index, _ in finished] + [(Link("waiting", "", ""),) for _ in waiting]
-    shown = [index for index in range(len(HEAD)) if width >= WIDTH_WITH_INTERVAL or index != INTERVAL]
-    fitted = [[line[index] for index in shown] for line in rows]
-    table = columns([HEAD[index] for index in shown], fitted, links, LEFT) if rows else ()
+    table = columns(HEAD, rows, links, LEFT) if rows else ()
     return StaticDocument("", (
         *table,
         *_conclusions(state, bool(waiting), width),

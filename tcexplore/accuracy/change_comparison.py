@@ -1,74 +1,91 @@
-"""Comparison of a changed program with the original, both in eager mode."""
+"""Comparison of a changed program, eager and compiled, with the original in eager mode."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.accuracy_check import common_values, severity
-from tcexplore.accuracy.compared_calls import Subject
+from tcexplore.accuracy.branch_coverage import BranchCoverage
+from tcexplore.accuracy.call_modes import CallMode, call_modes, calling_with_gradients, with_gradients
+from tcexplore.accuracy.compared_calls import Function, Subject
+from tcexplore.accuracy.input_variations import SEARCHED, VARIATIONS, WEIGHTS, Variation, vary
 from tcexplore.accuracy.observation import Observation, observe
 from tcexplore.accuracy.observation_diff import diff_observations
-from tcexplore.accuracy.tensor_comparison import WRONG, compare_value
+from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
-from tcexplore.events import AccuracyVerdict, ChangeChecked, Deviation
-
-VARIATIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (torch.neg, torch.zeros_like, lambda t: t + 1)
-"""Variations of floating-point inputs, to reach branches that the program's own inputs do not take."""
+from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
 
 TIME_LIMIT_S = 3.0
-"""Time limit of a call with varied inputs, which may cause an endless loop."""
+"""Time limit of an eager call with varied inputs, which may cause an endless loop."""
+
+COMPILED_LIMIT_S = 60.0
+"""The same for a compiled call, which may compile again."""
+
+BUDGET_S = 25.0
+"""No further variation is tried after this many seconds."""
+
+SEQUENCE = 3
+"""Number of calls in a row if a call changes state."""
+
+RECOMPILE_LIMIT = 64
+"""Dynamo's limit during the comparison, so that no call falls back to eager."""
 
 
-def compare_change(before: Subject, after: Subject) -> ChangeChecked:
+def compare_change(before: Subject, after: Subject, tests: Iterable[BranchTest] = ()) -> ChangeChecked:
     """Compare both programs on the calls of `after` and on variations of them.
 
-    Raises the exceptions that the original program raises on its own inputs.
+    Each of `tests` must be seen to hold and not to hold. Raises the exceptions of the original program on its inputs.
     """
     if reason := _incomparable(before, after):
         return ChangeChecked(verdict="not judged", reason=reason)
-    comparison = _ChangeComparison(before, after)
-    for number, call in enumerate(after.calls, 1):
-        prefix = f"call {number}: " if len(after.calls) > 1 else ""
-        comparison.compare(call, prefix)
-        for variation in VARIATIONS:
-            comparison.compare(_vary(call, variation), f"{prefix}with other inputs: ", varied=True)
+    comparison = _ChangeComparison(before, after, tests)
+    with _recompile_limit(RECOMPILE_LIMIT):
+        comparison.run()
     return comparison.result()
 
 
 class _ChangeComparison:
     """The differences so far."""
 
-    def __init__(self, before: Subject, after: Subject) -> None:
+    def __init__(self, before: Subject, after: Subject, tests: Iterable[BranchTest]) -> None:
         self._before = before
         self._after = after
+        self._compiled = after.compiled
+        self._coverage = BranchCoverage(tests)
         self._values: list[Deviation] = []
         self._differences: dict[str, None] = {}
-        self._wrong = False
-        self._varied = 0
+        self._wrong = self._unrandomized = False
+        self._writes_inputs = False
+        """Whether a call writes to its inputs, whose gradients are then not compared."""
+        self._varied = self._tried = 0
+        self._modes: list[str] = []
+        self._ends = time.monotonic() + BUDGET_S
 
-    def compare(self, call: Call, prefix: str, *, varied: bool = False) -> None:
-        """Compare one call. A varied call may run endlessly or fail if it does so in both programs."""
-        before = _try_call(self._before, call, varied=varied)
-        if isinstance(before, Exception) and not varied:
-            raise before
-        if isinstance(before, CallTimeoutError):
-            return
-        after = _try_call(self._after, call, varied=varied)
-        if isinstance(after, CallTimeoutError):
-            self._add(f"{prefix}it no longer ends", wrong=True)
-        elif isinstance(before, Observation) and isinstance(after, Observation):
-            self._varied += varied
-            self._compare_observations(before, after, prefix)
-        elif isinstance(before, Observation):
-            self._add(f"{prefix}{type(after).__name__} is raised only after the change", wrong=True)
-        elif isinstance(after, Observation):
-            self._add(f"{prefix}{type(before).__name__} is raised only before the change", wrong=True)
+    def run(self) -> None:
+        """Compare all calls as configured, then a few in other modes. Stop at the first difference."""
+        reaching: list[tuple[Call, Variation | None]] = []
+        for number, call in enumerate(self._after.calls, 1):
+            prefix = f"call {number}: " if len(self._after.calls) > 1 else ""
+            first = self._compare(call, prefix)
+            if first is not None:
+                self._writes_inputs |= any(name.startswith("input") for name in first.changed)
+            if first is not None and first.changes_state:
+                self._compare_sequence(call, f"{prefix}called {SEQUENCE} times: ")
+            for variation in VARIATIONS:
+                self._compare(vary(call, variation), f"{prefix}with other inputs: ", varied=True)
+            reaching += self._search(call, prefix)
+        self._modes.append("as configured")
+        for mode in call_modes(self._before, self._after):
+            if self._wrong or self._coverage.missing:
+                return
+            self._compare_in_mode(mode, reaching)
 
     def result(self) -> ChangeChecked:
         worst = max(self._values, key=severity, default=None)
@@ -80,20 +97,161 @@ class _ChangeComparison:
             differences=tuple(self._differences),
             calls=len(self._after.calls),
             varied=self._varied,
+            modes=tuple(self._modes),
+            unreached=tuple(self._unreached()),
             train=self._after.train,
         )
 
-    def _compare_observations(self, before: Observation, after: Observation, prefix: str) -> None:
-        for difference in diff_observations(before, after, ("before", "now")):
+    def _unreached(self) -> Iterator[str]:
+        for test, held in self._coverage.missing:
+            outcome = "holds" if held else "does not hold"
+            yield f"with none of {self._tried} inputs, `{test.text}` in line {test.test[0]} {outcome}"
+
+    # ---- inputs
+
+    def _search(self, call: Call, prefix: str) -> Iterator[tuple[Call, Variation | None]]:
+        """Try inputs and weights until all branches are reached; yield those that reach one."""
+        for weights, variations in ((False, SEARCHED), (True, WEIGHTS)):
+            for variation in variations:
+                if self._wrong or not self._coverage.missing or time.monotonic() > self._ends:
+                    return
+                missing = self._coverage.missing
+                changed = None if weights else vary(call, variation)
+                with _varied_weights((self._before, self._after), variation if weights else None):
+                    observed = self._observe_original(changed or call, varied=True)
+                    if self._coverage.missing == missing or isinstance(observed, CallTimeoutError):
+                        continue
+                    label = "with other weights: " if weights else "with other inputs: "
+                    self._compare(changed or call, prefix + label, varied=True)
+                yield changed or call, variation if weights else None
+
+    # ---- one call
+
+    def _compare(self, call: Call, prefix: str, *, varied: bool = False) -> Observation | None:
+        """Compare one call. A varied call may run endlessly or fail if it does so in both programs."""
+        if varied and (self._wrong or time.monotonic() > self._ends):
+            return None
+        before = self._observe_original(call, varied=varied)
+        if isinstance(before, Exception) and not varied:
+            raise before
+        if isinstance(before, CallTimeoutError):
+            return None
+        if isinstance(before, Observation) and before.random:
+            self._use_unrandomized()
+        self._compare_sides(before, self._after, self._after.eager, call, prefix, varied=varied)
+        if not self._wrong:
+            self._compare_sides(before, self._after, self._compiled, call, prefix, varied=varied)
+        self._varied += varied and isinstance(before, Observation)
+        return before if isinstance(before, Observation) else None
+
+    def _compare_sides(
+        self,
+        before: Observation | Exception,
+        subject: Subject,
+        function: Function,
+        call: Call,
+        prefix: str,
+        *,
+        varied: bool,
+    ) -> None:
+        compiled = function is not subject.eager
+        limit = (COMPILED_LIMIT_S if compiled else TIME_LIMIT_S) if varied else None
+        after = _try_call(subject, function, call, limit)
+        side = "compiled after the change" if compiled else "after the change"
+        if isinstance(after, CallTimeoutError):
+            self._add(f"{prefix}it does not end {side}", wrong=True)
+        elif isinstance(before, Observation) and isinstance(after, Observation):
+            self._compare_observations(before, after, prefix, side, compiled=compiled)
+        elif isinstance(before, Observation):
+            self._add(f"{prefix}{_describe(after)} is raised only {side}", wrong=True)
+        elif isinstance(after, Observation):
+            self._add(f"{prefix}{_describe(before)} is raised only before the change, not {side}", wrong=True)
+
+    def _compare_observations(
+        self, before: Observation, after: Observation, prefix: str, side: str, *, compiled: bool
+    ) -> None:
+        _fill_gradients(before, after)
+        for difference in diff_observations(before, after, ("before", side)):
             self._add(prefix + difference.text, wrong=difference.wrong)
-        if before.random != after.random:
-            self._add(f"{prefix}only one version draws random numbers", wrong=True)
-        values = common_values(before, after, None)
-        self._values += [compare_value(value._replace(name=prefix + value.name)) for value in values]
+        # Inductor draws from a generator with another seed, and is then compared with `fallback_random`.
+        first, last = (side.generators[compiled:] for side in (before, after))
+        if not all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+                   for a, b in zip(first, last, strict=True)):  # fmt: skip
+            self._add(f"{prefix}other random numbers are drawn {side}", wrong=True)
+        for value in common_values(before, after, None):
+            deviation = compare_value(value._replace(name=prefix + value.name))
+            if compiled and deviation.verdict == NOT_CLOSE:
+                # Rounding of compiled code, which is judged by the accuracy check.
+                deviation = replace(deviation, verdict=CLOSE)
+            self._values.append(deviation)
+            if deviation.verdict == WRONG:
+                by = "in NaN or infinity" if deviation.max_abs is None else f"by up to {deviation.max_abs:.3g}"
+                self._add(f"{deviation.name} differs {by}, {side}", wrong=True)
+
+    def _observe_original(self, call: Call, *, varied: bool) -> Observation | Exception | CallTimeoutError:
+        self._tried += 1
+        with self._coverage:
+            return _try_call(self._before, self._before.eager, call, TIME_LIMIT_S if varied else None)
+
+    def _use_unrandomized(self) -> None:
+        """Use compiled code that draws the same random numbers as eager."""
+        if self._after.unrandomized is not None and not self._unrandomized:
+            self._unrandomized = True
+            self._compiled = self._after.unrandomized(lambda _: None)
+
+    # ---- sequences and modes
+
+    def _compare_sequence(self, call: Call, prefix: str) -> None:
+        """Compare calls in a row, whose state is kept."""
+        if self._wrong:
+            return
+        sides = ((self._before, self._before.eager), (self._after, self._after.eager), (self._after, self._compiled))
+        results = [_try_sequence(subject, function, call, self._coverage if subject is self._before else None)
+                   for subject, function in sides]  # fmt: skip
+        for index, after in enumerate(results[1:]):
+            before = results[0]
+            side = "compiled after the change" if index else "after the change"
+            if isinstance(before, Observation) and isinstance(after, Observation):
+                self._compare_observations(before, after, prefix, side, compiled=bool(index))
+            elif isinstance(before, Observation) != isinstance(after, Observation):
+                self._add(f"{prefix}only one version fails {side}", wrong=True)
+
+    def _compare_in_mode(self, mode: CallMode, reaching: list[tuple[Call, Variation | None]]) -> None:
+        """Compare the calls, and one variation for each branch, with gradients or in another training mode."""
+        before, after = calling_with_gradients(self._before), calling_with_gradients(self._after)
+        prepared = _as_it_is if self._writes_inputs else with_gradients
+        compiled = after.gradient_compiled() if after.gradient_compiled else after.eager
+        calls: list[tuple[Call, Variation | None]] = [(call, None) for call in self._after.calls]
+        calls += [(vary(call, variation), None) for call in self._after.calls for variation in VARIATIONS[:2]]
+        for call, variation in (*calls, *reaching):
+            with _varied_weights((before, after), variation), mode.applied(before, after):
+                original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
+                for function in (after.eager, compiled):
+                    if not self._wrong and isinstance(original, Observation):
+                        self._compare_sides(original, after, function, prepared(call), f"{mode.name}: ", varied=True)
+        self._modes.append(mode.name)
 
     def _add(self, difference: str, *, wrong: bool) -> None:
         self._differences[difference] = None
         self._wrong = self._wrong or wrong
+        if wrong:  # the first wrong one is the reason that is shown
+            self._differences = {difference: None, **self._differences}
+
+
+def _fill_gradients(before: Observation, after: Observation) -> None:
+    """Let a gradient that exists on one side only be zero on the other: `torch.cond` gives one to both branches."""
+    for one, other in ((before, after), (after, before)):
+        for name in other.gradients.keys() - one.gradients.keys():
+            one.gradients[name] = torch.zeros_like(other.gradients[name])
+
+
+def _as_it_is(call: Call) -> Call:
+    return call
+
+
+def _describe(error: object) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text:.100}" if text else type(error).__name__
 
 
 class CallTimeoutError(BaseException):
@@ -119,22 +277,77 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-def _try_call(subject: Subject, call: Call, *, varied: bool) -> Observation | Exception | CallTimeoutError:
+def _try_call(
+    subject: Subject, function: Function, call: Call, limit_s: float | None
+) -> Observation | Exception | CallTimeoutError:
     try:
-        with time_limit(TIME_LIMIT_S) if varied else nullcontext():
-            return observe(subject, subject.eager, call, subject.module)
+        with time_limit(limit_s) if limit_s else nullcontext():
+            return observe(subject, function, call, subject.module)
     except (Exception, CallTimeoutError) as error:  # noqa: BLE001  user code may raise anything; the caller compares exceptions
         subject.restore()
         return error
 
 
-def _vary(call: Call, variation: Callable[[torch.Tensor], torch.Tensor]) -> Call:
-    def vary(leaf: object) -> object:
-        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
-            return leaf
-        return variation(leaf.detach()).requires_grad_(leaf.requires_grad)
+def _try_sequence(
+    subject: Subject, function: Function, call: Call, coverage: BranchCoverage | None
+) -> Observation | Exception | CallTimeoutError:
+    """Make calls in a row and return what the last one leaves behind."""
+    module = subject.module
+    buffers = {} if module is None else {name: b.detach().clone() for name, b in module.named_buffers()}
+    try:
+        with coverage or nullcontext():
+            for last in range(SEQUENCE, 0, -1):
+                observation = observe(subject, function, call, module, undo=False)
+                if last == 1:
+                    current = {} if module is None else dict(module.named_buffers())
+                    observation.changed |= {f"buffer {name}": b.detach().clone() for name, b in current.items()}
+                    observation.state |= subject.state.leaves() if subject.state else {}
+        return observation
+    except (Exception, CallTimeoutError) as error:  # noqa: BLE001  user code may raise anything; the caller compares exceptions
+        return error
+    finally:
+        if subject.state:
+            subject.state.restore()
+        with torch.no_grad():
+            for name, buffer in () if module is None else module.named_buffers():
+                if name in buffers and buffer.shape == buffers[name].shape:
+                    buffer.copy_(buffers[name])
+        subject.restore()
 
-    return Call(pytree.tree_map(vary, call.args), pytree.tree_map(vary, dict(call.kwargs)))
+
+@contextmanager
+def _varied_weights(subjects: tuple[Subject, Subject], variation: Variation | None) -> Iterator[None]:
+    """Change the floating-point parameters of both programs."""
+    modules = [subject.module for subject in subjects if subject.module is not None]
+    parameters = [p for module in modules for p in module.parameters() if p.is_floating_point()]
+    if variation is None:
+        yield
+        return
+    originals = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.copy_(variation(parameter.detach()))
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, original in zip(parameters, originals, strict=True):
+                parameter.copy_(original)
+
+
+@contextmanager
+def _recompile_limit(limit: int) -> Iterator[None]:
+    """Raise Dynamo's limit of recompiles, under either of its names."""
+    import torch._dynamo
+
+    config = torch._dynamo.config
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    previous = getattr(config, name)
+    setattr(config, name, max(limit, previous))
+    try:
+        yield
+    finally:
+        setattr(config, name, previous)
 
 
 def _incomparable(before: Subject, after: Subject) -> str:
@@ -149,6 +362,9 @@ def _incomparable(before: Subject, after: Subject) -> str:
         return "the module's parameters have different names than before"
     if not all(torch.equal(sides[0][name], sides[1][name]) for name in sides[0]):
         return "the initial parameters differ from before: importing the file draws different random numbers"
+    for subject in (before, after):
+        if subject.state is not None:
+            subject.state.restore()
     buffers = dict(after.module.named_buffers())
     with torch.no_grad():
         for name, buffer in before.module.named_buffers():

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.entry.entry import Call
 
 Function = Callable[..., Any]
@@ -33,6 +34,10 @@ class Subject:
     unrandomized: Callable[[Callable[[Function], None]], Function] | None = None
     """Recompiles so that random numbers match eager's, and passes the result to its argument for a warm-up. None if
     compiled code already draws the same random numbers."""
+    state: PythonState | None = None
+    """The Python state, if calls are to be compared in it too."""
+    gradient_compiled: Callable[[], Function] | None = None
+    """Compiles again for calls with gradients or in another training mode; None if they are not compared."""
 
 
 def input_tensors(call: Call) -> dict[str, torch.Tensor]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from tcexplore.accuracy.compared_calls import Function, Subject, input_tensors, leaves, storage_of, strided
+from tcexplore.accuracy.compared_calls import Function, Subject, input_tensors, leaves, size_of, storage_of, strided
+from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.entry.entry import Call
 
 SIMPLE = (bool, int, float, complex, str, type(None))
@@ -29,28 +31,69 @@ class Observation:
     """For an output, the input or earlier output whose memory it shares."""
     random: bool = False
     """Whether the call drew random numbers."""
+    generators: list[Any] = field(default_factory=list)
+    """States of the random generators after the call."""
+    state: dict[str, Any] = field(default_factory=dict)
+    """Python state that the call changed, by path."""
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the call changed a buffer, a parameter or Python state."""
+        return bool(self.state) or any(not name.startswith("input") for name in self.changed)
 
 
-def observe(subject: Subject, function: Function, call: Call, module: torch.nn.Module | None) -> Observation:
-    """Make one call from a fresh seed and undo its side effects. Raises the exceptions of user code.
+def observe(
+    subject: Subject, function: Function, call: Call, module: torch.nn.Module | None, *, undo: bool = True
+) -> Observation:
+    """Make one call from a fresh seed, and undo its side effects on inputs, with `undo` also those on other state.
 
-    `module` belongs to `function`: it is the subject's module or its float64 copy.
+    Raises the exceptions of user code. `module` belongs to `function`: it is the subject's module or its float64 copy.
     """
-    writable = {**input_tensors(call), **_buffers(module)}
+    inputs, python = input_tensors(call), subject.state
+    writable = {**inputs, **_buffers(module)}
+    if python is not None:
+        writable |= {**_small_parameters(module), **_other_tensors(python, inputs)}
+        leaves_before = python.leaves()
     before = {name: _copy(tensor) for name, tensor in writable.items()}
     subject.seed()
     generators = _generator_states()
     try:
-        observation = _observe_outputs(subject.call(function, call), input_tensors(call))
-        observation.random = not _same_states(generators, _generator_states())
+        observation = _observe_outputs(subject.call(function, call), inputs)
+        observation.generators = _generator_states()
+        observation.random = not _same_states(generators, observation.generators)
         observation.changed = {name: _copy(tensor) for name, tensor in _changed(writable, before)}
+        if python is not None:
+            _observe_state(observation, python, leaves_before, module, writable, inputs)
         if subject.train:
             observation.gradients = {f"gradient of {name}": _copy(grad) for name, grad in _gradients(module, call)}
     finally:
-        _restore(writable, before)
+        _restore(writable if undo else inputs, before)
+        if python is not None and undo:
+            python.restore()
         subject.restore()
         _clear_gradients(module, call)
     return observation
+
+
+def _observe_state(
+    observation: Observation,
+    python: PythonState,
+    before: dict[str, Any],
+    module: torch.nn.Module | None,
+    writable: dict[str, torch.Tensor],
+    inputs: dict[str, torch.Tensor],
+) -> None:
+    """Add Python state that the call changed, and tensors that it put in the place of others."""
+    missing = object()
+    after = python.leaves()
+    observation.state = {
+        path: after.get(path, "missing")
+        for path in before.keys() | after.keys()
+        if before.get(path, missing) != after.get(path, missing)
+    }
+    for name, tensor in {**_buffers(module), **_other_tensors(python, inputs)}.items():
+        if writable.get(name) is not tensor:
+            observation.changed[name] = _copy(tensor)
 
 
 def _observe_outputs(output: Any, inputs: dict[str, torch.Tensor]) -> Observation:
@@ -79,6 +122,21 @@ def _buffers(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
     return {} if module is None else {f"buffer {name}": strided(buffer) for name, buffer in module.named_buffers()}
 
 
+def _other_tensors(python: PythonState, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the tensors of the state without the inputs, which are global in most files."""
+    known = set(map(id, inputs.values()))
+    return {path: tensor for path, tensor in python.tensors().items() if id(tensor) not in known}
+
+
+SMALL_BYTES = 64 << 20
+"""Total size of parameters up to which writes to them are compared."""
+
+
+def _small_parameters(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
+    parameters = {} if module is None else {f"parameter {name}": p for name, p in module.named_parameters()}
+    return parameters if size_of(list(parameters.values())) <= SMALL_BYTES else {}
+
+
 def _gradients(module: torch.nn.Module | None, call: Call) -> list[tuple[str, torch.Tensor]]:
     parameters = [] if module is None else list(module.named_parameters())
     tensors = [*parameters, *input_tensors(call).items()]
@@ -94,8 +152,15 @@ def _clear_gradients(module: torch.nn.Module | None, call: Call) -> None:
 def _changed(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
     """Compare values, since batch norm on a CPU writes running statistics without incrementing their version."""
     for name, tensor in tensors.items():
-        if not torch.equal(tensor.detach(), before[name]):
+        if not _same_values(tensor.detach(), before[name]):
             yield name, tensor
+
+
+def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors have the same values; NaN equals NaN."""
+    return torch.equal(one, other) or bool(
+        one.shape == other.shape and one.is_floating_point() and torch.allclose(one, other, 0, 0, equal_nan=True)
+    )
 
 
 def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) -> None:
@@ -108,6 +173,8 @@ def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) 
 
 def _generator_states() -> list[Any]:
     states: list[Any] = [torch.get_rng_state(), random.getstate()]
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states.append(repr(numpy.random.get_state()))
     if torch.cuda.is_initialized():
         states += torch.cuda.get_rng_state_all()
     return states

@@ -34,6 +34,10 @@ def diff_observations(
     for name, value in first.plain.items():
         if second.plain.get(name) != value:
             yield ObservationDiff(f"{name} is {value!r} {sides[0]}, {second.plain.get(name)!r} {sides[1]}", True)
+    for path in sorted(first.state.keys() | second.state.keys()):
+        one, other = (side.state.get(path, "unchanged") for side in (first, second))
+        if one != other:
+            yield ObservationDiff(f"{path} becomes {one!r:.80} {sides[0]}, {other!r:.80} {sides[1]}", True)
     for name in first.outputs.keys() & second.outputs.keys():
         yield from _diff_aliases(name, first.aliases.get(name), second.aliases.get(name), sides)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from rich.cells import cell_len
+
 from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.locations import places
-from tcexplore.documents.prose import BLANK, fold, row, wrapped
-from tcexplore.events import GraphBreak
+from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
+from tcexplore.events import BreakFix, GraphBreak
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, line_link
@@ -23,6 +25,15 @@ TEACHES = (
 
 _BLANK = re.compile(r"\{[^}]*\}")
 """A blank in a text of the registry: `{}`, `{fn.__name__}`."""
+
+WIDE = 66
+"""Columns from which the line of a break has code."""
+
+CODE_WIDTH = 28
+"""Most columns of the code."""
+
+REASON_WIDTH = 24
+"""Least columns of the reason beside the fix."""
 
 REPORT_ISSUE = "Please report an issue to PyTorch"
 """Start of a hint that suggests no change."""
@@ -59,30 +70,62 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    graph_break = costed.graph_break
-    where, link, at = places(snapshot.file), break_link(graph_break), graph_break.location
+    """Yield one line with place, cost, reason and fix, and the details if it is open.
+
+    The fix has a line of its own in a narrow pane.
+    """
+    graph_break, fix = costed.graph_break, snapshot.fix_of(costed.graph_break)
+    link, at = break_link(graph_break), graph_break.location
     links = (link, line_link(at)) if at else (link,)
     name = f"break {link.where} {link.name}"
-    opened = name not in toggled
-    times = f"  ×{graph_break.count}" if graph_break.count > 1 else ""
-    lost = format_cost_briefly(costed)
-    yield fold(name, opened, ("✖ ", "break"), (where.describe(at) or "unknown line", "break"),
-               (f"  {lost}" if lost else "", "number"), (f"  {graph_break.code}", ""),
-               (f"  {graph_break.id or ''}", "muted"), (times, "muted"),
+    opened = name in toggled
+    place = places(snapshot.file).describe(at) or "unknown line"
+    lost, times = format_cost_briefly(costed), f" ×{graph_break.count}" if graph_break.count > 1 else ""
+    label, style = _fix_label(fix)
+    code = shortened(graph_break.code, CODE_WIDTH) if width >= WIDE else ""
+    used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}  ")
+    beside = bool(label) and width - used - cell_len(label) - 2 >= REASON_WIDTH
+    reason = shortened(graph_break.reason or graph_break.kind, width - used - (cell_len(label) + 2 if beside else 0))
+    yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
+               (f"  {lost}" if lost else "", "number"), f"  {code}" if code else "", (f"  {reason}", "strong"),
+               (f"  {label}" if beside else "", style),
                links=links, location=at, indent=0)  # fmt: skip
-    yield from wrapped(graph_break.reason or graph_break.kind, width, "strong", indent=3, links=links, location=at)
+    if label and not beside:
+        yield row((f"   {shortened(label, width - 3)}", style), links=links, location=at)
     if opened:
-        yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, width))
+        yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
         yield from _more(snapshot, graph_break, name, name + " more" in toggled, width)
-    yield BLANK
+        yield BLANK
 
 
-def _details(snapshot: Snapshot, costed: RankedBreak, width: int) -> Iterator[Row]:
+def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
+    """Return what is known of a fix in a few words, and their style."""
+    match fix:
+        case None:
+            return "", ""
+        case BreakFix(state="verified"):
+            return f"fix {fix.name} ✔ h", "ok"
+        case BreakFix(state="refused"):
+            return "no safe fix found", "muted"
+        case BreakFix(state="none"):
+            return "no automatic fix", "muted"
+    return f"fix {fix.name}, not verified yet", "muted"
+
+
+def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, width: int) -> Iterator[Row]:
+    """Yield code, reason, fix, explanation and cost."""
     graph_break = costed.graph_break
+    name = graph_break.id or ""
+    yield row(f"   {shortened(graph_break.code, width - 6 - len(name))}", (f"  {name}", "muted"))
+    yield from wrapped(graph_break.reason or graph_break.kind, width, "strong", indent=3)
+    if fix is not None and fix.line and fix.state != "refused":
+        inputs = f"  verified on {count(fix.inputs, 'input')}" if fix.state == "verified" else ""
+        style = "ok" if fix.state == "verified" else ""
+        yield row(("   fix ", "muted"), (shortened(fix.line, width - 7), style), (inputs, "muted"))
+    if fix is not None and fix.note:
+        yield from wrapped(fix.note, width, indent=3, lead="Refused: " if fix.state == "refused" else "Instead: ")
     if graph_break.explanation and graph_break.explanation != graph_break.reason:
         yield from wrapped(graph_break.explanation, width, indent=3)
-    for hint in (hint for hint in graph_break.hints if not hint.startswith(REPORT_ISSUE)):
-        yield from wrapped(hint, width, "ok", indent=3, lead="try ")
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}, {explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
 
@@ -91,7 +134,9 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     """Yield a fold with the user stack, the notes of torch's registry, torch's context and the link to its page."""
     links, where = (break_link(graph_break),), places(snapshot.file)
     notes = _registry_notes(graph_break)
-    parts = [count(len(graph_break.stack), "frame")] if graph_break.stack else []
+    hints = [hint for hint in graph_break.hints if not hint.startswith(REPORT_ISSUE)]
+    parts = [f"torch's {'hint' if len(hints) == 1 else 'hints'}"] if hints else []
+    parts += [count(len(graph_break.stack), "frame")] if graph_break.stack else []
     parts += [f"registry notes on {graph_break.id}"] if notes else []
     parts += ["torch's context"] if graph_break.context else []
     parts += ["link"] if graph_break.url else []
@@ -108,6 +153,8 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     )
     if not opened:
         return
+    for hint in hints:
+        yield from wrapped(hint, width, indent=5, lead="torch: ", links=links)
     for frame in graph_break.stack:
         function = f" in {frame.function}" if frame.function else ""
         yield row((f"     {where.describe(frame)}", "location"), (function, "muted"), links=links, location=frame)
@@ -124,7 +171,7 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := format_shared_cost(snapshot):
         yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
-        yield from wrapped("Press h for a tested fix.", width, "muted", keys_only=True)
+        yield from wrapped("h: a verified fix; ⏎: details", width, "muted", keys_only=True)
         yield BLANK
 
 
@@ -132,7 +179,8 @@ def _registry_notes(graph_break: GraphBreak) -> list[str]:
     """Return the registry's texts that the break itself does not have; the break fills in their blanks."""
     known = f"{graph_break.explanation} {' '.join(graph_break.hints)}"
     texts = (graph_break.registry_explanation, *graph_break.registry_hints)
-    return [text for text in texts if text and not all(piece.strip() in known for piece in _BLANK.split(text))]
+    own = (text for text in texts if text and not text.startswith(REPORT_ISSUE))
+    return [text for text in own if not all(piece.strip() in known for piece in _BLANK.split(text))]
 
 
 def _outside(snapshot: Snapshot, toggled: frozenset[str]) -> Iterable[Row]:

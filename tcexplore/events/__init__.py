@@ -19,13 +19,16 @@ from tcexplore.events.codec import LARGEST as LARGEST
 from tcexplore.events.codec import ProtocolError as ProtocolError
 from tcexplore.events.codec import decode as _decode
 from tcexplore.events.codec import encode as encode
+from tcexplore.events.job import BranchTest as BranchTest
 from tcexplore.events.job import Config as Config
 from tcexplore.events.job import Job as Job
+from tcexplore.events.job import Span as Span
 from tcexplore.events.job import Standby as Standby
 
 if TYPE_CHECKING:
     from tcexplore.events.device_events import *
     from tcexplore.events.dynamo_events import *
+    from tcexplore.events.fix_events import *
     from tcexplore.events.inductor_events import *
     from tcexplore.events.rank_events import *
     from tcexplore.events.recompile_events import *

@@ -51,6 +51,21 @@ class Config:
     """Sizes such as `x.0=8,16,32`: tensors are padded with zeros to the next of them."""
 
 
+Span = tuple[int, int, int, int]
+"""First line, its column, last line, and the column after its last character, as in `ast`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchTest:
+    """The test of an `if`, a loop or a conditional expression in the file before a change."""
+
+    file: str
+    test: Span
+    body: Span
+    """What runs if the test holds."""
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """Front end to worker: run this file once. `RunCommand`s may follow."""
@@ -86,6 +101,8 @@ class Job:
     baseline: str | None = None
     """Text of the file before a change in `source` or `overlay`. Results and compiled times of both are compared,
     instead of timing eager against compiled."""
+    baseline_tests: tuple[BranchTest, ...] = ()
+    """Tests in the baseline that the change replaces: each must be seen to hold and not to hold."""
     overlay: tuple[tuple[str, str], ...] = ()
     """Paths of local modules, each with a text that replaces its own."""
     recompile_queries: tuple[str, ...] = ()

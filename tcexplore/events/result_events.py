@@ -193,18 +193,25 @@ class BreakCosts(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeChecked(Event):
-    """The changed file compared with the file before the change, both eager, on the same inputs and seed."""
+    """The changed file, eager and compiled, compared with the file before the change in eager mode.
+
+    Inputs, seed and state before each call are the same.
+    """
 
     verdict: AccuracyVerdict
-    """Of outputs, gradients with `--train`, and everything that the calls write to."""
+    """Of outputs, gradients, and everything that the calls write to."""
     max_abs: float | None = None
     max_rel: float | None = None
     differences: tuple[str, ...] = ()
-    """Sentences about dtype, shape, and values that exist on one side only."""
+    """Sentences about the deviation, dtype, shape, state, and values that exist on one side only."""
     calls: int = 0
     """Calls that were compared."""
     varied: int = 0
-    """Further calls with other values in the inputs, for branches that the file's inputs do not take."""
+    """Further calls with other values in the inputs or weights."""
+    modes: tuple[str, ...] = ()
+    """How the calls were made: `as configured`, `training mode with gradients`, …"""
+    unreached: tuple[str, ...] = ()
+    """Sentences on branches that the change replaces and that no call reached."""
     train: bool = False
     reason: str = ""
     """Why there is no verdict."""

@@ -35,6 +35,8 @@ class Fix:
     """Sentences on what the program does differently afterwards."""
     prints: bool = False
     """Whether the program must print as much as before."""
+    tests: tuple[ast.If | ast.IfExp | ast.While, ...] = ()
+    """Branches and loops that it replaces: verification must see each test hold and not hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class Verification:
             yield f"the results could not be compared: {judged.reason if judged else NOT_COMPARED}"
         elif judged.verdict not in SAME_VERDICTS:
             yield f"the results differ from the original: {(*judged.differences, _difference(judged.max_abs))[0]}"
+        elif judged.unreached:
+            yield f"a branch could not be tried: {judged.unreached[0]}"
 
     @property
     def printed(self) -> tuple[int, int]:

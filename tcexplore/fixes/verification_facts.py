@@ -13,6 +13,9 @@ from tcexplore.quantities import count, duration
 UNDECIDED = ("undecided", "measuring")
 """Timing verdicts whose speedup is not shown."""
 
+CONFIGURED = "as configured"
+"""The first of `ChangeChecked.modes`."""
+
 FactState = Literal["ok", "bad", "wait", "note"]
 
 
@@ -32,6 +35,9 @@ def facts(verification: Verification) -> Iterator[Fact]:
     yield from _breaks(verification)
     yield from _compiled(verification)
     yield _results(verification)
+    judged = verification.after.change_check
+    if judged is not None and judged.verdict in SAME_VERDICTS:
+        yield from (Fact("note", f"Also different: {difference}") for difference in judged.differences[:3])
     yield _speed(verification)
     yield from _output(verification)
 
@@ -90,18 +96,20 @@ def _results(verification: Verification) -> Fact:
     if judged.verdict == "not judged":
         return Fact("bad", f"The results could not be compared: {judged.reason}")
     if judged.verdict in SAME_VERDICTS:
-        return Fact("ok", _same(judged))
+        return Fact("bad", verification.objection) if judged.unreached else Fact("ok", _same(judged))
     differences = (*judged.differences, f"The results differ from the original by up to {judged.max_abs}")
     return Fact("bad", verification.objection or differences[0])
 
 
 def _same(judged: ChangeChecked) -> str:
-    results = "Outputs and gradients" if judged.train else "Outputs"
+    modes = [mode for mode in judged.modes if mode != CONFIGURED]
+    results = "Outputs, gradients and state" if judged.train or modes else "Outputs and state"
     others = f", also on {count(judged.varied, 'other input')}" if judged.varied else ""
+    others += f"; also in {' and '.join(modes)}" if modes else ""
     if judged.verdict == "identical":
-        return f"{results} bit-identical to the original in eager mode{others}"
+        return f"{results}, eager and compiled, bit-identical to the original in eager mode{others}"
     difference = f" (largest difference {judged.max_abs:.2g})" if judged.max_abs else ""
-    return f"{results} equal to the original in eager mode up to rounding{difference}{others}"
+    return f"{results}, eager and compiled, equal to the original in eager mode up to rounding{difference}{others}"
 
 
 def _speed(verification: Verification) -> Fact:

@@ -93,8 +93,9 @@ def _not_compiled(snapshot: Snapshot, width: int) -> Iterable[Row]:
 def _breaks(snapshot: Snapshot, width: int) -> Iterator[Row]:
     ran_eagerly = snapshot.skipped_frames or (snapshot.eager_ops and snapshot.eager_ops.ops)
     if snapshot.breaks or (ran_eagerly and snapshot.compiled):
-        details = (f"break {link.where} {link.name} more" for link in map(break_link, snapshot.breaks))
-        yield from _rows(breaks_document(snapshot, frozenset(details), width))
+        names = [f"break {link.where} {link.name}" for link in map(break_link, snapshot.breaks)]
+        details = frozenset((*names, *(f"{name} more" for name in names)))
+        yield from _rows(breaks_document(snapshot, details, width))
     if snapshot.breaks and snapshot.complete and not snapshot.trace:
         command = f"tcexplore fix {display_path(snapshot.file)}"
         yield from wrapped(f"`{command}` tries and verifies edits that remove graph breaks.", width, "muted")

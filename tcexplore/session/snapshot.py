@@ -73,6 +73,8 @@ class Snapshot:
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None
     break_costs: ev.BreakCosts | None = None
+    fixes: tuple[ev.BreakFix, ...] = ()
+    """What is known of the fixes of breaks, at most one of each break."""
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
@@ -116,6 +118,11 @@ class Snapshot:
     def complete(self) -> bool:
         """Whether the compile is over without a failure, so that only timing continues."""
         return self.status == "ok" or (self.status == "running" and self.phase in AFTER_COMPILE)
+
+    def fix_of(self, graph_break: ev.GraphBreak) -> ev.BreakFix | None:
+        """Return what is known of the fix of a break."""
+        key = (graph_break.location, graph_break.kind)
+        return next((fix for fix in self.fixes if (fix.location, fix.kind) == key), None)
 
     @property
     def code(self) -> Code:
@@ -235,6 +242,11 @@ def _add_frame(snapshot: Snapshot, event: ev.FrameEntered) -> Snapshot:
     return replace(snapshot, frames=(*snapshot.frames, event))
 
 
+def _replace_fix(snapshot: Snapshot, event: ev.BreakFix) -> Snapshot:
+    others = tuple(fix for fix in snapshot.fixes if (fix.location, fix.kind) != (event.location, event.kind))
+    return replace(snapshot, fixes=(*others, event))
+
+
 @cache
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
@@ -242,6 +254,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.PhaseStarted: _begin_phase,
         ev.GraphCaptured: _add_graph,
         ev.GraphBreak: _add_break,
+        ev.BreakFix: _replace_fix,
         ev.FrameEntered: _add_frame,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,

@@ -16,7 +16,7 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from tcexplore.events import Job, PhaseStarted, Standby
-from tcexplore.session import Session
+from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import available, bindings
 from tcexplore.ui.background_task import collect_garbage, start_gc
@@ -31,6 +31,8 @@ from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, OTHER, first_t
 
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
+    from tcexplore.events import BreakFix
+    from tcexplore.ui.fix_preparation import FixPreparation
     from tcexplore.ui.screens.fix_screen import FixScreen
     from tcexplore.ui.screens.study_screen import LastStudies
 
@@ -74,6 +76,7 @@ class ExplorerApp(App[int]):
         self.main = MainScreen()
         self._last_studies: LastStudies = {}
         self.undo = Undo()
+        self._fixes: FixPreparation | None = None
         self._started = self._phase_started = now()
         self._untidy_runs = 0
         """Runs that began since older runs were compressed."""
@@ -166,6 +169,25 @@ class ExplorerApp(App[int]):
             ends = newest is not None and newest.status == "running" and newest.phase not in ENDLESS
             (self._clock.resume if ends else self._clock.pause)()
             self.show_progress()
+        if newest is not None and newest.breaks and newest.complete:
+            self._prepare_fixes(newest)
+        elif self._fixes is not None:
+            self._fixes.stop()
+
+    def _prepare_fixes(self, run: Snapshot) -> None:
+        if self._fixes is None and self.engine is not None:
+            from tcexplore.ui.fix_preparation import FixPreparation
+
+            self._fixes = FixPreparation(self.engine, self._deliver_fix)
+        if self._fixes is not None:
+            self._fixes.update(run, idle=len(self.screen_stack) == 1)
+
+    def _deliver_fix(self, fix: BreakFix) -> None:
+        # A watcher of the session must not change it.
+        self.call_later(self._show_fix, fix)
+
+    def _show_fix(self, fix: BreakFix) -> None:
+        self.session = self.session.apply(fix)
 
     def _tidy(self) -> None:
         """Compress older runs and collect garbage, unless the user waits for a run and little is to be done."""
@@ -256,7 +278,8 @@ class ExplorerApp(App[int]):
             return "Put the cursor on a graph break or on its line: b goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
-        return FixScreen(engine, engine.job, run, graph_break, self.undo)
+        prepared = self._fixes.take(run, graph_break) if self._fixes is not None else None
+        return FixScreen(engine, engine.job, run, graph_break, self.undo, prepared)
 
     def on_recompile_check_requested(self, message: RecompileCheckRequested) -> None:
         if self._trace_only():
@@ -318,6 +341,8 @@ class ExplorerApp(App[int]):
             return
         from tcexplore.ui.open_study import open_study
 
+        if self._fixes is not None:
+            self._fixes.stop()
         if message := open_study(self, name, self.engine, self.session.newest, self._last_studies):
             self.main.say(message)
 

@@ -37,6 +37,10 @@ class StudyTask:
         self._moved = moved
         self._task = asyncio.create_task(self._follow(study), name="study")
 
+    def follow(self, changed: Callable[[], None], moved: Callable[[], None]) -> None:
+        """Call these from now on, for a screen that shows a study begun before."""
+        self._changed, self._moved = changed, moved
+
     def stop(self) -> None:
         """End the current run and keep the results; return at once."""
         if not self.state.over:

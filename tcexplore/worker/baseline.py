@@ -7,8 +7,11 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
+from typing import Any
 
 from tcexplore.accuracy.change_comparison import compare_change
+from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls
 from tcexplore.capture.hooks import Hooks
@@ -16,7 +19,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import ChangeChecked, ChangeTimed, Event, Job, TimingEstimate
 from tcexplore.timing.workload import Workload
 from tcexplore.worker.model_file import ModelFile
-from tcexplore.worker.program import Program
+from tcexplore.worker.program import Function, Program
 from tcexplore.worker.torch_settings import DynamoSettings, seed
 
 
@@ -27,6 +30,7 @@ class Baseline:
     """
 
     def __init__(self, job: Job, user_files: UserFiles, loaded: Collection[str], dynamo: DynamoSettings) -> None:
+        self._changed_settings = DynamoSettings()
         _forget_modules(user_files, loaded)
         dynamo.restore()
         seed(job.config.seed)
@@ -34,15 +38,24 @@ class Baseline:
         module = ModelFile(original).run_as_module()
         entry = resize_calls(find_entry(module, original, user_files), job.config.dim, job.config.sizes)
         self.program = Program(entry, job.config, module)
+        self._state = user_state(self.program, module, user_files, loaded)
+        self._tests = job.baseline_tests
+        self._settings = DynamoSettings()
 
-    def compare(self, changed: Program) -> ChangeChecked:
-        """Compare the results of the changed program with the original's."""
+    def compare(self, changed: Program, state: PythonState | None) -> ChangeChecked:
+        """Compare the changed program, whose Python state after its import is given, with the original."""
         self.program.grad = changed.grad
+        unrandomized = _unrandomized(changed) if changed.inductor_draws else None
+        after = replace(changed.subject(state), unrandomized=unrandomized, gradient_compiled=changed.gradient_compiled)
+        # The changed program may be compiled again.
+        self._changed_settings.restore()
         try:
-            return compare_change(self.program.subject(), changed.subject())
+            return compare_change(self.program.subject(self._state), after, self._tests)
         except Exception as error:  # noqa: BLE001  the calls run user code; a failure costs the comparison only
             reason = str(error).partition("\n")[0]
             return ChangeChecked(verdict="not judged", reason=f"{type(error).__name__}: {reason}")
+        finally:
+            self._settings.restore()
 
     def time(self, changed: Program, mutates: bool, emit: Callable[[Event], None], time_for: float | None) -> None:
         """Time both programs compiled, in pairs, and emit a `ChangeTimed` for every new estimate."""
@@ -61,14 +74,38 @@ class Baseline:
 
 
 def compare_with_baseline(
-    baseline: Baseline, changed: Program, mutates: bool, hooks: Hooks, time_for: float | None
+    baseline: Baseline, changed: Program, state: PythonState | None, mutates: bool, hooks: Hooks, time_for: float | None
 ) -> None:
     """Emit `ChangeChecked` and `ChangeTimed`, without the events of compiling the original."""
     emit = hooks.emit
     with hooks.silenced():
-        emit(baseline.compare(changed))
+        emit(baseline.compare(changed, state))
         if time_for != 0:
             baseline.time(changed, mutates, emit, time_for)
+
+
+def user_state(program: Program, module: ModuleType, user_files: UserFiles, loaded: Collection[str]) -> PythonState:
+    """Return the Python state of a program that was just imported: of its module, and of the user's globals."""
+    roots: dict[str, object] = {} if program.module is None else {"self": program.module}
+    for name, imported in (*sys.modules.items(), (module.__name__, module)):
+        file = getattr(imported, "__file__", None)
+        if name not in loaded and file and user_files.owns(os.path.abspath(file)):
+            roots[name] = imported
+
+    def owned(value: Any) -> bool:
+        file = getattr(sys.modules.get(getattr(value, "__module__", None) or ""), "__file__", None) or ""
+        return bool(file) and user_files.owns(os.path.abspath(file))
+
+    return PythonState(roots, owned)
+
+
+def _unrandomized(program: Program) -> Callable[[Callable[[Function], None]], Function]:
+    def compile_again(warm_up: Callable[[Function], None]) -> Function:
+        function = program.unrandomized()
+        warm_up(function)
+        return function
+
+    return compile_again
 
 
 def _reset_both(before: Workload, after: Workload) -> Callable[[], None] | None:

@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tcexplore.accuracy.compared_calls import Subject
+from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture.entry.entry import Call, Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import collect_tensors
 from tcexplore.events import Config
@@ -128,8 +129,8 @@ class Program:
             device=self.device,
         )
 
-    def subject(self) -> Subject:
-        """Return both sides for a comparison."""
+    def subject(self, state: PythonState | None = None) -> Subject:
+        """Return both sides for a comparison, also of the Python state if it is given."""
         return Subject(
             eager=self.eager,
             compiled=self.compiled,
@@ -139,7 +140,14 @@ class Program:
             seed=partial(seed, self._config.seed),
             train=self.train,
             module=self.module,
+            state=state,
         )
+
+    def gradient_compiled(self) -> Function:
+        """Compile the program once more, for calls with gradients: with Dynamo and AOTAutograd, but no kernels."""
+        backend = "eager" if self._config.backend == "eager" else "aot_eager"
+        function: Function = torch.compile(self.eager, backend=backend, dynamic=self._config.dynamic)
+        return function
 
     @property
     def inductor_draws(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
 from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
@@ -101,6 +102,8 @@ class Run:
         self._stages = OptionalStages(self._hooks, self.user_files)
         self._queries = RecompileQueries(self._hooks, self.user_files, job)
         self._activity_timer = compile_phases.ActivityTimer()
+        self._state: PythonState | None = None
+        """Python state after the import, if the run compares with a baseline."""
 
     def execute(self) -> None:
         """Import the file, find its entry, call it eagerly and compiled, and time it."""
@@ -179,6 +182,10 @@ class Run:
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
         artifact_files.load(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
+        if self.job.baseline is not None:
+            from tcexplore.worker.baseline import user_state
+
+            self._state = user_state(program, module, self.user_files, self._loaded)
         self.progress.enter("eager")
         mutates = self._make_eager_calls(program)
         self.eager_done = True
@@ -295,7 +302,7 @@ class Run:
         self.progress.enter("comparing")
         with self._hooks.silenced():
             baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
-        compare_with_baseline(baseline, program, mutates, self._hooks, self.job.time_for)
+        compare_with_baseline(baseline, program, self._state, mutates, self._hooks, self.job.time_for)
 
     def _lower(self) -> None:
         self._stages.run("code for the target", "tcexplore.targets", self._codegen.lower, self.progress.enter)

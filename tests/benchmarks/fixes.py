@@ -1,15 +1,18 @@
-"""`python -m tests.benchmarks.fixes [breaks|fixes] [NAME…]`: graph breaks found and fixed.
+"""`python -m tests.benchmarks.fixes [breaks|fixes|hostile] [NAME…]`: graph breaks found and fixed.
 
 Breaks: in the samples, small programs with one kind of break each, and ten `transformers` architectures, tcexplore's
 breaks against those of torch's own trace of the same file, read from `TORCH_TRACE` in another process. It counts breaks
 that are missed, false or duplicate. Fixes: for the same programs and samples, the share of fixable breaks for which
-a fix is offered, and of those the share that is verified. The seed is that of all runs, 0.
+a fix is offered, and of those the share that is verified. Hostile: programs whose obvious fix is wrong, and a few
+whose fix is right; each verified fix is compared with the original by `tests.fixes.independent`, on inputs that
+tcexplore does not know. The seed is that of all runs, 0.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,16 +22,19 @@ from pathlib import Path
 
 from tcexplore.events import Config, Job
 from tcexplore.session import Snapshot
-from tcexplore.studies.fix.fix_result import AttemptedFix, by_break
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, by_break
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_runs import Runs
 from tcexplore.supervisor import Supervisor
 from tests.fixes.architectures import ARCHITECTURES
+from tests.fixes.hostile import HOSTILE, WRONG
 from tests.fixes.programs import NOT_FIXABLE, PROGRAMS
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TIMEOUT_S = 300.0
+BACKEND = os.environ.get("BACKEND", "aot_eager")
+"""Backend for the hostile programs."""
 
 
 def files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -104,6 +110,43 @@ async def try_fixes(folder: Path, only: list[str]) -> int:
     return max(0, fixable - verified)
 
 
+async def try_hostile(folder: Path, only: list[str]) -> int:
+    """Print a table of verified and refused fixes; return how many verified ones are wrong."""
+    counts: Counter[str] = Counter()
+    async with Runs(Supervisor) as runs:
+        for number, (name, text) in enumerate(HOSTILE.items()):
+            if only and name not in only:
+                continue
+            path = folder / f"hostile_{number}.py"
+            path.write_text(text)
+            job = Job(run=1, file=str(path), source=text, time_for=0.0, config=Config(backend=BACKEND))
+            state: StudyState[FixOptions, AttemptedFix | Snapshot] = StudyState(job, FixOptions(), TIMEOUT_S)
+            await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+            breaks = by_break(state.results)
+            for one in breaks or (None,):
+                outcome, details = _outcome(one, path)
+                counts[outcome] += 1
+                print(f"{outcome:10} {name}{'' if name in WRONG else ' (right)'}: {details}", flush=True)
+    print("; ".join(f"{n} {outcome}" for outcome, n in counts.most_common()))
+    return counts["WRONG"]
+
+
+def _outcome(one: BreakFixes | None, path: Path) -> tuple[str, str]:
+    """Return whether the fix of a break is verified, refused or wrong, and the reason."""
+    if one is None:
+        return "no break", ""
+    if one.verified is None:
+        tried = "; ".join(f"{v.change.fix.name}: {v.objection}" for v in one.verifications)
+        return ("refused", tried) if tried else ("no fix", one.broken.kind)
+    changed = path.with_name(f"{path.stem}_changed.py")
+    changed.write_text(one.verified.change.after)
+    command = [sys.executable, "-m", "tests.fixes.independent", str(path), str(changed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wrong = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else [done.stderr[-300:]]
+    name = f"{one.verified.change.fix.name} on {one.verified.inputs} inputs"
+    return ("WRONG", f"{name}: {wrong[:4]}") if wrong else ("verified", name)
+
+
 def main(part: str = "", *only: str) -> int:
     """Run one part, or both."""
     with tempfile.TemporaryDirectory() as folder:
@@ -112,6 +155,8 @@ def main(part: str = "", *only: str) -> int:
             wrong += asyncio.run(compare_breaks(Path(folder), list(only)))
         if part in ("", "fixes"):
             wrong += asyncio.run(try_fixes(Path(folder), list(only)))
+        if part in ("", "hostile"):
+            wrong += asyncio.run(try_hostile(Path(folder), list(only)))
     return wrong
 
 

@@ -69,6 +69,33 @@ inputs = (torch.zeros(4, requires_grad=True),)
 """`where` computes both branches, and the gradient of the one that is not taken is NaN."""
 
 
+UNSAFE = """\
+import itertools
+
+import torch
+
+counter = itertools.count()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        print("call", next(counter))
+        y = x.sin()
+        if y.sum() > 100:
+            return self.norm(y)
+        return y
+
+
+model = Model()
+inputs = (torch.zeros(4, 4, requires_grad=True),)
+"""
+"""The call in a `print` changes state, and no input reaches the first branch, whose statistics would move otherwise."""
+
+
 def job(folder: Path, name: str, text: str) -> Job:
     file = folder / f"{name}.py"
     file.write_text(text)
@@ -91,6 +118,7 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
     async with Runs(shared_runs.supervisor.study_queue) as runs:
         first, fixes = await fixed(job(tmp_path, "model", MAIN), runs)
         _, refused = await fixed(job(tmp_path, "root", ROOT), runs)
+        _, unsafe = await fixed(job(tmp_path, "unsafe", UNSAFE), runs)
     assert {line: one.verified.change.fix.name if one.verified else None for line, one in fixes.items()} == {
         6: "in eager calls only", 13: "torch.where", 15: "keep it a tensor",
     }  # fmt: skip
@@ -106,4 +134,7 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
     assert (tmp_path / "model.py").read_text() == MAIN
     assert all(costed.cost_us is not None and costed.cost_us > 0 for costed in rank_breaks(first))
     assert refused[5].verified is None
-    assert "differ" in refused[5].verifications[0].objection
+    assert "gradient of input[0] differs in NaN or infinity" in refused[5].verifications[0].objection
+    assert {line: one.verified for line, one in unsafe.items()} == {14: None, 16: None}
+    assert all("counter becomes" in one.objection for one in unsafe[14].verifications)
+    assert "with none of" in unsafe[16].verifications[0].objection

@@ -55,6 +55,7 @@ def test_other_breaks_are_recognized_on_the_lines_that_they_moved_to():
         ((ev.ChangeChecked(verdict="wrong", max_abs=0.5),), "differ from the original: by up to 0.5"),
         ((ev.ChangeChecked(verdict="wrong", differences=("output is 1",)),), "output is 1"),
         ((SAME, ev.Accuracy(verdict="wrong")), "compiled is wrong now"),
+        ((replace(SAME, unreached=("`y > 0` never holds",)),), "a branch could not be tried: `y > 0` never holds"),
         ((ev.Failed(stage="eager", blame="user", type="NameError", message="no y\nhere"),), "NameError: no y"),
     ],
 )

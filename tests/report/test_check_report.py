@@ -58,7 +58,7 @@ def test_break_has_its_line_reason_and_hint():
     assert f"line {graph_break.location.line}" in report
     assert graph_break.code in report
     assert graph_break.id in report
-    assert "try " in report
+    assert "torch: " in report
 
 
 def test_text_of_the_user_is_never_markup():

@@ -21,6 +21,9 @@ from tcexplore.session.links import break_link, guard_link, kernel_link, node_li
 from tcexplore.session.normalized_code import same_program
 from tcexplore.session.run_diff import RunChange, RunDiff, align, match_kernels
 
+BREAK_STYLES = {"added": "removed", "removed": "added"}
+"""A new break is bad, and one that is gone is good."""
+
 MARKS = {"added": ("+ ", "added"), "removed": ("- ", "removed"), "changed": ("~ ", "changed"), "same": ("  ", "muted")}
 
 
@@ -52,9 +55,10 @@ def break_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[R
         if change.kind != "same":
             where = places(diff.after.file).describe(broken.location)
             links = (break_link(broken),) if change.after else ()
-            facts = (f"{where}  ", "muted"), (broken.code or broken.reason, MARKS[change.kind][1])
-            yield row("   ", MARKS[change.kind], *facts, (f"  {broken.id or broken.kind}", "muted"), links=links,
-                      location=broken.location)  # fmt: skip
+            style = BREAK_STYLES.get(change.kind, MARKS[change.kind][1])
+            facts = (f"{where}  ", "muted"), (broken.code or broken.reason, style)
+            yield row("   ", (MARKS[change.kind][0], style), *facts, (f"  {broken.id or broken.kind}", "muted"),
+                      links=links, location=broken.location)  # fmt: skip
 
 
 def guard_rows(diff: RunDiff, toggled: frozenset[str], width: int) -> Iterator[Row]:  # noqa: ARG001

@@ -9,6 +9,7 @@ from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import places
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot, changes, summarize
+from tcexplore.session.ranked_breaks import rank_breaks
 
 KEYS = 5
 """Rank of the pieces about keys."""
@@ -63,6 +64,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
         yield piece("L finds the stage", "muted", KEYS)
     yield _breaks(shown)
+    yield from _fix(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
     yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.code.kernels else "", "", 3)
@@ -93,6 +95,17 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
         yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)
+
+
+def _fix(shown: Snapshot) -> Iterator[Piece]:
+    """Yield the verified fix of the most expensive break that has one, and what it gains."""
+    fixes = (shown.fix_of(ranked.graph_break) for ranked in rank_breaks(shown))
+    fix = next((fix for fix in fixes if fix is not None and fix.state == "verified"), None)
+    if fix is None:
+        return
+    gains = [f"{fix.kernels[0]} kernels → {fix.kernels[1]}"] if fix.kernels and fix.kernels[0] != fix.kernels[1] else []
+    gains += [f"{fix.speedup:.1f}×"] if fix.speedup is not None else []
+    yield Piece((Span("fix ready", "ok"), Span(" (h)", "key"), Span(f": {' · '.join(gains)}" if gains else "", "ok")))
 
 
 def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:

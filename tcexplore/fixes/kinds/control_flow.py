@@ -47,6 +47,7 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
                     "All branches are computed, and the tensor selects one.",
                     (_edit(source, choice, text),),
                     ("Both branches are always computed.",),
+                    tests=_tests(choice),
                 )
         elif len(choice.picks) == 1 and (text := _cond(source, choice.picks[0]) or ""):
             yield Fix(
@@ -54,6 +55,7 @@ def branch_fixes(site: Site) -> Iterator[Fix]:
                 "All branches are traced into the graph, and the tensor selects the one that runs.",
                 (_edit(source, choice, text),),
                 ("In eager calls, torch.cond traces all branches too.",),
+                tests=_tests(choice),
             )
 
 
@@ -84,6 +86,13 @@ def _edit(source: SyntaxSource, choice: BranchChoice, new_text: str) -> Edit:
     if isinstance(choice.replaced, tuple):
         return source.replacement(*choice.replaced, choice.prefix + new_text)
     return Edit(source.start(choice.replaced), source.end(choice.replaced), new_text)
+
+
+def _tests(choice: BranchChoice) -> tuple[ast.If | ast.IfExp, ...]:
+    """Return the branches that the choice replaces."""
+    nodes = choice.replaced if isinstance(choice.replaced, tuple) else (choice.replaced,)
+    branches = (child for node in dict.fromkeys(nodes) for child in ast.walk(node))
+    return tuple(branch for branch in branches if isinstance(branch, ast.If | ast.IfExp))
 
 
 def _choices(site: Site) -> Iterator[BranchChoice]:
@@ -219,6 +228,7 @@ def loop_fixes(site: Site) -> Iterator[Fix]:
         "The loop becomes an op of the graph, and runs as long as the tensor condition holds.",
         edits,
         ("In eager calls, torch.while_loop traces its body too.",),
+        tests=(loop,),
     )
 
 

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-from tcexplore.events import GraphBreak, Job
+from tcexplore.events import BranchTest, BreakFix, GraphBreak, Job, Span
+from tcexplore.events.fix_events import FixState
 from tcexplore.fixes.advice import advice
 from tcexplore.fixes.fix import Change
 from tcexplore.fixes.proposals import installed, proposals
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot
+from tcexplore.studies.study import StudyState
 from tcexplore.watch import read_source
+
+DECIDED = ("faster", "slower", "no difference")
+"""Timing verdicts whose speedup is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixTarget:
+    """A break of a known run, for which the app tries fixes."""
+
+    run: Snapshot
+    broken: GraphBreak
+    changes: tuple[Change, ...]
+    advice: str
+    first: int = 0
+    """Index of the first change to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +72,36 @@ def by_break(results: Iterable[AttemptedFix | Snapshot]) -> tuple[BreakFixes, ..
     return tuple(breaks.values())
 
 
+def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | None) -> BreakFix:
+    """Return what is known of the fix of a break, from the study of this break if it has begun."""
+    broken = target.broken
+    verifications = by_break(state.results)[0].verifications if state and state.results else ()
+    verified = next((one for one in verifications if one.verified), None)
+    shown = verified or (verifications[-1] if verifications else None)
+    change = shown.change if shown else (target.changes or (None,))[0]
+    state_name: FixState = "proposed" if state is None else "verifying"
+    if verified is not None:
+        state_name = "verified"
+    elif change is None:
+        state_name = "none"
+    elif state is not None and state.over:
+        state_name = "refused"
+    note = {"none": target.advice, "refused": shown.objection if shown else ""}.get(state_name, "")
+    timed = verified.after.change_timing if verified else None
+    return BreakFix(
+        run=run.run, location=broken.location, kind=broken.kind, state=state_name, note=note,
+        name=change.fix.name if change else "", line=_first_line(change) if change else "",
+        inputs=verified.inputs if verified else 0,
+        kernels=(len(run.code.kernels), len(verified.after.code.kernels)) if verified else None,
+        speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
+    )  # fmt: skip
+
+
+def _first_line(change: Change) -> str:
+    added = (line[1:].strip() for line in change.diff() if line.startswith("+") and not line.startswith("+++"))
+    return next(filter(None, added), "")
+
+
 @dataclass(slots=True)
 class FixedFiles:
     """The texts of a program's files with the fixes adopted so far."""
@@ -83,7 +132,33 @@ class FixedFiles:
         texts = {**self.texts, change.file: change.after}
         overlay = tuple((file, text) for file, text in texts.items() if file != self.job.file)
         source = texts.get(self.job.file, self.job.source)
-        return replace(self.job, source=source, overlay=overlay, baseline=self.job.source, examine=True)
+        return replace(
+            self.job, source=source, overlay=overlay, baseline=self.job.source, examine=True,
+            baseline_tests=tuple(self._tests(change)),
+        )  # fmt: skip
+
+    def _tests(self, change: Change) -> Iterator[BranchTest]:
+        """Yield the tests that a change replaces, at their lines in the user's own file."""
+        for node in change.fix.tests:
+            first, last = (node.body[0], node.body[-1]) if isinstance(node.body, list) else (node.body, node.body)
+            spans = [
+                tuple(
+                    self._original_line(change.file, value) if index % 2 == 0 else value
+                    for index, value in enumerate((a.lineno, a.col_offset, b.end_lineno or 0, b.end_col_offset or 0))
+                )
+                for a, b in ((node.test, node.test), (first, last))
+            ]
+            yield BranchTest(
+                file=change.file, test=cast(Span, spans[0]), body=cast(Span, spans[1]), text=ast.unparse(node.test)
+            )
+
+    def _original_line(self, file: str, line: int) -> int:
+        """Return the line in the user's own file; 0, which no call reaches, for a line that an adopted fix touched."""
+        original: int | None = line
+        for change in reversed(self.adopted):
+            if original is not None and change.file == file:
+                original = change.line_before(original)
+        return original or 0
 
     def adopt(self, change: Change) -> None:
         """Continue from the changed file."""
@@ -93,8 +168,5 @@ class FixedFiles:
     def in_original(self, broken: GraphBreak) -> GraphBreak:
         """Return a break of the changed files on its line in the user's own file."""
         at = broken.location
-        line = at.line if at else None
-        for change in reversed(self.adopted):
-            if at is not None and line is not None and change.file == at.file:
-                line = change.line_before(line)
-        return broken if at is None or line is None else replace(broken, location=replace(at, line=line))
+        line = self._original_line(at.file, at.line) if at else 0
+        return broken if at is None or not line else replace(broken, location=replace(at, line=line))

@@ -12,13 +12,13 @@ from tcexplore.argument_types import at_least_one
 from tcexplore.documents.document import Document
 from tcexplore.documents.locations import display_path
 from tcexplore.files import NotWrittenError
-from tcexplore.fixes.fix import Change, write_change
+from tcexplore.fixes.fix import write_change
 from tcexplore.fixes.verification import Verification
 from tcexplore.fixes.verification_facts import facts
 from tcexplore.report.json_report import failure, graph_break
 from tcexplore.session import Snapshot
 from tcexplore.studies.fix.fix_document import BreakView, break_document, fix_document
-from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, by_break
+from tcexplore.studies.fix.fix_result import AttemptedFix, BreakFixes, FixedFiles, FixTarget, by_break
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
 from tcexplore.studies.study_runs import Runs, failure_status
@@ -26,18 +26,6 @@ from tcexplore.watch import UnreadableError
 
 UNFIXED = 1
 """Exit status if a break has no verified fix."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixTarget:
-    """A break of a known run, for which the app tries fixes."""
-
-    run: Snapshot
-    broken: ev.GraphBreak
-    changes: tuple[Change, ...]
-    advice: str
-    first: int = 0
-    """Index of the first change to try."""
 
 
 @dataclass(frozen=True, slots=True)

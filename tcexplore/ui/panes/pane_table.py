@@ -102,7 +102,7 @@ BREAKS = PaneSpec(
         View(
             "breaks",
             "tcexplore.documents.breaks_view:breaks_document",
-            (*_CAPTURE, "breaks", "eager_ops", "break_costs"),
+            (*_CAPTURE, "breaks", "fixes", "eager_ops", "break_costs"),
             ("breaks", "graphs", "skipped_frames"),
             frozenset({"break", "line"}),
         ),

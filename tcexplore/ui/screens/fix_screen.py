@@ -12,13 +12,14 @@ from tcexplore.files import NotWrittenError
 from tcexplore.fixes.fix import write_change
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot
-from tcexplore.studies.fix.fix_result import FixedFiles, by_break
-from tcexplore.studies.fix.fix_study import STUDY, FixOptions, FixTarget, fix_target, under_way
+from tcexplore.studies.fix.fix_result import FixedFiles, FixTarget, by_break
+from tcexplore.studies.fix.fix_study import STUDY, FixOptions, fix_target, under_way
 from tcexplore.studies.study import StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import StudyScreen
+from tcexplore.ui.study_task import StudyTask
 
 
 class FixScreen(StudyScreen):
@@ -27,8 +28,18 @@ class FixScreen(StudyScreen):
     BINDINGS = bindings("fix")
     SCOPES = (*StudyScreen.SCOPES, "fix")
 
-    def __init__(self, engine: Engine, job: Job, run: Snapshot, broken: GraphBreak, undo: Undo) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        job: Job,
+        run: Snapshot,
+        broken: GraphBreak,
+        undo: Undo,
+        prepared: StudyTask | None = None,
+    ) -> None:
+        """Make the screen; `prepared` is a verification of this break that has begun before."""
         super().__init__(STUDY, engine, job, {}, run)
+        self._prepared = prepared
         self._target = FixTarget(run, broken, (), "")
         self._undo = undo
 
@@ -38,6 +49,13 @@ class FixScreen(StudyScreen):
         return self._job
 
     def open(self) -> None:
+        if self._prepared is not None:
+            self.study_task, self._prepared = self._prepared, None
+            self.study_task.follow(self._show, self._moved)
+            self.state = self.study_task.state
+            self._target = self.state.options.target
+            self._show()
+            return
         target = fix_target(FixedFiles(self._job), self._target.run, self._target.broken)
         self._target = replace(target, first=self._target.first)
         self.begin(FixOptions(target=self._target))

@@ -1,0 +1,218 @@
+"""Python state that calls may change: attributes of modules and objects, items of containers, globals, closures."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+SIMPLE = (bool, int, float, complex, str, bytes, type(None))
+NODE_LIMIT = 20_000
+"""Number of values after which no more state is followed."""
+
+TENSOR_BYTES = 256 << 20
+"""Total size of tensors above which they are not part of the state."""
+
+_INTERNAL = frozenset(vars(torch.nn.Module())) - {"training", "_buffers", "_parameters", "_modules"}
+"""Attributes of `torch.nn.Module` that are no state of the user's."""
+
+
+class PythonState:
+    """State that can be reached from named roots; `restore` sets it back to what it was at the start.
+
+    `owned` decides whether the attributes of an object are followed, by the object's type or function.
+    """
+
+    def __init__(self, roots: Mapping[str, object], owned: Callable[[Any], bool]) -> None:
+        self._roots = dict(roots)
+        self._owned = owned
+        self._saved = [(container, _contents(container)) for container in self._containers()]
+        self._tensors = [(tensor, tensor.detach().clone()) for tensor in self.tensors().values()]
+        self._generators = [(g, g.getstate()) for _, g in self._walk() if isinstance(g, random.Random)]
+
+    def leaves(self) -> dict[str, Any]:
+        """Return the values other than tensors by path, in a form that can be compared across programs."""
+        return {path: _leaf(value) for path, value in self._walk() if not isinstance(value, torch.Tensor)}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors by path, without those that a module has registered."""
+        registered = {id(t) for _, m in self._walk_modules() for t in (*m.parameters(False), *m.buffers(False))}
+        walked = ((path, value) for path, value in self._walk() if isinstance(value, torch.Tensor))
+        own = {path: tensor for path, tensor in walked if id(tensor) not in registered}
+        return own if sum(t.numel() * t.element_size() for t in own.values()) <= TENSOR_BYTES else {}
+
+    def restore(self) -> None:
+        """Set all containers, tensors and generators back."""
+        for container, contents in self._saved:
+            _set_contents(container, contents)
+        with torch.no_grad():
+            for tensor, value in self._tensors:
+                if tensor.shape == value.shape and not torch.equal(tensor, value):
+                    tensor.copy_(value)
+        for generator, state in self._generators:
+            generator.setstate(state)
+
+    def _walk_modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        for root in self._roots.values():
+            if isinstance(root, torch.nn.Module):
+                yield from root.named_modules()
+
+    def _containers(self) -> list[object]:
+        values = (value for _, value in self._walk(containers=True))
+        mutable = (dict, list, set, deque, FunctionType)
+        return [value for value in values if isinstance(value, mutable) or hasattr(value, "__dict__")]
+
+    def _walk(self, *, containers: bool = False) -> Iterator[tuple[str, Any]]:
+        """Yield leaves, or containers, with their paths; each object once."""
+        known: set[int] = set()
+        waiting: deque[tuple[str, Any]] = deque(self._roots.items())
+        while waiting and len(known) < NODE_LIMIT:
+            path, value = waiting.popleft()
+            children = None if isinstance(value, SIMPLE) else self._children(path, value)
+            if children is None:
+                if not containers:
+                    yield path, value
+                continue
+            if id(value) in known:
+                continue
+            known.add(id(value))
+            if containers:
+                yield path, value
+            elif isinstance(value, list | deque | dict | set):
+                yield f"len({path})", len(value)
+            waiting.extend(children)
+
+    def _children(self, path: str, value: Any) -> Iterator[tuple[str, Any]] | None:
+        """Return what is inside a container; None for a leaf."""
+        match value:
+            case dict():
+                return ((f"{path}[{key!r}]" if isinstance(key, SIMPLE) else f"{path}[{type(key).__name__}]", item)
+                        for key, item in value.items())  # fmt: skip
+            case list() | tuple() | deque():
+                return ((f"{path}[{index}]", item) for index, item in enumerate(value))
+            case torch.nn.Module():
+                return _module_children(path, value)
+            case ModuleType():
+                return _globals(path, value) if path in self._roots else iter(())
+            case MethodType():
+                return iter([(f"{path}.__self__", value.__self__)])
+            case FunctionType():
+                return _function_children(path, value) if self._owned(value) else iter(())
+            case type():
+                return iter(())
+        if hasattr(value, "__dict__") and self._owned(type(value)):
+            return ((f"{path}.{name}", item) for name, item in vars(value).items())
+        return None
+
+
+def _module_children(path: str, module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+    for name, item in list(vars(module).items()):
+        if name in ("_buffers", "_parameters", "_modules"):
+            yield from ((f"{path}.{key}", value) for key, value in item.items())
+            yield f"{path}.{name}", _Registry(item)
+        elif name not in _INTERNAL and not name.startswith(("_dynamo", "__", "_compiled_call")):
+            yield f"{path}.{name}", item
+
+
+class _Registry:
+    """The parameters, buffers or submodules of a module, whose entries may be replaced."""
+
+    def __init__(self, entries: dict[str, Any]) -> None:
+        self.entries = entries
+
+
+def _globals(path: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
+    for name, item in list(vars(module).items()):
+        # Dynamo adds names that start with two underscores.
+        if not name.startswith("__") and not isinstance(item, ModuleType | type):
+            yield f"{path}.{name}", item
+
+
+def _function_children(path: str, function: FunctionType) -> Iterator[tuple[str, Any]]:
+    yield from ((f"{path}.{name}", item) for name, item in vars(function).items() if not name.startswith("_"))
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield f"{path}.{name}", cell.cell_contents
+        except ValueError:
+            continue
+
+
+def _leaf(value: Any) -> Any:
+    """Return a form of a value that can be compared."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, SIMPLE):
+        return value
+    if isinstance(value, set | frozenset):
+        return sorted(repr(item) if isinstance(item, SIMPLE) else type(item).__name__ for item in value)
+    if isinstance(value, itertools.count | torch.dtype | torch.device | torch.Size):
+        return repr(value)
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, _Registry):
+        return sorted(value.entries)
+    return type(value).__qualname__
+
+
+def _contents(container: Any) -> Any:
+    """Return a shallow copy of what a container holds."""
+    match container:
+        case dict() | list() | set() | deque():
+            return container.copy()
+        case FunctionType():
+            return [(cell, cell.cell_contents) for cell in container.__closure__ or () if _filled(cell)]
+        case torch.nn.Module():
+            own = dict(vars(container))
+            return own, {name: dict(own[name]) for name in ("_buffers", "_parameters", "_modules") if name in own}
+    return dict(vars(container))
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  an empty cell raises
+    except ValueError:
+        return False
+    return True
+
+
+def _set_contents(container: Any, contents: Any) -> None:
+    """Restore what a container holds, without touching entries that are the same."""
+    match container:
+        case dict():
+            _set_entries(container, contents)
+        case list() | deque():
+            if len(container) != len(contents) or any(a is not b for a, b in zip(container, contents, strict=True)):
+                container.clear()
+                container.extend(contents)
+        case set():
+            if container != contents:
+                container.clear()
+                container.update(contents)
+        case FunctionType():
+            for cell, value in contents:
+                if not _filled(cell) or cell.cell_contents is not value:
+                    cell.cell_contents = value
+        case torch.nn.Module():
+            own, registries = contents
+            _set_entries(vars(container), own)
+            for name, entries in registries.items():
+                _set_entries(vars(container)[name], entries)
+        case ModuleType():
+            _set_entries(vars(container), contents, added=False)
+        case _:
+            _set_entries(vars(container), contents)
+
+
+def _set_entries(entries: dict[Any, Any], contents: dict[Any, Any], *, added: bool = True) -> None:
+    """Set entries of a dict back, and remove the added ones, except for those that Dynamo keeps."""
+    for key in [key for key in entries if key not in contents]:
+        if added and not (isinstance(key, str) and key.startswith(("_dynamo", "__", "_compiled_call"))):
+            del entries[key]
+    for key, value in contents.items():
+        if key not in entries or entries[key] is not value:
+            entries[key] = value

@@ -1,0 +1,33 @@
+"""What the front end finds out about the fixes of graph breaks. No worker sends these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcexplore.events.base import Event, Location
+
+FixState = Literal["proposed", "verifying", "verified", "refused", "none"]
+"""`refused`: no proposed change is verified; `none`: no change is proposed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakFix(Event):
+    """The best known change that could remove a graph break; it replaces the last one of the same break."""
+
+    location: Location | None
+    kind: str
+    """`GraphBreak.kind` of the break."""
+    state: FixState
+    name: str = ""
+    """The fix, such as `torch.where`."""
+    line: str = ""
+    """The first changed line of code."""
+    note: str = ""
+    """Why it is refused, or advice if there is no fix."""
+    inputs: int = 0
+    """Number of inputs that it was verified on."""
+    kernels: tuple[int, int] | None = None
+    """Kernels before and after."""
+    speedup: float | None = None
+    """Time of a compiled call before over after; None if it is undecided."""

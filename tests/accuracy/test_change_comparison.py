@@ -1,0 +1,132 @@
+"""Comparison of a changed program with the original: state, shapes, branches and gradients, without a compiler."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from tcexplore.accuracy.change_comparison import compare_change
+from tcexplore.accuracy.compared_calls import Function, Subject
+from tcexplore.accuracy.python_state import PythonState
+from tcexplore.capture.entry.entry import Call
+from tcexplore.events import BranchTest, ChangeChecked
+
+pytestmark = pytest.mark.torch
+
+X = torch.arange(-4.0, 4.0).view(2, 4)
+
+
+def program(text: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {"torch": torch}
+    exec(compile(text, text, "exec"), scope)
+    return scope
+
+
+def make_call(function: Function, call: Call) -> Any:
+    with torch.no_grad():
+        return function(*call.args)
+
+
+def subject(eager: Function, compiled: Function, state: PythonState | None) -> Subject:
+    return Subject(
+        eager=eager, compiled=compiled, calls=(Call((X.clone(),)),), call=make_call, restore=lambda: None, train=False,
+        seed=lambda: torch.manual_seed(0) and None, state=state, gradient_compiled=lambda: compiled,
+    )  # fmt: skip
+
+
+def branch_tests(text: str) -> tuple[BranchTest, ...]:
+    def span(first: ast.AST, last: ast.AST) -> Any:
+        return tuple(getattr(*pair) for pair in ((first, "lineno"), (first, "col_offset"),
+                                                 (last, "end_lineno"), (last, "end_col_offset")))  # fmt: skip
+
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.If)]
+    return tuple(
+        BranchTest(file=text, test=span(n.test, n.test), body=span(n.body[0], n.body[-1]), text=ast.unparse(n.test))
+        for n in nodes
+    )
+
+
+def compare(before: str, after: str, compiled: str = "") -> ChangeChecked:
+    """Compare `model` of two texts; `compiled` is what the changed one does compiled, by default the same."""
+    scopes = [program(before), program(after)]
+    states = [PythonState({"state": scope.setdefault("state", {})}, lambda _: False) for scope in scopes]
+    made = program(compiled)["model"] if compiled else scopes[1]["model"]
+    if compiled:
+        made.__globals__["state"] = scopes[1]["state"]
+    sides = (subject(scopes[0]["model"], scopes[0]["model"], states[0]), subject(scopes[1]["model"], made, states[1]))
+    return compare_change(*sides, branch_tests(before))
+
+
+BRANCH = "def model(x):\n    if x.sum() > 0:\n        return {}\n    return {}\n"
+WHERE = "def model(x):\n    return torch.where(x.sum() > 0, {}, {})\n"
+PLAIN = "def model(x):\n    return {}\n"
+COUNTED = "state = {'n': 0}\ndef model(x):\n    state['n'] += 1\n    return x * 2\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "compiled", "difference"),
+    [
+        (BRANCH.format("x[:1]", "x"), WHERE.format("x[:1]", "x"), "", "output has shape [1, 4] before, [2, 4]"),
+        (BRANCH.format("x.double()", "x"), WHERE.format("x.double()", "x"), "", "output has dtype f32 before, f64"),
+        (BRANCH.format("x.sqrt()", "x"), WHERE.format("x.sqrt()", "x"), "", "gradient of input[0] differs in NaN"),
+        (COUNTED, COUNTED, "def model(x):\n    return x * 2\n", "state['n'] becomes 1 before, 'unchanged' compiled"),
+        ("def model(x):\n    return x + 0\n", "def model(x):\n    return x.abs()\n", "", "output differs by up to 8"),
+        (
+            "def model(x):\n    return x + 0\n",
+            "def model(x):\n    return x + 0 * torch.rand(())\n",
+            "",
+            "random numbers",
+        ),
+        ("def model(x):\n    return x + 0\n", "def model(x):\n    return x.add_(0.5) - 0.5\n", "", "is changed after"),
+        (BRANCH.format("x // 1", "x"), WHERE.format("x.long() // (x > 9).sum()", "x"), "", "is raised only after"),
+    ],
+)
+def test_changes_of_the_behavior_are_named(before: str, after: str, compiled: str, difference: str):
+    result = compare(before, after, compiled)
+    assert result.verdict == "wrong"
+    assert difference in result.differences[0]
+
+
+@pytest.mark.parametrize(
+    ("test", "unreached"),
+    [
+        ("x.sum() > 0", 0),
+        ("torch.isnan(x).any()", 0),
+        ("x.abs().max() > 300", 0),
+        ("x.tanh().sum() > 100", 1),
+        ("torch.tensor(True)", 1),
+    ],
+)
+def test_other_inputs_are_tried_until_both_branches_are_reached(test: str, unreached: int):
+    text = f"def model(x):\n    y = x\n    if {test}:\n        y = y.nan_to_num() * 2\n    return y + 1\n"
+    changed = f"def model(x):\n    return torch.where({test}, x.nan_to_num() * 2, x) + 1\n"
+    result = compare(text, changed)
+    assert result.verdict == "identical", result
+    assert len(result.unreached) == unreached
+    assert all(test in sentence for sentence in result.unreached)
+
+
+def test_calls_in_a_row_reach_what_one_call_does_not():
+    text = "state = {'n': 0}\ndef model(x):\n    state['n'] += 1\n    return x * min(state['n'], 2)\n"
+    changed = text.replace("min(state['n'], 2)", "1")
+    result = compare(text, changed)
+    assert "called 3 times" in result.differences[0]
+
+
+def test_state_is_restored_in_place():
+    state: dict[str, Any] = {"n": [1, {"a": torch.zeros(2)}], "s": {1}}
+    inner, tensor = state["n"], state["n"][1]["a"]
+    saved = PythonState({"state": state}, lambda _: False)
+    tensor.add_(1)
+    inner.append(2)
+    state["s"].add(2)
+    state["new"] = 1
+    saved.restore()
+    assert (state["n"] is inner, inner[1]["a"] is tensor, tensor.tolist()) == (True, True, [0, 0])
+    assert (len(inner), state["s"], "new" in state) == (2, {1}, False)

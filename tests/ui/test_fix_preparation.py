@@ -1,0 +1,58 @@
+"""Fixes are verified in the background once a run is measured, and shown at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tcexplore import events as ev
+from tcexplore.ui.screens.fix_screen import FixScreen
+from tests.ui.app_under_test import AppUnderTest, run_app
+from tests.ui.test_fix_screen import TEXT, broken, still_there, verified
+
+MEASURED = ev.TimingSkipped(run=1, reason="enough")
+
+
+async def prepared(ui: AppUnderTest, file: Path) -> None:
+    """Let the run be measured, and wait for the verification in the background."""
+    ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+    await ui.show(ui.app.session.apply(MEASURED))
+    for _ in range(20):
+        await ui.settle()
+
+
+async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = verified
+        await prepared(ui, file)
+        assert "fix ready (h): 2.0×" in ui.screen
+        assert "fix keep it a tensor ✔ h" in ui.screen
+        runs = len(ui.engine.queues)
+        await ui.press("3", "b", "h")
+        assert isinstance(ui.app.screen, FixScreen)
+        assert "verified on 4 inputs" in ui.screen
+        assert len(ui.engine.queues) == runs, "no further run is made"
+        assert file.read_text() == TEXT
+
+
+async def test_a_refused_fix_is_never_called_ready(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.story = still_there
+        await prepared(ui, file)
+        assert "fix ready" not in ui.screen
+        assert "no safe fix found" in ui.screen
+        assert "✔ h" not in ui.screen
+
+
+async def test_nothing_is_verified_before_the_run_is_measured(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text(TEXT)
+    async with run_app(broken(file)) as ui:
+        ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
+        await ui.show(ui.app.session.apply(ev.Output(run=1, stream="stdout", text="measuring")))
+        await ui.settle()
+        assert ui.engine.queues == []
+        assert "not verified yet" in ui.screen

@@ -31,9 +31,9 @@ async def test_a_break_and_its_line_highlight_each_other():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("b")
         assert "print" in ui.row("source")
-        assert any("print" in row for row in highlighted(ui, "breaks"))
+        assert any("✖ line" in row for row in highlighted(ui, "breaks"))
         await select(ui, "print(")
-        assert any("print" in row for row in highlighted(ui, "breaks"))
+        assert any("✖ line" in row for row in highlighted(ui, "breaks"))
 
 
 async def test_a_run_without_breaks_notifies_the_user():

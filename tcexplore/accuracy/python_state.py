@@ -95,6 +95,8 @@ class PythonState:
                         for key, item in value.items())  # fmt: skip
             case list() | tuple() | deque():
                 return ((f"{path}[{index}]", item) for index, item in enumerate(value))
+            case set() | frozenset():
+                return ((f"{path}{{{item!r}}}", item) for item in value if isinstance(item, SIMPLE))
             case torch.nn.Module():
                 return _module_children(path, value)
             case ModuleType():
@@ -148,8 +150,6 @@ def _leaf(value: Any) -> Any:
         return repr(value)
     if isinstance(value, SIMPLE):
         return value
-    if isinstance(value, set | frozenset):
-        return sorted(repr(item) if isinstance(item, SIMPLE) else type(item).__name__ for item in value)
     if isinstance(value, itertools.count | torch.dtype | torch.device | torch.Size):
         return repr(value)
     if isinstance(value, random.Random):

@@ -129,7 +129,7 @@ async def test_fixes_are_verified_or_refused_and_nothing_is_written(tmp_path: Pa
     assert last.after.breaks == ()
     judged = last.after.change_check
     assert judged is not None
-    assert (judged.train, judged.varied) == (True, 3)
+    assert (judged.train, judged.varied) == (True, 4)
     assert (tmp_path / "helper.py").read_text() == HELPER
     assert (tmp_path / "model.py").read_text() == MAIN
     assert all(costed.cost_us is not None and costed.cost_us > 0 for costed in rank_breaks(first))

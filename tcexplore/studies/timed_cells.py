@@ -182,10 +182,13 @@ class TimedCells:
     async def _compile(self, cell: Cell) -> None:
         timed = bool(cell.job.time_for)
         job = replace(cell.job, time_for=LONGEST_S) if timed else cell.job
-        run = await self._runs.begin(job, hold=True)
+        run = await self._runs.begin(job, hold=timed)
         self._begin(COMPILING, cell)
         try:
-            in_time = await self._runs.wait(run, lambda now: now.phase == "timing", self._limit_s)
+            in_time = await self._runs.wait(run, lambda now: timed and _may_be_timed(now), self._limit_s)
+            if in_time and run.run.timing_skipped:
+                run.resume()
+                in_time = await self._runs.wait(run, has_ended, self._limit_s)
         except (BudgetSpentError, RefusedError, asyncio.CancelledError):
             self._runs.release(run)
             raise
@@ -261,6 +264,11 @@ def settled(run: Snapshot, *, stopped: bool) -> Snapshot:
         return run
     reason = "the study was stopped" if stopped else "the budget was spent"
     return run.apply(ev.TimingSkipped(run=run.run, reason=reason)).apply(ev.Finished(run=run.run))
+
+
+def _may_be_timed(run: Snapshot) -> bool:
+    """Return whether a run waits for its timing, or will not be timed, as a script."""
+    return run.phase == "timing" or bool(run.timing_skipped)
 
 
 def _pairs(run: Snapshot) -> int:

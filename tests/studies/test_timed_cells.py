@@ -82,3 +82,20 @@ def test_a_verdict_is_certain_if_its_interval_is_narrow_or_far_from_1():
         False, True, True, False, False,
     ]  # fmt: skip
     assert [may_become_certain(one) for one in (far, near, wide(1.0, 0.5, 2.0))] == [False, True, False]
+
+
+async def test_a_script_which_is_not_timed_ends_without_waiting_for_its_timing():
+    class Script(Playback):
+        """Waits for a resume after it has said that it is not timed."""
+
+        def send(self, command: RunCommand) -> bool:
+            if isinstance(command, PauseTiming) and not command.paused and self.jobs:
+                self.emit(ev.Finished(run=self.jobs[-1].run))
+            return super().send(command)
+
+    study = load_study("modes")
+    state = StudyState[ModesOptions, object](replace(JOB, time_for=1.0), OPTIONS, 5.0)
+    skipped = ev.TimingSkipped(reason="a script")
+    async with Runs(lambda emit: Script(emit, lambda _: [skipped])) as runs:
+        await run_study(study, state, runs, lambda _: None, lambda _: None)
+    assert [result.run.status for result in state.results] == ["ok"] * 3  # type: ignore[attr-defined]

@@ -212,6 +212,8 @@ class SymbolRecords:
         stack = [*read_stack(record.meta.get("user_stack"), context.strings)]
         places = [place for frame, code in stack if (place := context.sources.place(*_parts(frame), code))]
         source = record.meta.get("source")
+        if source:
+            context.input_names[name] = readable_source(str(source))
         self._symbols[record.graph][name] = ev.Symbol(
             name=name,
             unbacked=record.kind == "create_unbacked_symbol",

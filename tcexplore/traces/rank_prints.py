@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,8 @@ from tcexplore.events.rank_events import RankRow
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
+from tcexplore.traces.span_records import SpanRecords
+from tcexplore.traces.trace_context import TraceContext
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_sources import TraceSources, read_stack
 
@@ -23,6 +26,9 @@ COMPARED = (
     "triton_kernel_info", "inductor_output_code",
 )  # fmt: skip
 """Kinds of records that ranks are compared by."""
+
+_LAST_SPANS = 400
+"""Records of spans that are read to know what is under way at the end of a trace."""
 
 _READ = frozenset({
     *COMPARED, "str", "compilation_metrics", "bwd_compilation_metrics", "torch_version", "fx_graph_runnable",
@@ -175,6 +181,8 @@ class RankPrint:
             else:
                 self._read_facts(record, row)
 
+        row.phase, row.phase_graph = last_phase(self.process)
+
     def _add(self, record: Record) -> None:
         kind = "cache" if record.kind in CACHE_KINDS else record.kind
         if kind == "dynamo_start" and record.attempt:
@@ -233,6 +241,19 @@ class RankPrint:
         return self.callers.get(graph)
 
 
+def last_phase(process: TraceProcess) -> tuple[str, str]:
+    """Return the phase under way at the end of a trace, and its compile id; empty between compiles."""
+    index = process.index
+    numbers = deque(index.numbers(frozenset({"chromium_event"})), maxlen=_LAST_SPANS)
+    spans, context = SpanRecords(), TraceContext(index, lambda _: None)
+    for number in numbers:
+        try:
+            spans.read(context, index.record(number))
+        except BadRecordError:
+            continue
+    return spans.phase or "", (spans.graph or "") if spans.phase else ""
+
+
 @dataclass(slots=True)
 class RankCounts:
     """Figures of one rank, counted while its records are read."""
@@ -245,6 +266,8 @@ class RankCounts:
     misses: int = 0
     bypasses: int = 0
     seconds: float = 0.0
+    phase: str = ""
+    phase_graph: str = ""
 
     def count(self, record: Record) -> None:
         """Count a compared record."""
@@ -280,6 +303,8 @@ class RankCounts:
             rank=process.number,
             host=host,
             pid=process.pid,
+            phase=self.phase,
+            graph=self.phase_graph,
             compile_ids=tuple(self.compiles),
             graphs=self.graphs,
             breaks=self.breaks,

@@ -184,6 +184,16 @@ def _all_reduce(reduction: str) -> ev.FxNode:
     return ev.FxNode(name="t", op="call_function", target="_c10d_functional.all_reduce", args=f"x, '{reduction}', '0'")
 
 
+def test_the_phase_at_the_end_of_a_trace_is_shown(traces: Path, tmp_path: Path):
+    shutil.copytree(traces / "same", tmp_path / "ended")
+    (path,) = (tmp_path / "ended").glob("*_rank_1_*")
+    records = RECORD.split(path.read_text())
+    at = next(n for n, record in enumerate(records) if '"dynamo_output_graph"' in record)
+    path.write_text("".join(records[: at + 1]))
+    rows = compared(tmp_path / "ended").rows
+    assert [(row.phase, row.graph) for row in rows] == [("", ""), ("dynamo", "0/0")]
+
+
 def test_figures_of_a_rank_are_those_of_its_records(traces: Path):
     rows = compared(traces / "shape").rows
     assert [(len(row.compile_ids), row.graphs, row.recompiles, row.cache_misses) for row in rows] == [

@@ -6,11 +6,12 @@ import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.torch_text.break_text import AND_THEN, Reason, explain_reason, parse_reason
-from tcexplore.torch_text.dynamo_names import is_resumed, readable_source
+from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import Cause, ComparedValues, cause_of_text, cause_of_values, kind_of_check
 from tcexplore.torch_text.guard_checks import split_check
 from tcexplore.traces.graph_text import CALLS, read_graph
@@ -51,6 +52,7 @@ def read_start(context: TraceContext, record: Record) -> None:
             resumed=is_resumed(own.function),
             caller=start.caller,
             entry_count=number if isinstance(number, int) else 0,
+            limit=context.recompile_limit,
         )
     )
 
@@ -72,6 +74,8 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     context.graphs[graph] = nodes
     start = context.starts.get(graph)
     frame = start.frame if start else None
+    if frame is not None:
+        frame = replace(frame, function=function_name(frame.function))
     context.emit(
         ev.GraphCaptured(
             graph=graph, ops=sum(node.op in CALLS for node in nodes), nodes=nodes, code=code, frame=frame,
@@ -91,6 +95,11 @@ def read_break(context: TraceContext, record: Record) -> None:
     if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
         return
     stack = tuple(_user_frames(context, text))
+    start = context.starts.get(record.graph)
+    key = (start.frame if start else None, stack, reason.kind)
+    if key in context.breaks:
+        return  # the frame was compiled again
+    context.breaks.add(key)
     location = stack[-1] if stack else _own_place(context, record.graph, text)
     context.emit(_graph_break(context, record.graph, reason, further, headline, location, stack, text))
 
@@ -160,9 +169,10 @@ def read_recompile(context: TraceContext, record: Record) -> None:
 def _recompiled(context: TraceContext, record: Record, entry: str, text: str) -> ev.Recompiled:
     check = split_check(text.split("\nUser stack trace:")[0])
     cause = cause_of_text(check.code.strip(), grad_enabled="grad_mode" not in text) or _cause_of_code(check.code)
-    start = context.starts.get(record.graph)
+    start = context.starts.get(entry)
     frame = start.frame if start else None
     place = context.sources.find(*check.place) if check.place else None
+    place = context.guard_places.get((entry, cause.name)) or place
     if place is None and frame is not None:
         place = context.sources.place(frame.file, frame.line, frame.function) or (start.caller if start else None)
     number = record.envelope.get("frame_compile_id")
@@ -175,6 +185,7 @@ def _recompiled(context: TraceContext, record: Record, entry: str, text: str) ->
         new=cause.new,
         location=place,
         entry_count=number + 1 if isinstance(number, int) else None,
+        limit=context.recompile_limit,
         kind=cause.kind,
         name=cause.name,
         dim=cause.dim,

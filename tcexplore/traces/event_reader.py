@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -167,6 +168,9 @@ class EventReader:
         for key, name in (("pytorch_version", "torch"), ("python_version", "python"), ("triton_version", "triton")):
             if isinstance(metrics.get(key), str) and metrics[key]:
                 self.versions[name] = ev.clean(metrics[key])
+        if context.recompile_limit is None and isinstance(config := metrics.get("dynamo_config"), str):
+            limit = re.search(r'"recompile_limit": (\d+)', config)
+            context.recompile_limit = int(limit[1]) if limit else None
         for name, seconds in inductor_records.triton_times(metrics):
             context.emit(ev.KernelCompiled(graph=graph, name=name, seconds=seconds))
         if reason := metrics.get("cudagraph_skip_reason"):

@@ -16,6 +16,7 @@ CALLS = ("call_function", "call_method", "call_module")
 _PARAMETER = re.compile(r'(\w+)(?:\s*:\s*"([^"]*)")?\s*(?:=[^,]*)?,?')
 _PLACE = re.compile(r"^\s*# File: (.+?):(\d+) in (\S+), code: ?(.*)$")
 _STATEMENT = re.compile(r'^(\w+)(?:\s*:\s*"([^"]*)")? = (.*)$', re.S)
+_DECLARED = re.compile(r'(\w+): "([^"]*)"\s*(?:;\s*|#.*|$)')
 _RENAME = re.compile(r"^(\w+) = (\w+)$")
 _IN_PLACE = re.compile(r"^(\w+)(?:\s*:\s*\"([^\"]*)\")? = (\w+)$")
 _AUGMENTED = re.compile(r"^(\w+) ([-+*/@%&|^]|//|\*\*|<<|>>)= (.*)$", re.S)
@@ -87,6 +88,8 @@ class _GraphReader:
         self.nodes: dict[str, FxNode] = {}
         self._location: Location | None = None
         self._indent = 0
+        self._declared: list[tuple[str, str | None]] = []
+        """Inputs of a joint graph, which are parts of its parameters."""
 
     def add_inputs(self, inputs: Iterable[tuple[str, str | None]]) -> None:
         for name, annotation in inputs:
@@ -108,7 +111,13 @@ class _GraphReader:
             inputs = read_expression(code[7:], self.nodes).inputs
             self._add("output", Expression("output", "output", _returned(code[7:]), inputs), None, None)
             return True
-        self._statement(code)
+        if _DECLARED.match(code):
+            self._declared += [(match[1], match[2]) for match in _DECLARED.finditer(code)]
+        elif "tree_flatten_spec" in code:
+            self.nodes.clear()
+            self.add_inputs(self._declared)
+        else:
+            self._statement(code)
         return False
 
     def _comment(self, line: str) -> None:

@@ -84,6 +84,9 @@ def read_guards(context: TraceContext, record: Record) -> None:
         for name in node.inputs:
             readers.setdefault(name, node.location)
     guards = tuple(_guard(leaf, context, inputs, readers) for leaf in _leaves(text))
+    for guard in reversed(guards):
+        if guard.location is not None and guard.name:
+            context.guard_places[record.graph, guard.name] = guard.location
     context.emit(
         ev.GuardsInstalled(graph=record.graph, guards=guards, latency_us=float(latency[1]) if latency else None)
     )
@@ -147,6 +150,8 @@ def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Reader
     check = checks[0]
     name = readable_source(leaf.manager.source)
     location = context.sources.find(*check.place) if check.place else None
+    if location is not None:
+        context.sources.observe_line(location.file, location.line, check.comment.partition("  # ")[0].strip())
     if location is None and name in inputs:
         location = readers.get(inputs[name].name)
     return ev.Guard(

@@ -18,6 +18,10 @@ from tcexplore.traces.wrapper_text import CommentBlock, WrapperText, WrittenCall
 _FUSED = re.compile(r"^(?:cpp|triton_\w{3})_fused_(.+?)_\d+$")
 
 
+_INDEXING = frozenset({"slice", "select", "index", "embedding_dense", "threshold", "cat", "view", "t", "transpose"})
+"""Ops that graphs of Dynamo write in another way."""
+
+
 @dataclass(slots=True)
 class _Pending:
     """A generated module whose provenance records may follow."""
@@ -180,7 +184,11 @@ class _Kernels:
 
     @cached_property
     def _known_ops(self) -> frozenset[str]:
-        return frozenset(_packet(node) for node in self._module.nodes if node.op == "call_function")
+        """Return the ops that a kernel's name may consist of: those of the graph, and what it was decomposed from."""
+        own = {_packet(node) for node in self._module.nodes if node.op == "call_function"}
+        called = {node.target.rpartition(".")[2] for node in self._dynamo.values()} | _INDEXING
+        forms = ("{}", "_{}", "{}_backward", "_{}_backward_data", "native_{}", "native_{}_backward")
+        return frozenset(own | {f"aten.{form.format(name)}" for name in called for form in forms})
 
     def _source_lines(self, comment: CommentBlock) -> tuple[ev.Location, ...]:
         placed = (self._dynamo[name].location for name in comment.source_nodes if name in self._dynamo)

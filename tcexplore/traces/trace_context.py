@@ -42,6 +42,12 @@ class TraceContext:
     """Names of graph inputs by the names that Dynamo makes of their sources."""
     graphs: dict[str, tuple[ev.FxNode, ...]] = field(default_factory=dict)
     """Dynamo's nodes by compile id."""
+    guard_places: dict[tuple[str, str], ev.Location] = field(default_factory=dict)
+    """The line of each guarded value, by compile id and readable name."""
+    breaks: set[object] = field(default_factory=set)
+    """Frame, stack and kind of the graph breaks so far."""
+    recompile_limit: int | None = None
+    """torch's limit of cache entries, once a compile has reported it."""
     problems: list[str] = field(default_factory=list)
     """A sentence for each record that cannot be read."""
     began: float | None = None

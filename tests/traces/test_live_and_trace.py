@@ -98,5 +98,5 @@ def _guard(guard: ev.Guard) -> tuple[str, ...]:
 
 
 def _kernel(kernel: ev.Kernel) -> tuple[object, ...]:
-    """Return a kernel without figures of the scheduler, which a trace lacks."""
-    return kernel.graph, kernel.phase, kernel.name, kernel.language, kernel.source, kernel.ops, kernel.nodes
+    """Return a kernel without figures of the scheduler, which a trace lacks; its ops come from its name there."""
+    return kernel.graph, kernel.phase, kernel.name, kernel.language, kernel.source, kernel.nodes

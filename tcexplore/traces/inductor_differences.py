@@ -25,6 +25,8 @@ class InductorPair:
 
     def schedules(self, graph: str) -> Difference | None:
         mine, other = (self._schedule(side, graph) for side in (self._mine, self._other))
+        if not mine or not other:
+            return None  # a graph from a cache has no schedule
         for number in range(max(len(mine), len(other))):
             a, b = (ops[number] if number < len(ops) else "no further collective" for ops in (mine, other))
             if a != b:

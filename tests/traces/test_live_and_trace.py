@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -93,8 +94,9 @@ def _recompile(recompile: ev.Recompiled) -> tuple[object, ...]:
 
 
 def _guard(guard: ev.Guard) -> tuple[str, ...]:
-    """Return a guard without its line, which a trace has only for some."""
-    return guard.kind, guard.source, guard.summary, str(guard.structural)
+    """Return a guard without its line, which a trace has only for some. torch numbers the dicts of builtins."""
+    source = re.sub(r"__builtins_dict___\d+", "__builtins_dict__", guard.source)
+    return guard.kind, source, guard.summary, str(guard.structural)
 
 
 def _kernel(kernel: ev.Kernel) -> tuple[object, ...]:

@@ -15,7 +15,8 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.reactive import var
 from textual.screen import Screen
 
-from tcexplore.events import Job, PhaseStarted, Standby
+from tcexplore import events as ev
+from tcexplore.events import Job, Standby
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.ui.actions import available, bindings
@@ -156,7 +157,7 @@ class ExplorerApp(App[int]):
             if isinstance(item, Standby):
                 self.standby = item
                 self.show_progress()
-            elif isinstance(item, PhaseStarted):
+            elif isinstance(item, ev.PhaseStarted):
                 self._phase_started = self._now()
             session = session.apply(item)
         self.session = session

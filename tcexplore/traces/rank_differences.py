@@ -68,6 +68,7 @@ class _Pair:
         self._digests = digests
         self._inductor = InductorPair(mine, other, times, notes)
         self._times = times
+        self._notes = notes
 
     def compile_difference(self, my_graph: str, other_graph: str) -> Difference | None:
         """Return the first difference of a compile; the ids differ if the ranks compile different frames."""
@@ -88,8 +89,14 @@ class _Pair:
         )
         raced = self._times.is_race(self._mine, my_graph) != self._times.is_race(self._other, my_graph)
         for kind, check in checks:
-            differs = self._differs(my_graph, kind) or (kind == "cache" and raced)
-            if differs and (difference := check(my_graph)) is not None:
+            try:
+                differs = self._differs(my_graph, kind) or (kind == "cache" and raced)
+                difference = check(my_graph) if differs else None
+            except Exception as error:  # noqa: BLE001  a record of another torch may have any form; the others are compared
+                note = f"{kind} of {my_graph} cannot be compared: {type(error).__name__}: {error}"
+                self._notes.extend([note] if note not in self._notes else [])
+                continue
+            if difference is not None:
                 return difference
         return None
 

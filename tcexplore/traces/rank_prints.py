@@ -171,17 +171,20 @@ class RankPrint:
         for number in index.numbers(_READ):
             try:
                 record = index.record(number)
-            except BadRecordError:
-                continue
-            if record.kind == "str":
-                _read_string(record, self.strings)
-            elif record.kind in COMPARED:
-                self._add(record)
-                row.count(record)
-            else:
-                self._read_facts(record, row)
+                self._read_record(record, row)
+            except (BadRecordError, AttributeError, TypeError, ValueError):
+                continue  # the record has an unknown form; `EventReader` reports it
 
         row.phase, row.phase_graph = last_phase(self.process)
+
+    def _read_record(self, record: Record, row: RankCounts) -> None:
+        if record.kind == "str":
+            _read_string(record, self.strings)
+        elif record.kind in COMPARED:
+            self._add(record)
+            row.count(record)
+        else:
+            self._read_facts(record, row)
 
     def _add(self, record: Record) -> None:
         kind = "cache" if record.kind in CACHE_KINDS else record.kind

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import tarfile
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -147,6 +149,26 @@ def test_a_cut_and_a_damaged_record_cost_only_themselves(
     assert len(report["graphs"]) == 2
     _, _, error = printed(capsys, "open", str(tmp_path / "t"), "--report")
     assert "its last record is incomplete" in error
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_trace_with_random_damage_is_still_shown(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+):
+    """Every damage that keeps the file's name costs facts, never the command."""
+    random = Random(seed)
+    shutil.copytree(traces / "break", tmp_path / "t")
+    for path in (tmp_path / "t").iterdir():
+        data = bytearray(path.read_bytes())
+        for _ in range(400):
+            at = random.randrange(len(data))
+            data[at : at + random.randrange(3)] = bytes(random.randrange(256) for _ in range(random.randrange(3)))
+        text = bytes(data)
+        if seed % 2:  # wrong checksums would hide the damage from what reads payloads
+            text = re.sub(rb', "has_payload": "\w+"', b"", text)
+        path.write_bytes(text)
+    status, out, _ = printed(capsys, "open", str(tmp_path / "t"), "--json")
+    assert (status, json.loads(out)["status"]) == (0, "ok")
 
 
 def test_hostile_text_of_a_trace_reaches_no_terminal(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -189,6 +189,12 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
         "--job", type=argument_types.at_least_one, metavar="N", help="the job to open if there are several, from 1"
     )
     parser.add_argument("--rank", type=argument_types.count, metavar="N", help="the rank to show first (default: 0)")
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="PATH",
+        help="another trace, such as yesterday's, to diff this one with",
+    )
     report = parser.add_argument_group("report and limits")
     report.add_argument("--json", action="store_true", help="print the whole result as JSON")
     report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
@@ -201,7 +207,7 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
     )  # fmt: skip
     given = parser.parse_args(arguments)
     limits = Limits(max_breaks=given.max_breaks, max_compile_seconds=given.max_compile_seconds)
-    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.report or given.json)
+    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, given.report or given.json)
     return Request("open", given.paths[0], json=given.json, limits=limits, trace=choice)
 
 

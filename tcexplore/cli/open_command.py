@@ -55,11 +55,12 @@ def open_trace(request: Request) -> int:
         return report_trace(request)
     try:
         opened, job = choose(choice, whole=False)
+        before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
     except TraceChoiceError as error:
         return _refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app
 
-    return run_trace_app(job, choice.rank, opened.problems)
+    return run_trace_app(job, choice.rank, opened.problems, before)
 
 
 def report_trace(request: Request) -> int:

@@ -49,6 +49,8 @@ class TraceChoice:
     """Number of the job, from 1; None if there is one."""
     rank: int | None = None
     """None for the first rank."""
+    against: str = ""
+    """Another trace to diff with; empty for none."""
     report: bool = False
     """Whether to print a report instead of opening the app."""
 

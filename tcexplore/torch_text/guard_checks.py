@@ -9,6 +9,12 @@ from typing import NamedTuple
 _COMMENT = re.compile(r"\s+# ")
 _PLACE = re.compile(r"(?:^|# )(\S+\.py):(\d+) in (\S+)")
 
+SHAPE_REASONS = {
+    "duck sizing": "they were equal when it was compiled",
+    "0/1 specialization": "sizes 0 and 1 are specialized",
+}
+"""Reasons for conditions on sizes, by torch's words."""
+
 
 class Check(NamedTuple):
     """One expression of a guard and torch's comment on it."""

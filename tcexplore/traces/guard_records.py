@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
-from tcexplore.torch_text.guard_checks import split_check
+from tcexplore.torch_text.guard_checks import SHAPE_REASONS, Check, split_check
 from tcexplore.traces.graph_text import is_contiguous
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -158,7 +158,7 @@ def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Reader
         kind=leaf.kind,
         source=leaf.manager.source,
         code=tuple(check.code.strip() for check in checks),
-        summary=_summary(leaf, check.code.strip(), inputs.get(name)),
+        summary=_summary(leaf, check, inputs.get(name)),
         structural=_is_structural(leaf),
         location=location,
         user_code=context.sources.code(location),
@@ -172,7 +172,8 @@ _NOUNS = {"code": "function", "builtin_function_or_method": "built-in function",
 _CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
 
 
-def _summary(leaf: _Leaf, code: str, node: ev.FxNode | None) -> str:
+def _summary(leaf: _Leaf, check: Check, node: ev.FxNode | None) -> str:
+    code = check.code.strip()
     source, kind, of_type = leaf.manager.source, leaf.kind, leaf.manager.type.rpartition(".")[2]
     if kind == "TENSOR_MATCH":
         return _tensor(code, node)
@@ -184,6 +185,9 @@ def _summary(leaf: _Leaf, code: str, node: ev.FxNode | None) -> str:
         return "is empty" if code == f"not {source}" else f"length {code.removeprefix(f'len({source})').strip()}"
     if kind == "GLOBAL_STATE":
         return _global_state(code)
+    if kind in ("SHAPE_ENV", "SYMBOLIC_SHAPE_GUARD"):
+        reason = next((reason for text, reason in SHAPE_REASONS.items() if text in check.comment), "")
+        return readable_source(code) + (f" ({reason})" if reason else "")
     if kind == "DIMENSION_DYNAMIC_MARKING_GUARD":
         return "the same dimensions are marked as dynamic"
     if kind == "NO_TENSOR_ALIASING":

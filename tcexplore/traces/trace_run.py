@@ -22,7 +22,9 @@ _FIRST_RECORDS = 300
 class TraceRun:
     """Reads one process as the run of a number."""
 
-    def __init__(self, process: TraceProcess, run: int, ranks: int = 1) -> None:
+    def __init__(self, process: TraceProcess, run: int, ranks: int = 1, prefix: str = "") -> None:
+        """`ranks` is the number of ranks of the job; `prefix` precedes the name of the trace."""
+        self._prefix = prefix
         self.process = process
         self.run = run
         self._ranks = ranks
@@ -34,8 +36,8 @@ class TraceRun:
         """Name of the trace for the user: `rank 3 of 8`, or the file's name."""
         rank = self.process.rank
         if rank is None:
-            return os.path.basename(self.process.source.name)
-        return f"rank {rank} of {self._ranks}" if self._ranks > 1 else f"rank {rank}"
+            return self._prefix + os.path.basename(self.process.source.name)
+        return f"{self._prefix}rank {rank}" + (f" of {self._ranks}" if self._ranks > 1 else "")
 
     @property
     def machine(self) -> ev.Standby | None:

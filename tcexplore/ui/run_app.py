@@ -49,15 +49,18 @@ def _set_frame_rate() -> None:
     del os.environ[_RATE]
 
 
-def run_trace_app(job: TraceJob, rank: int | None, problems: list[str]) -> int:
-    """Show the app on the ranks of a traced job until the user leaves it; return the exit status."""
+def run_trace_app(job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None = None) -> int:
+    """Show the app on the ranks of a traced job until the user leaves it; return the exit status.
+
+    `before` is another job, whose same rank is the base of diffs.
+    """
     gc.disable()
     import asyncio
 
     def engine() -> Engine:
         from tcexplore.ui.trace_engine import TraceEngine
 
-        return TraceEngine(job, rank, problems)
+        return TraceEngine(job, rank, problems, before)
 
     return asyncio.run(_run(engine))
 

@@ -19,13 +19,19 @@ from tcexplore.ui.engine import Deliver
 class TraceEngine:
     """Reads the first rank of a job, then compares all ranks; further ranks are read when the user asks for them."""
 
-    def __init__(self, trace: TraceJob, rank: int | None, problems: Iterable[str] = ()) -> None:
+    def __init__(
+        self, trace: TraceJob, rank: int | None, problems: Iterable[str] = (), before: TraceJob | None = None
+    ) -> None:
+        """`before` is another job, whose same rank becomes the first run, to diff with."""
+        self._before = before
         self._trace = trace
         self._problems = list(problems)
         self._first = rank
         self._waiting: asyncio.Queue[TraceProcess] = asyncio.Queue()
         self._reading: asyncio.Task[None] | None = None
         self._runs: dict[int, int] = {}
+        self._count = 0
+        """Runs so far."""
         self._comparison: RanksCompared | None = None
         self.job: Job | None = None
 
@@ -39,6 +45,9 @@ class TraceEngine:
         self._deliver = deliver
         ranks = self._trace.ranks
         first = next((process for process in ranks if process.number == self._first), ranks[0])
+        if self._before is not None:
+            others = self._before.ranks
+            self._waiting.put_nowait(next((other for other in others if other.number == first.number), others[0]))
         self._waiting.put_nowait(first)
         self._reading = asyncio.create_task(self._read())
 
@@ -51,16 +60,20 @@ class TraceEngine:
 
     async def _read(self) -> None:
         while True:
-            await self._read_rank(await self._waiting.get())
-            if self._comparison is None:
+            process = await self._waiting.get()
+            own = self._before is None or process not in self._before.processes
+            await self._read_rank(process, own=own)
+            if own and self._comparison is None:
                 self._comparison = await asyncio.to_thread(self._compare)
-            for run in (max(self._runs.values()),):
-                self._deliver(replace(self._comparison, run=run))
+            if own and self._comparison is not None:
+                self._deliver(replace(self._comparison, run=self._count))
 
-    async def _read_rank(self, process: TraceProcess) -> None:
-        run = len(self._runs) + 1
-        self._runs[process.number] = run
-        reader = TraceRun(process, run, len(self._trace.ranks))
+    async def _read_rank(self, process: TraceProcess, *, own: bool) -> None:
+        self._count += 1
+        if own:
+            self._runs[process.number] = self._count
+        ranks = self._trace.ranks if own or self._before is None else self._before.ranks
+        reader = TraceRun(process, self._count, len(ranks), "" if own else "before, ")
         self._deliver(await asyncio.to_thread(reader.start))
         batches = reader.batches()
         machine_shown = False

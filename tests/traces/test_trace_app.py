@@ -11,16 +11,18 @@ import pytest
 from textual.pilot import Pilot
 
 from tcexplore.traces.trace_inputs import trace_inputs
-from tcexplore.traces.trace_job import open_inputs
+from tcexplore.traces.trace_job import TraceJob, open_inputs
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.trace_engine import TraceEngine
 
 
 @asynccontextmanager
-async def app_on(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[int]]]:
+async def app_on(
+    folder: Path, rank: int | None = None, before: TraceJob | None = None
+) -> AsyncIterator[tuple[ExplorerApp, Pilot[int]]]:
     opened = open_inputs(trace_inputs([str(folder)]), whole=False)
-    app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], None, opened.problems))
+    app = ExplorerApp(lambda: TraceEngine(opened.jobs[0], rank, opened.problems, before))
     async with app.run_test(size=(160, 50), notifications=True) as pilot:
         yield app, pilot
         assert app.engine is not None
@@ -66,6 +68,17 @@ async def test_a_trace_fills_the_panes_and_its_ranks_can_be_opened_and_diffed(tr
         await pilot.press("d")
         await pilot.pause()
         assert "rank 1 of 2 of seeded.py  with rank 0 of 2" in text_of(app)
+
+
+async def test_a_trace_can_be_diffed_with_another_one(traces: Path):
+    before = open_inputs(trace_inputs([str(traces / "same")]), whole=False).jobs[0]
+    async with app_on(traces / "branch", rank=1, before=before) as (app, pilot):
+        await ranks_compared(app, pilot, 2)
+        await pilot.press("d")
+        await pilot.pause()
+        text = text_of(app)
+        assert "rank 1 of 2 of seeded.py  with before, rank 1 of 2" in text
+        assert "cos" in text
 
 
 async def test_a_trace_cannot_be_run(traces: Path):

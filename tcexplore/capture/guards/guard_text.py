@@ -10,13 +10,9 @@ from typing import Any
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts
 from tcexplore.capture.guards.guard_tree import LeafGuard
 from tcexplore.torch_text.dynamo_names import readable_source
-from tcexplore.torch_text.guard_checks import Check
+from tcexplore.torch_text.guard_checks import SHAPE_REASONS, Check
 
 _CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
-_SHAPE_REASONS = {
-    "duck sizing": "they were equal when it was compiled",
-    "0/1 specialization": "sizes 0 and 1 are specialized",
-}
 
 
 def summarize(leaf: LeafGuard, check: Check, tensor: TensorFacts | None = None) -> str:
@@ -66,7 +62,7 @@ def _contains(_: LeafGuard, check: Check) -> str:
 
 
 def _shape(_: LeafGuard, check: Check) -> str:
-    reason = next((reason for text, reason in _SHAPE_REASONS.items() if text in check.comment), "")
+    reason = next((reason for text, reason in SHAPE_REASONS.items() if text in check.comment), "")
     return readable_source(check.code) + (f" ({reason})" if reason else "")
 
 

@@ -13,6 +13,8 @@ from tcexplore.traces.trace_inputs import InputError, Inputs, TraceInput
 MOST_APART_S = 600.0
 """Maximum seconds between the first records of two ranks of one job."""
 
+MOST_MESSAGES = 10
+
 _RANK_SEARCH = 4_000
 """Records that are searched for a rank if the file's name has none."""
 
@@ -115,7 +117,14 @@ def open_inputs(inputs: Inputs, *, whole: bool = True) -> OpenedTrace:
     if not processes:
         raise NothingReadError(opened.problems or ["no trace files were given"])
     opened.jobs = group_jobs(processes)
+    opened.problems = shortened(opened.problems)
     return opened
+
+
+def shortened(problems: Sequence[str]) -> list[str]:
+    """Return the first messages, and how many more there are: thousands of files may have the same problem."""
+    more = len(problems) - MOST_MESSAGES
+    return [*problems[:MOST_MESSAGES], *([f"{more:,} more files have such problems"] if more > 0 else [])]
 
 
 def finish_index(job: TraceJob, progress: Callable[[int, int], None] | None = None) -> list[str]:
@@ -133,7 +142,7 @@ def finish_index(job: TraceJob, progress: Callable[[int, int], None] | None = No
         if progress is not None:
             progress(done, total)
     job.processes.sort(key=lambda process: (process.number, process.start))
-    return problems
+    return shortened(problems)
 
 
 def index_problems(source: TraceInput, index: RecordIndex) -> list[str]:

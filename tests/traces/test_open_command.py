@@ -131,6 +131,17 @@ def test_many_files_are_read_up_to_a_limit(
     assert "holds 5 files; the first 3 are read" in error
 
 
+def test_the_same_problem_of_many_files_is_reported_briefly(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (path,) = (traces / "breaks").glob("*_rank_0_*")
+    for rank in range(14):
+        (tmp_path / f"dedicated_log_torch_trace_rank_{rank}_x.log").write_bytes(path.read_bytes()[:-9])
+    _, _, error = printed(capsys, "open", str(tmp_path), "--report")
+    assert error.count("its last record is incomplete") == 10
+    assert "4 more files have such problems" in error
+
+
 def test_a_url_is_read_through_fsspec(traces: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("fsspec")
     report = as_json(capsys, "open", f"file://{traces / 'same'}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from tcexplore import events as ev
 from tcexplore.traces.environment_differences import Difference
 from tcexplore.traces.inductor_records import key_parts, tuned_configuration
-from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint
+from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, kernel_choices
 from tcexplore.traces.record_index import decode_json
 
 _RACE_NOTE = "Some ranks found in the cache what other ranks had just written."
-_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
 
 
 class InductorPair:
@@ -90,17 +87,17 @@ class InductorPair:
         }
 
     def kernels(self, graph: str, *, caches_differ: bool) -> Difference | None:
-        """Compare the names of the generated kernels, if both sides generated them."""
+        """Compare the generated kernels and library calls, if both sides generated them."""
         if caches_differ:
             return None
         pairs = zip(
             self._mine.of(graph, "inductor_output_code"), self._other.of(graph, "inductor_output_code"), strict=False
         )
         for a, b in pairs:
-            mine, other = (_KERNEL.findall(side.payload(item)) for side, item in ((self._mine, a), (self._other, b)))
+            mine, other = (kernel_choices(side.payload(item)) for side, item in ((self._mine, a), (self._other, b)))
             for x, y in zip([*mine, ""], [*other, ""], strict=False):
                 if x != y:
-                    detail = "Inductor chose other kernels for the same graph"
+                    detail = "autotuning chose other kernels or configurations for the same graph"
                     texts = (x or "no further kernel", y or "no further kernel")
                     return Difference("autotuning", graph, detail, *texts, *_lines(self._mine, self._other, graph))
         return None

@@ -39,7 +39,12 @@ _GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
 _WORLD_SIZE = re.compile(r"world_size=(\d+)")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
 _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
-_KERNEL_NAMES = re.compile(r"^(\w+) = async_compile\.\w+\(", re.M)
+_CHOICES = re.compile(
+    r"^(\w+) = async_compile\.\w+\(|\b(extern_kernels\.\w+)\("
+    r"|\b((?:num_warps|num_stages|GROUP_M|BLOCK_\w+|[XYZR]\d?_?BLOCK)\b(?:\s*:\s*tl\.constexpr)?\s*=\s*\d+)",
+    re.M,
+)
+"""What autotuning chooses in a generated module: kernels, library calls, configurations."""
 
 
 class RecordKey(NamedTuple):
@@ -158,7 +163,7 @@ class RankPrint:
             return repr(sorted((name, tuned_configuration(k)) for name, k in facts.items() if isinstance(k, dict)))
         text = self.payload(item)
         if key.kind == "inductor_output_code":
-            return repr(_KERNEL_NAMES.findall(text))
+            return repr(kernel_choices(text))
         if key.kind == "dynamo_graph_break_reason":
             return normalize(text.partition("\nTraceback (most recent call last)")[0])
         return normalize(text)
@@ -317,6 +322,11 @@ class RankCounts:
             cache_bypasses=self.bypasses,
             compile_s=round(self.seconds, 6),
         )
+
+
+def kernel_choices(module: str) -> list[str]:
+    """Return the kernels, library calls and fixed configurations of a generated module in order."""
+    return [a or b or re.sub(r"\s|:|tl\.constexpr", "", c) for a, b, c in _CHOICES.findall(module)]
 
 
 def _read_string(record: Record, strings: dict[int, str]) -> None:

@@ -146,6 +146,16 @@ def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):
     assert [side.text for side in divergence.sides] == ["XBLOCK=8, num_warps=4", "XBLOCK=8, num_warps=2"]
 
 
+def test_another_kernel_for_the_same_graph_is_named(traces: Path, tmp_path: Path):
+    def choose_template(text: str) -> str:
+        return text.replace("extern_kernels.addmm(", "triton_tem_fused_addmm_0.run(")
+
+    divergence = compared(edited(traces / "same", tmp_path / "template", 1, choose_template)).divergence
+    assert divergence is not None
+    assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (1,), "0/0")
+    assert divergence.sides[1].text == "extern_kernels.addmm"
+
+
 def test_a_missing_rank_is_named(traces: Path, tmp_path: Path):
     shutil.copytree(traces / "same", tmp_path / "missing")
     (path,) = (tmp_path / "missing").glob("*_rank_0_*")

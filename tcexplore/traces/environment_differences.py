@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.traces.guard_records import guard_checks
+from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.rank_prints import RankPrint, settings
 
 _UNSTABLE_SETTING = re.compile(
@@ -83,7 +84,8 @@ def _settings(mine: RankPrint, other: RankPrint) -> Difference | None:
             continue
         others = dict(settings(other_text))
         for key, value in settings(text):
-            if key in others and others[key] != value and not _UNSTABLE_SETTING.search(key):
+            differs = key in others and others[key] != value and not _UNSTABLE_SETTING.search(key)
+            if differs and normalize(_short(value)) != normalize(_short(others[key])):
                 full = f"torch.{_MODULES[name]}.config.{key}" if name in _MODULES else f"{name}.{key}"
                 return Difference(
                     "config", "", f"{full} differs", f"{key} = {_short(value)}", f"{key} = {_short(others[key])}"

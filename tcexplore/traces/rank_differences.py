@@ -18,7 +18,7 @@ from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.guard_records import GuardCheck, guard_checks
 from tcexplore.traces.inductor_differences import InductorPair
-from tcexplore.traces.rank_normal import group_names, normalize
+from tcexplore.traces.rank_normal import group_names, normalize, rank_pairs
 from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, RecordKey
 
 Digests = dict[tuple[str, str], str]
@@ -311,7 +311,7 @@ class _Pair:
             return a[3] in groups[0] and b[3] in groups[1] and groups[0].index(a[3]) == groups[1].index(b[3])
         if a[2] is None or b[2] is None or not _RANK_NAMES.search(a[1]):
             return False
-        return int(a[2]) - int(b[2]) == self._mine.rank - self._other.rank
+        return (int(a[2]), int(b[2])) in rank_pairs(self._mine.rank, self._other.rank)
 
     @staticmethod
     def _groups(side: RankPrint, graph: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 _SUBSTITUTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -61,10 +62,23 @@ def follows_rank(mine: str, other: str, my_rank: int, other_rank: int, *, slicin
     """
     if _NUMBER.sub("#", mine) != _NUMBER.sub("#", other) or (slicing_only and not mine.startswith(_SLICING)):
         return False
-    pairs = zip(map(int, _NUMBER.findall(mine)), map(int, _NUMBER.findall(other)), strict=True)
-    return all(a == b or _is_multiple(a, b, my_rank, other_rank) for a, b in pairs)
+    numbers = zip(map(int, _NUMBER.findall(mine)), map(int, _NUMBER.findall(other)), strict=True)
+    unequal = [(a, b) for a, b in numbers if a != b]
+    return any(_are_multiples(unequal, *ranks) for ranks in rank_pairs(my_rank, other_rank))
 
 
-def _is_multiple(a: int, b: int, my_rank: int, other_rank: int) -> bool:
-    step, rest = divmod(a - b, my_rank - other_rank) if my_rank != other_rank else (0, 1)
-    return rest == 0 and step != 0 and a - step * my_rank in (0, step)
+def rank_pairs(my_rank: int, other_rank: int) -> Iterator[tuple[int, int]]:
+    """Yield two ranks in each numbering: over all machines, on one machine, and by machine, for usual sizes."""
+    yield my_rank, other_rank
+    for size in (2, 4, 8, 16):
+        yield my_rank % size, other_rank % size
+        yield my_rank // size, other_rank // size
+
+
+def _are_multiples(pairs: list[tuple[int, int]], mine: int, other: int) -> bool:
+    """Return whether all pairs are `k * rank` or `k * (rank + 1)` with one `k`."""
+    if mine == other:
+        return False
+    steps = {(a - b) / (mine - other) for a, b in pairs}
+    step = next(iter(steps), 0)
+    return len(steps) == 1 and step != 0 and all(a - step * mine in (0, step) for a, _ in pairs)

@@ -15,6 +15,7 @@ from tcexplore import events as ev
 from tcexplore.events.rank_events import RanksCompared
 from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.rank_comparison import compare_ranks
+from tcexplore.traces.rank_normal import follows_rank
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 
@@ -178,6 +179,21 @@ def test_the_rank_that_differs_is_told_from_those_that_agree(traces: Path, tmp_p
     assert comparison.divergence.ranks == (5,)
     assert comparison.groups == ((0, 1, 2, 3, 4, 6, 7), (5,))
     assert comparison.divergence.sides[1].ranks == (0, 1, 2, 3, 4, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "ranks", "follows"),
+    [
+        ("getitem(x, 4:8)", "getitem(x, 0:4)", (1, 0), True),
+        ("getitem(x, 12:16)", "getitem(x, 4:8)", (3, 1), True),
+        ("getitem(x, 4:8)", "getitem(x, 0:4)", (9, 0), True),  # the second rank of the second machine
+        ("getitem(x, 5:8)", "getitem(x, 0:4)", (1, 0), False),
+        ("mul(x, 2)", "mul(x, 1)", (1, 0), False),
+        ("getitem(x, 4:8)", "select(x, 0:4)", (1, 0), False),
+    ],
+)
+def test_a_part_of_a_tensor_may_follow_the_rank(mine: str, other: str, ranks: tuple[int, int], follows: bool):
+    assert follows_rank(mine, other, *ranks) is follows
 
 
 def test_collectives_have_the_lines_of_the_users_calls():

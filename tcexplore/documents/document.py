@@ -40,6 +40,8 @@ class Row:
     """What is copied, if it differs from the text."""
     target: str | None = None
     """The fold group of the same document that enter goes to."""
+    place: tuple[int, int] | None = None
+    """The characters that a view scrolls to when it goes to the row: its graph break."""
     keys_only: bool = False
     """Whether the row is about keys, so that a printed report leaves it out."""
     no_wrap: bool = False

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
 from tcexplore.session import Session, Snapshot
+from tcexplore.session.links import Link
 from tcexplore.ui.actions import Action, Scope, available
 from tcexplore.ui.lines.row_line import Line
 
@@ -35,6 +36,13 @@ def history_line(session: Session) -> Line:
     from tcexplore.documents.strip.history_strip import history_row
 
     return lambda width: history_row(session, width)
+
+
+def peek_line(run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link]) -> Line:
+    """Return what is linked to the selected row."""
+    from tcexplore.documents.strip.peek_line import peek_row
+
+    return lambda width: peek_row(run, links, chain, width)
 
 
 def study_line(title: str, job: ev.Job, state: StudyState[Any, Any] | None) -> Line:

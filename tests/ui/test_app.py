@@ -208,7 +208,7 @@ async def test_a_graph_is_shown_without_waiting_for_other_events():
 
 
 async def test_only_changed_lines_are_painted_again():
-    async with run_app(fakes.session(fakes.complete(7))) as ui:
+    async with run_app(fakes.session(fakes.complete(7)), (200, 60)) as ui:
         graph = ui.view("graph")
         lines = graph.render_lines(graph.size.region)
         await ui.show(fakes.session(fakes.complete(7), fakes.recompiled(9)))

@@ -21,7 +21,43 @@ async def test_wide_terminals_show_all_panes_with_timing_and_output_in_one_place
         assert ui.in_view == NAMES[:6]
 
 
-@pytest.mark.parametrize("size", [(139, 50), (200, 39), (80, 24)], ids=str)
+@pytest.mark.parametrize("size", [(139, 50), (200, 39), (100, 30)], ids=str)
+async def test_medium_terminals_show_the_source_beside_the_last_other_pane(size: tuple[int, int]):
+    async with run_app(fakes.session(fakes.one_graph(7)), size) as ui:
+        assert ui.in_view == ["source", "graph"]
+        for number, name in enumerate(NAMES[1:], 2):
+            await ui.press(str(number))
+            assert (ui.in_view, ui.current) == (["source", name], name)
+            assert ui.view(name).has_focus
+        await ui.press("1")
+        assert ui.in_view == ["source", "output"]
+
+
+async def test_the_breaks_are_beside_the_source_until_the_user_goes_to_another_pane():
+    async with run_app(fakes.session(fakes.complete(6)), (120, 40)) as ui:
+        assert ui.in_view == ["source", "breaks"]
+        await ui.press("5", "1")
+        await ui.show(fakes.session(fakes.complete(7), fakes.complete(8)))
+        assert ui.in_view == ["source", "code"]
+
+
+async def test_keys_change_the_sizes_of_panes():
+    async with run_app(fakes.session(fakes.complete(7)), (160, 50)) as ui:
+        width, height = ui.pane("source").outer_size
+        await ui.press("greater_than_sign", "minus")
+        assert ui.pane("source").outer_size.width > width
+        assert ui.pane("source").outer_size.height < height
+        await ui.press("equals_sign")
+        assert ui.pane("source").outer_size == (width, height)
+        for _ in range(30):
+            await ui.press("greater_than_sign")
+        assert min(pane.outer_size.width for pane in ui.app.main.grid.visible_panes) > 20
+        await ui.pilot.resize_terminal(120, 40)
+        await ui.press("2", "greater_than_sign")
+        assert ui.pane("graph").outer_size.width > ui.pane("source").outer_size.width
+
+
+@pytest.mark.parametrize("size", [(99, 50), (80, 24)], ids=str)
 async def test_smaller_terminals_show_the_current_pane(size: tuple[int, int]):
     async with run_app(fakes.sitting(), size) as ui:
         for number, name in enumerate(NAMES, 1):
@@ -75,3 +111,16 @@ async def test_tiny_terminals_do_not_crash():
         await ui.pilot.resize_terminal(1, 1)
         await ui.press("3", "up")
         assert ui.current == "breaks"
+
+
+async def test_going_to_a_break_scrolls_to_its_expression():
+    graph_break = fakes.complete(6).breaks[0]
+    async with run_app(fakes.session(fakes.complete(6)), (100, 30)) as ui:
+        for _ in range(8):
+            await ui.press("less_than_sign")
+        await ui.press("2", "b")
+        line = next(line for line in ui.screen.splitlines() if line.startswith("│") and "print(" in line)
+        assert graph_break.code.strip()[:6] in line
+        assert ui.view("source").column > 0
+        await ui.press("1", "g")
+        assert ui.view("source").column == 0

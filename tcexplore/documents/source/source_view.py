@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
-from tcexplore.documents.graph.graph_rows import kernel_spans
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fold, wrapped
+from tcexplore.documents.source.break_place import break_place
 from tcexplore.documents.source.line_facts import LineFacts, describe_traffic, hot, line_facts, read_lines, traffic_bar
 from tcexplore.events import Location
 from tcexplore.quantities import count
@@ -19,7 +19,10 @@ from tcexplore.session import Snapshot
 from tcexplore.session.line_traffic import Traffic
 from tcexplore.session.links import line_link
 
-BREAK, GUARD, NODES, BELOW, FAILED = "✖", "◆", "○", "↓", "▶"
+BREAK, GUARD, FAILED = "✖", "◆", "▶"
+
+SEVERAL = "+"
+"""Mark of a line with more kernels than the gutter shows."""
 
 HEAT_IN_WORDS = 120
 """Minimum width to show the memory traffic of a line in words."""
@@ -63,8 +66,8 @@ def failed_line(snapshot: Snapshot) -> tuple[int, str] | None:
 
 
 class _Gutter:
-    """The gutter of a file: marks, line number, `3○` FX nodes or `3↓` in the functions it calls, kernels, and a bar for
-    memory traffic, which a wide pane also shows in words after the line."""
+    """The gutter of a file: a mark, the line number, the first kernel, and a bar for memory traffic, which a wide pane
+    also shows in words after the line. The peek line has the other facts."""
 
     def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Traffic, *, wide: bool,
                  failed: tuple[int, str] | None = None) -> None:  # fmt: skip
@@ -75,27 +78,19 @@ class _Gutter:
         self.file = file
         known = list(lines)
         self._number = len(str(max(known, default=0)))
-        self._count = max((len(self._nodes(n)) for n in known), default=0)
-        self._kernels = max((_wide(kernel_spans(self.kernels(n))) for n in known), default=0)
+        self._kernels = max((_wide(_first_kernel(self.kernels(n))) for n in known), default=0)
 
     def kernels(self, number: int) -> list[KernelLabel]:
         return self.facts.kernels((self.file, number))
 
-    def _nodes(self, number: int) -> str:
-        line = (self.file, number)
-        own, below = self.facts.nodes.get(line, 0), self.facts.below.get(line, 0)
-        return f"{own}{NODES}" if own else f"{below}{BELOW}" if below else ""
-
     def spans(self, number: int) -> tuple[Span, ...]:
         line = (self.file, number)
-        kernels = kernel_spans(self.kernels(number))
+        kernels = _first_kernel(self.kernels(number))
         return (
             self._mark(number),
-            Span(GUARD if line in self.facts.guards else " ", "guard"),
             Span(f"{number:>{self._number}} ", "break" if line in self.facts.breaks else "muted"),
-            Span(f"{self._nodes(number):>{self._count}} ", "muted"),
             *kernels,
-            Span(" " * (self._kernels - _wide(kernels) + bool(self._kernels))),
+            Span(" " * (self._kernels - _wide(kernels))),
             *traffic_bar(self.heat, line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
             Span(" " if self._kernels else ""),
         )
@@ -103,15 +98,27 @@ class _Gutter:
     def _mark(self, number: int) -> Span:
         if self.failed is not None and self.failed[0] == number:
             return Span(FAILED, "error")
-        return Span(BREAK if (self.file, number) in self.facts.breaks else " ", "break")
+        if (self.file, number) in self.facts.breaks:
+            return Span(BREAK, "break")
+        return Span(GUARD if (self.file, number) in self.facts.guards else " ", "guard")
 
     def row(self, number: int, code: Iterable[Span], text: str) -> Row:
         line, at = (self.file, number), Location(self.file, number)
-        spans = (*self.spans(number), *code, *self._ending(number))
-        return Row(spans, (line_link(at), *self.facts.links(line)), at, copy=text)
+        gutter = self.spans(number)
+        spans = (*gutter, *code, *self._ending(number))
+        place = self._break_place(number, text, _wide(gutter))
+        return Row(spans, (line_link(at), *self.facts.links(line)), at, copy=text, place=place)
+
+    def _break_place(self, number: int, text: str, gutter: int) -> tuple[int, int] | None:
+        """Return where the row shows the expression of a graph break."""
+        breaks = self.facts.breaks.get((self.file, number))
+        if not breaks:
+            return None
+        start, end = break_place(breaks[0], text)
+        return gutter + start, gutter + end
 
     def _ending(self, number: int) -> Iterable[Span]:
-        """Yield notes at the end of a line: graph break, extern call, skipped frame."""
+        """Yield notes at the end of a line: graph break, skipped frame."""
         line = (self.file, number)
         if self.failed is not None and self.failed[0] == number:
             yield Span(f"  {FAILED} {self.failed[1]}", "error")
@@ -119,14 +126,21 @@ class _Gutter:
             yield Span("  graph break", "break")
         elif line in self.facts.skipped:
             yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
-        elif self.kernels(number) and all(label.extern for label in self.kernels(number)):
-            yield Span("  extern", "extern")
         if self.wide and line in self.heat.lines:
             yield Span(f"  {describe_traffic(self.heat.lines[line])}", "dim")
 
 
 def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:
     return gutter.row(index + 1, text.raw(index), text.lines[index])
+
+
+def _first_kernel(kernels: list[KernelLabel]) -> tuple[Span, ...]:
+    """Return the label of a line's first kernel, `▐2+` or `E1+` if there are more."""
+    if len(kernels) < 2:
+        return kernels[0].spans if kernels else ()
+    first = kernels[0]
+    label = first.spans if first.extern else first.spans[:-1]
+    return (*label, Span(SEVERAL, first.style))
 
 
 def _wide(spans: Iterable[Span]) -> int:

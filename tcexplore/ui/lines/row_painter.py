@@ -41,6 +41,14 @@ def thumb(top: int, height: int, rows: int) -> range:
     return range(first, first + size)
 
 
+def scrolled_to(place: tuple[int, int] | None, column: int, width: int) -> int:
+    """Return the cells to scroll to the right, from `column`, so that a place in a row is in view."""
+    if place is None or place[1] <= width:
+        return 0
+    in_view = column <= place[0] and place[1] <= column + width
+    return column if in_view else max(0, min(place[0], place[1] - width * 2 // 3))
+
+
 def segments(
     row: Row, palette: Palette, base: Style, query: Query | None = None, *, current: bool = False
 ) -> list[Segment]:

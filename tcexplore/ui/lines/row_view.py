@@ -17,7 +17,16 @@ from tcexplore.documents.document import Document, Link, Row
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.highlights import Highlights
-from tcexplore.ui.lines.row_painter import MARGIN, LineContent, PaintedLines, RowPainter, RowState, flat, thumb
+from tcexplore.ui.lines.row_painter import (
+    MARGIN,
+    LineContent,
+    PaintedLines,
+    RowPainter,
+    RowState,
+    flat,
+    scrolled_to,
+    thumb,
+)
 from tcexplore.ui.lines.row_scan import own_links, same_row
 from tcexplore.ui.lines.search import Query, Search
 from tcexplore.ui.messages import CursorMoved, HitReached, RowEntered, SearchCounted
@@ -59,6 +68,8 @@ class RowView(ScrollView, can_focus=True):
         self._painted = PaintedLines()
         self._moved = False
         """Whether the user or the selection has moved the cursor or the view."""
+        self._place_shown = False
+        """Whether the view is scrolled to the place of the row under the cursor."""
 
     # ---- document
 
@@ -167,6 +178,7 @@ class RowView(ScrollView, can_focus=True):
         self._moved = True
         moved, self.cursor = index != self.cursor, index
         self._scroll_into_view(index)
+        self._show_place()
         row = self.cursor_row
         if notify and moved and row is not None:
             self.post_message(CursorMoved(row))
@@ -179,6 +191,14 @@ class RowView(ScrollView, can_focus=True):
         wanted = min(max(top, index + around - height + 1), index - around)
         if wanted != top:
             self.scroll_to(y=wanted, animate=False)
+
+    def _show_place(self) -> None:
+        """Scroll sideways to the row's place, and back when the cursor leaves such a row."""
+        row = self.cursor_row
+        place = row.place if row is not None else None
+        if place is not None or self._place_shown:
+            self.column = scrolled_to(place, self.column, self.text_width)
+        self._place_shown = place is not None
 
     def center_on(self, index: int) -> None:
         """Put the cursor on a row without selecting it; if out of view, the row comes to a third of the height."""
@@ -317,14 +337,8 @@ class RowView(ScrollView, can_focus=True):
     def _go_to_match(self, index: int) -> None:
         self.move_to(index)
         query, row = self.search_query, self.cursor_row
-        if query is None or row is None:
-            return
-        place = next(iter(query.places(row.text)), None)
-        width = self.scrollable_content_region.width - MARGIN
-        if place is not None and place[1] <= width:
-            self.column = 0
-        elif place is not None and not self.column <= place[0] <= place[1] <= self.column + width:
-            self.column = place[1] - width * 2 // 3
+        if query is not None and row is not None and (places := query.places(row.text)):
+            self.column = scrolled_to(places[0], self.column, self.text_width)
 
     def _post_count(self) -> None:
         if (search := self._search) is not None:
@@ -348,8 +362,7 @@ class RowView(ScrollView, can_focus=True):
     def on_mouse_scroll_down(self) -> None:
         self._moved = True
 
-    def on_mouse_scroll_up(self) -> None:
-        self._moved = True
+    on_mouse_scroll_up = on_mouse_scroll_down
 
     def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
         event.stop()
@@ -369,13 +382,10 @@ class RowView(ScrollView, can_focus=True):
         self._highlights.links = links
         self._refresh_changed()
 
-    def watch_marked(self) -> None:
-        self._refresh_changed()
+    watch_marked = watch_cursor
 
     def watch_faded(self) -> None:
         self._painter = None
         self.refresh()
 
-    def watch_search_query(self) -> None:
-        self._painter = None
-        self.refresh()
+    watch_search_query = watch_faded

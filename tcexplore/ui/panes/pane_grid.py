@@ -8,20 +8,14 @@ from dataclasses import dataclass
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.ui.panes.pane import Pane
+from tcexplore.ui.panes.pane_sizes import CELLS, Arrangement, PaneSizes, arrange
 from tcexplore.ui.panes.pane_spec import PaneSpec
 from tcexplore.ui.panes.pane_table import PANES
-
-WIDE = Size(140, 40)
-"""Smallest terminal, in cells, that shows all panes at once."""
-
-_GRID = ("source", "graph", "code", "breaks", "guards", "timing", "output")
-"""The panes in the order of their cells, row by row."""
 
 _SHARED = ("timing", "output")
 """Panes that share one cell; the one that was current last has it."""
@@ -35,21 +29,27 @@ class PaneGrid(Container):
     zoomed: var[bool] = var(False)
     late: var[bool] = var(False)
     """Whether panes mark documents of older runs."""
+    sizes: var[PaneSizes] = var(PaneSizes)
+    suggested: var[str] = var("graph")
+    """The pane beside the source pane where two fit, until the user goes to another one."""
 
     @dataclass
     class Arranged(Message):
         """Other panes are in view, or another one is current."""
 
         current: str
-        single: bool
+        arrangement: Arrangement
 
     def __init__(self) -> None:
         super().__init__(id="panes")
         self.panes = {spec.id: Pane(spec) for spec in PANES}
+        self.arrangement: Arrangement = "all"
         self._shared = "timing"
+        self._second = ""
+        """The pane beside the source pane that the user went to last."""
 
     def compose(self) -> ComposeResult:
-        yield from (self.panes[name] for name in _GRID)
+        yield from (self.panes[name] for name in CELLS)
 
     @property
     def pane(self) -> Pane:
@@ -66,15 +66,42 @@ class PaneGrid(Container):
         self.current = names[(names.index(self.current) + by) % len(names)]
 
     def lay_out(self) -> None:
-        """Show the panes that fit the terminal, or only the current one."""
-        size = self.app.size
-        single = self.zoomed or size.width < WIDE.width or size.height < WIDE.height
+        """Show the panes that fit the terminal."""
+        self.arrangement = arrange(self.app.size, zoomed=self.zoomed)
+        visible = self._visible()
         for name, pane in self.panes.items():
-            pane.display = name == self.current if single else name not in _SHARED or name == self._shared
-            pane.single = single
-        self.set_class(single, "-single")
+            pane.display = name in visible
+            pane.single = self.arrangement == "one"
+        self.set_class(self.arrangement == "one", "-single")
+        self._set_sizes()
         self.pane.rows.focus()
-        self.post_message(self.Arranged(self.current, single))
+        self.post_message(self.Arranged(self.current, self.arrangement))
+
+    def _visible(self) -> set[str]:
+        if self.arrangement == "one":
+            return {self.current}
+        if self.arrangement == "two":
+            return {"source", self._second or self.suggested}
+        return {name for name in self.panes if name not in _SHARED or name == self._shared}
+
+    def _set_sizes(self) -> None:
+        columns, rows = {
+            "one": ((100,), (100,)),
+            "two": ((self.sizes.source, 100 - self.sizes.source), (100,)),
+            "all": (self.sizes.columns, self.sizes.rows),
+        }[self.arrangement]
+        self.styles.grid_size_columns, self.styles.grid_size_rows = len(columns), len(rows)
+        self.styles.grid_columns = " ".join(f"{share}fr" for share in columns)
+        self.styles.grid_rows = " ".join(f"{share}fr" for share in rows)
+
+    def resize(self, wider: int = 0, taller: int = 0) -> None:
+        """Make the current pane wider or taller, or with -1 narrower or lower."""
+        if self.arrangement == "one":
+            return
+        if wider:
+            self.sizes = self.sizes.wider(self.current, wider, self.arrangement)
+        elif self.arrangement == "all":
+            self.sizes = self.sizes.taller(self.current, taller)
 
     def on_mount(self) -> None:
         self.lay_out()
@@ -82,12 +109,22 @@ class PaneGrid(Container):
     def watch_current(self, current: str) -> None:
         if current in _SHARED:
             self._shared = current
+        if current != "source":
+            self._second = current
         if self.is_mounted:
             self.lay_out()
 
     def watch_late(self, late: bool) -> None:
         for pane in self.panes.values():
             pane.late = late
+
+    def watch_sizes(self) -> None:
+        if self.is_mounted:
+            self._set_sizes()
+
+    def watch_suggested(self) -> None:
+        if self.is_mounted and self.arrangement == "two" and not self._second:
+            self.lay_out()
 
     def watch_zoomed(self) -> None:
         if self.is_mounted:

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 
 from tcexplore.events import Standby
 from tcexplore.session import Session, Snapshot
-from tcexplore.session.links import Link
+from tcexplore.session.links import Link, closure
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.lines.row_line import RowLine
@@ -18,6 +18,7 @@ from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import CursorMoved, FixRequested, RecompileCheckRequested, RowEntered
 from tcexplore.ui.navigation import Navigation
 from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
+from tcexplore.ui.panes.pane_sizes import PaneSizes
 from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.row_targets import (
     FUSION_HOW,
@@ -28,7 +29,7 @@ from tcexplore.ui.row_targets import (
     mark_entry,
     mark_kernel,
 )
-from tcexplore.ui.screen_lines import footer, history_line, title_line, verdict_line
+from tcexplore.ui.screen_lines import footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.selection import Selection, index_links, prefetch
 
@@ -50,6 +51,7 @@ class MainScreen(ReadingScreen):
         self._title = RowLine(title_line(self.session, None, 0.0, 0.0), id="title")
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
+        self._peek = RowLine(peek_line(None, (), frozenset()), id="peek")
         self._history = RowLine(history_line(self.session), id="history")
 
     def compose(self) -> ComposeResult:
@@ -57,6 +59,7 @@ class MainScreen(ReadingScreen):
         yield self._verdict
         yield self._tabs
         yield self.grid
+        yield self._peek
         yield self._history
         yield RowLine(footer(self.SCOPES), id="footer")
 
@@ -88,6 +91,9 @@ class MainScreen(ReadingScreen):
         if self.selection.update(session):
             self._highlight(everywhere=False)
         shown = session.shown
+        if shown is not None:
+            self.grid.suggested = "breaks" if shown.breaks else "graph"
+        self._show_peek()
         if shown is not None and shown.complete and shown.run != self._prefetched_run:
             self._prefetched_run = shown.run
             self.call_after_refresh(self._prefetch)
@@ -108,7 +114,7 @@ class MainScreen(ReadingScreen):
         self.grid.lay_out()
 
     def on_pane_grid_arranged(self, message: PaneGrid.Arranged) -> None:
-        self._tabs.display = message.single
+        self._tabs.display = message.arrangement != "all"
         self._tabs.update(tabs(message.current))
 
     def on_row_line_clicked(self, event: RowLine.Clicked) -> None:
@@ -123,6 +129,14 @@ class MainScreen(ReadingScreen):
 
     def action_zoom(self) -> None:
         self.grid.zoomed = not self.grid.zoomed
+
+    def action_resize(self, wider: int, taller: int) -> None:
+        if self.grid.arrangement == "one":
+            self.say("One pane is in view: z leaves the zoom, and two panes need 100 columns.")
+        self.grid.resize(wider, taller)
+
+    def action_default_sizes(self) -> None:
+        self.grid.sizes = PaneSizes()
 
     def show_view(self, pane_name: str, view_name: str) -> None:
         """Make a pane the current one, in this view."""
@@ -203,9 +217,19 @@ class MainScreen(ReadingScreen):
             self.run_worker(self._index.run(), group="index", exit_on_error=False)
         for pane in self.grid.panes.values():
             pane.highlight(self.selection.chain)
+        self._show_peek()
         for pane in self.grid.visible_panes:
             if everywhere or pane is not self.grid.pane:
                 pane.rows.reveal()
+
+    def _show_peek(self) -> None:
+        """Show what the selection is linked to, or the row under the cursor while nothing is selected."""
+        run = self.session.view(lambda snapshot: snapshot.compiled)
+        if self.selection.links or run is None or is_large(run):
+            known = None if self.selection.unindexed is not None else run
+            self._peek.update(peek_line(known, self.selection.links, self.selection.chain))
+        else:
+            self._peek.update(peek_line(run, self._links_at_cursor, closure(run, self._links_at_cursor)))
 
     def _on_indexed(self, _: None) -> None:
         self.selection.select(self.selection.links, self.session)

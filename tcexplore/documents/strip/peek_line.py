@@ -1,0 +1,99 @@
+"""The line below the panes: the selected row, and what other panes show for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tcexplore.documents.document import Row, Span
+from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.documents.labels import KernelLabel, labels
+from tcexplore.documents.locations import places
+from tcexplore.documents.source.line_facts import describe_traffic, hot, line_facts
+from tcexplore.quantities import count
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, break_link
+
+SHOWN_KERNELS = 4
+"""Kernels that are named; more are counted."""
+
+SHOWN_LINES = 3
+
+HOW = " Put the cursor on a row: what it is linked to appears here."
+
+
+def peek_row(run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link], width: int) -> Row:
+    """Return `line 24 → kernel 2 · break · 2 guards` for the selected row, at most `width` cells wide."""
+    if run is None or not links:
+        return fitted([piece(HOW, "dim")], width)
+    linked = list(_linked(run, links[0], chain)) or [piece("nothing", "muted")]
+    dotted = [
+        Piece((Span(" · " if index else " ", "muted"), *item.spans), item.rank) for index, item in enumerate(linked)
+    ]
+    return fitted([_subject(run, links[0]), *dotted], width - 1, gap="")
+
+
+def _subject(run: Snapshot, link: Link) -> Piece:
+    return Piece((Span(f" {_name(run, link)}", "strong"), Span(" →", "muted")))
+
+
+def _name(run: Snapshot, link: Link) -> str:
+    match link.kind:
+        case "line":
+            return _line(run, link)
+        case "kernel":
+            return labels(run).kernel[link].name if link in labels(run).kernel else link.name
+        case "break":
+            return "break"
+        case "entry":
+            return f"cache entry {link.where}"
+        case _:
+            return link.name
+
+
+def _line(run: Snapshot, link: Link) -> str:
+    return f"line {link.name}" if link.where == run.file else f"{places(run.file).path(link.where)} line {link.name}"
+
+
+def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Piece]:
+    """Yield the linked breaks, kernels, lines, ops, guards and bytes, most important first."""
+    yield from _breaks(run, chain)
+    kernels = sorted((label for link, label in labels(run).kernel.items() if link in chain), key=_order)
+    if subject.kind != "kernel" and kernels:
+        yield _kernels(kernels)
+    lines = sorted((link for link in chain if link.kind == "line"), key=lambda link: (link.where, int(link.name)))
+    if subject.kind != "line" and lines:
+        more = f" +{len(lines) - SHOWN_LINES}" if len(lines) > SHOWN_LINES else ""
+        yield piece(", ".join(_line(run, link) for link in lines[:SHOWN_LINES]) + more, "", 2)
+    ops = sum(link.kind == "node" for link in chain)
+    if subject.kind != "node" and ops:
+        yield piece(count(ops, "op"), "muted", 3)
+    guards = sum(link.kind == "guard" for link in chain)
+    if subject.kind != "guard" and guards:
+        yield piece(count(guards, "guard"), "guard", 3)
+    if subject.kind == "line":
+        yield from _line_facts(run, (subject.where, int(subject.name)))
+
+
+def _order(label: KernelLabel) -> tuple[bool, int]:
+    return label.extern, label.number
+
+
+def _kernels(kernels: list[KernelLabel]) -> Piece:
+    spans = [span for label in kernels[:SHOWN_KERNELS] for span in (*label.spans, Span(" "))][:-1]
+    more = f" +{len(kernels) - SHOWN_KERNELS}" if len(kernels) > SHOWN_KERNELS else ""
+    noun = "kernel" if len(kernels) == 1 else "kernels"
+    return Piece((Span(f"{noun} ", "muted"), *spans, Span(more, "muted")), 1)
+
+
+def _breaks(run: Snapshot, chain: frozenset[Link]) -> Iterator[Piece]:
+    graph_break = next((each for each in run.breaks if break_link(each) in chain), None)
+    if graph_break is not None:
+        yield piece(f"✖ {graph_break.kind}", "break")
+
+
+def _line_facts(run: Snapshot, line: tuple[str, int]) -> Iterator[Piece]:
+    facts, traffic = line_facts(run), hot(run).lines.get(line)
+    if traffic is not None:
+        yield piece(describe_traffic(traffic), "dim", 4)
+    if line in facts.skipped:
+        yield piece(f"not compiled: {facts.skipped[line].reason}", "warn", 2)

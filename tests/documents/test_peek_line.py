@@ -1,0 +1,50 @@
+"""The line that says what the selected row is linked to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.documents.source.break_place import break_place
+from tcexplore.documents.strip.peek_line import peek_row
+from tcexplore.session.links import Link, closure, kernel_link
+from tests import fakes
+
+
+def peek(link: Link, run: int = 7, width: int = 120) -> str:
+    snapshot = fakes.complete(run)
+    return peek_row(snapshot, (link,), closure(snapshot, (link,)), width).text.strip()
+
+
+def test_a_line_names_its_kernel_ops_and_guards():
+    assert peek(Link("line", fakes.FILE, "23")).startswith("line 23 → kernel ▐1▌ · 2 ops · ")
+
+
+def test_a_kernel_names_its_lines():
+    kernel = next(kernel for kernel in fakes.complete(7).code.kernels if kernel.language != "extern")
+    assert peek(kernel_link(kernel)).startswith("kernel 1 → line 23, line 24, line 25 · 4 ops")
+
+
+def test_a_narrow_line_keeps_the_break():
+    graph_break = fakes.complete(6).breaks[0]
+    assert graph_break.location is not None
+    text = peek(Link("line", fakes.FILE, str(graph_break.location.line)), run=6, width=50)
+    assert "✖" in text
+    assert len(text) <= 50
+
+
+def test_a_line_without_facts_is_linked_to_nothing():
+    assert peek(Link("line", fakes.FILE, "1")) == "line 1 → nothing"
+
+
+@pytest.mark.parametrize(
+    ("context", "line", "place"),
+    [
+        ("method: item", "    y = f(x).sum() * mix.item() + 1", ".item()"),
+        ("builtin print", '    print("x", y)', 'print("x", y)'),
+        ("nothing that the line has", "    if x.sum() > 0:", "if x.sum() > 0:"),
+    ],
+)
+def test_the_place_of_a_break_is_the_call_in_its_context(context: str, line: str, place: str):
+    start, end = break_place(ev.GraphBreak(graph="0/0", id=None, kind="", reason="", context=context), line)
+    assert line[start:end] == place

@@ -50,6 +50,14 @@ def ratio(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    """Return a share between 0 and 1, from `0.9` or `90%`."""
+    number = _number(text.removesuffix("%"), "share") / (100 if text.endswith("%") else 1)
+    if number > 1:
+        raise argparse.ArgumentTypeError(f"{text} is above 1; write a percentage as 90%")
+    return number
+
+
 def name(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("a name is missing")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from tcexplore import __version__, argument_types
+from tcexplore.cli.gate.gate_options import limit_options, limits, output_options, outputs
 from tcexplore.cli.options import (
     Parser,
     compile_options,
@@ -18,7 +19,7 @@ from tcexplore.cli.options import (
     target_options,
     vary_option,
 )
-from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Limits, Request, TraceChoice
+from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Request, TraceChoice
 from tcexplore.cli.study_arguments import parse_study
 from tcexplore.studies.registry import STUDIES
 
@@ -91,9 +92,12 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
         prog="tcexplore check",
         description="Run the file once without a screen, and print a report.",
         examples=(
-            "model.py --max-breaks 0 --min-speedup 1.2",
             "model.py --json > report.json",
+            "model.py --max-breaks 0 --min-speedup 1.2 --summary",
+            "model.py --max-breaks 0 --own models/ --allow breaks.toml",
+            "model.py --baseline report.json --github --sarif tcexplore.sarif",
             "model.py --recompile-check 'f32[33,512]'",
+            "traces/ --max-recompiles 3",
         ),
         epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, "
         "3 error in the compiler or the worker",
@@ -101,7 +105,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     compile_options(parser)
     follow_option(parser)
     target_options(parser)
-    report = parser.add_argument_group("report and limits")
+    report = parser.add_argument_group("report")
     vary_option(parser)
     report_options(report, TIME_FOR)
     report.add_argument("--calls", type=argument_types.at_least_one, metavar="N", help="report net time over N calls")
@@ -110,40 +114,14 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
         help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
         "for more",
     )  # fmt: skip
-    _limits(report)
+    limit_options(parser, measured=True)
+    output_options(parser)
     given = parser.parse_args(arguments)
-    limits = Limits(
-        given.max_breaks, given.min_speedup, given.max_compile_seconds, given.max_memory_ratio, given.accuracy
-    )
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
-        calls=given.calls, limits=limits, recompile_queries=tuple(given.recompile_check),
+        calls=given.calls, limits=limits(given), recompile_queries=tuple(given.recompile_check),
+        outputs=outputs(given),
     )  # fmt: skip
-
-
-def _limits(report: argparse._ArgumentGroup) -> None:
-    report.add_argument(
-        "--max-breaks", type=argument_types.count, metavar="N", help="exit 1 with more than N graph breaks"
-    )
-    report.add_argument(
-        "--min-speedup",
-        type=argument_types.ratio,
-        metavar="X",
-        help="exit 1 unless compiled is X times as fast as eager",
-    )
-    report.add_argument(
-        "--max-compile-seconds",
-        type=argument_types.seconds,
-        metavar="S",
-        help="exit 1 if compiling takes more than S seconds",
-    )
-    report.add_argument(
-        "--max-memory-ratio",
-        type=argument_types.ratio,
-        metavar="X",
-        help="exit 1 if compiled's peak memory is more than X times eager's",
-    )
-    report.add_argument("--accuracy", action="store_true", help="exit 1 unless compiled is as accurate as eager")
 
 
 def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
@@ -195,20 +173,15 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
         metavar="PATH",
         help="another trace, such as yesterday's, to diff this one with",
     )
-    report = parser.add_argument_group("report and limits")
+    report = parser.add_argument_group("report")
     report.add_argument("--json", action="store_true", help="print the whole result as JSON")
     report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
-    report.add_argument(
-        "--max-breaks", type=argument_types.count, metavar="N", help="exit 1 with more than N graph breaks"
-    )
-    report.add_argument(
-        "--max-compile-seconds", type=argument_types.seconds, metavar="S",
-        help="exit 1 if compiling takes more than S seconds",
-    )  # fmt: skip
+    limit_options(parser, measured=False)
+    output_options(parser)
     given = parser.parse_args(arguments)
-    limits = Limits(max_breaks=given.max_breaks, max_compile_seconds=given.max_compile_seconds)
-    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, given.report or given.json)
-    return Request("open", given.paths[0], json=given.json, limits=limits, trace=choice)
+    report_only = given.report or given.json or given.summary
+    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, report_only)
+    return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given))
 
 
 def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import getpass
 import os
+import re
 import sys
-from functools import partial
+import tempfile
 
 from tcexplore import events as ev
 from tcexplore.cli.file_argument import BadFileError, read, split
-from tcexplore.cli.limits import exceeded, status
+from tcexplore.cli.gate.judge import USER, read_gate_files
+from tcexplore.cli.gate.publish import publish, require_outputs
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Outcome
 
+_NOT_IN_NAMES = r'[\\/:*?"<>|]'
+
 
 def check(request: Request) -> int:
     """Run the file once and print the report; return the exit status."""
     try:
         job = make_job(request)
+        files = read_gate_files(request.limits, request.config)
+        require_outputs(request.outputs, (job.file, request.limits.allow, request.limits.baseline))
     except BadFileError as error:
         return _refuse(request, error)
     try:
@@ -29,8 +35,7 @@ def check(request: Request) -> int:
             outcome = asyncio.run(run_once(job, request.timeout, line))
     except EndedBySignalError as ended:
         return ended.status
-    _print(request, outcome)
-    return status(request, outcome)
+    return publish(request, outcome, files)
 
 
 def make_job(request: Request) -> ev.Job:
@@ -45,8 +50,20 @@ def make_job(request: Request) -> ev.Job:
         argv=request.argv,
         config=request.config,
         time_for=request.time_for,
+        caches=_cache_folder() if request.limits.min_cache_hits is not None else "",
         recompile_queries=request.recompile_queries,
     )
+
+
+def _cache_folder() -> str:
+    """Return torch's folder for compile caches."""
+    if folder := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
+        return os.path.abspath(folder)
+    try:
+        user = getpass.getuser()
+    except (KeyError, ModuleNotFoundError, OSError):  # a container without a user database
+        user = f"uid_{os.getuid()}"
+    return os.path.join(tempfile.gettempdir(), f"torchinductor_{re.sub(_NOT_IN_NAMES, '_', user)}")
 
 
 def _refuse(request: Request, error: BadFileError) -> int:
@@ -54,20 +71,5 @@ def _refuse(request: Request, error: BadFileError) -> int:
     sys.stderr.write(f"tcexplore: {error.sentence}\n")
     if request.json:
         empty = Snapshot(run=1, file=request.target, source="", config=request.config)
-        _print(request, Outcome(empty.apply(error.failure)))
-    return 2
-
-
-def _print(request: Request, outcome: Outcome) -> None:
-    limits = exceeded(request, outcome)
-    if request.json:
-        from tcexplore.report.json_report import report
-
-        json.dump(report(outcome.snapshot, outcome.machine, limits, request.calls), sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    else:
-        from tcexplore.report.check_report import check_report
-        from tcexplore.report.printed import print_document
-
-        print_document(partial(check_report, outcome.snapshot, outcome.machine, limits, request.calls))
-    sys.stdout.flush()
+        publish(Request("check", json=True), Outcome(empty.apply(error.failure)))
+    return USER

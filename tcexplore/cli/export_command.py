@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.file_argument import BadFileError
-from tcexplore.cli.limits import USER
+from tcexplore.cli.gate.judge import USER
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once

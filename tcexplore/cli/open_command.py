@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
+from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.request import Request, TraceChoice
 from tcexplore.session import Snapshot
 
@@ -65,10 +64,18 @@ def open_trace(request: Request) -> int:
 
 def report_trace(request: Request) -> int:
     """Print the report of a trace; return the exit status."""
+    from tcexplore.cli.gate.judge import read_gate_files
+    from tcexplore.cli.gate.publish import publish, require_outputs
+    from tcexplore.studies.study_runs import Outcome
     from tcexplore.traces.rank_comparison import compare_ranks
     from tcexplore.traces.trace_run import TraceRun, read_snapshot
 
     choice = request.trace or TraceChoice((request.target,))
+    try:
+        files = read_gate_files(request.limits, None)
+        require_outputs(request.outputs, (*choice.paths, request.limits.allow, request.limits.baseline))
+    except BadFileError as error:
+        return _refuse(error.sentence)
     try:
         opened, job = choose(choice)
         process = _process(job, choice.rank)
@@ -77,13 +84,13 @@ def report_trace(request: Request) -> int:
         if request.json:
             empty = Snapshot(run=1, file=request.target, source="", config=request.config)
             reason = ev.Failed(run=1, stage="file", blame="user", type="file", message=str(error))
-            _print(request, empty.apply(reason), None)
+            publish(Request("open", json=True), Outcome(empty.apply(reason)))
         return status
     for problem in opened.problems:
         sys.stderr.write(f"tcexplore: {problem}\n")
     run = TraceRun(process, 1, len(job.ranks))
     snapshot = replace(read_snapshot(run), rank_comparison=compare_ranks(job, opened.problems))
-    return _print(request, snapshot, run.machine)
+    return publish(request, Outcome(snapshot, run.machine), files)
 
 
 def choose(choice: TraceChoice, *, whole: bool = True) -> tuple[OpenedTrace, TraceJob]:
@@ -123,23 +130,3 @@ def _process(job: TraceJob, rank: int | None) -> TraceProcess:
 def _refuse(message: str) -> int:
     sys.stderr.write(f"tcexplore: {message}\n")
     return UNREADABLE
-
-
-def _print(request: Request, snapshot: Snapshot, machine: ev.Standby | None) -> int:
-    from tcexplore.cli.limits import exceeded, status
-    from tcexplore.studies.study_runs import Outcome
-
-    outcome = Outcome(snapshot, machine)
-    limits = exceeded(request, outcome)
-    if request.json:
-        from tcexplore.report.json_report import report
-
-        json.dump(report(snapshot, machine, limits), sys.stdout, indent=1)
-        sys.stdout.write("\n")
-    else:
-        from tcexplore.report.check_report import check_report
-        from tcexplore.report.printed import print_document
-
-        print_document(partial(check_report, snapshot, machine, limits, None))
-    sys.stdout.flush()
-    return status(request, outcome)

@@ -29,6 +29,32 @@ class Limits:
     """Peak memory of compiled over that of eager."""
     accuracy: bool = False
     """Whether compiled must be as accurate as eager."""
+    max_recompiles: int | None = None
+    max_graphs: int | None = None
+    max_unique_kernels: int | None = None
+    """Generated kernels with different code."""
+    min_cache_hits: float | None = None
+    """Share of the lookups in torch's caches."""
+    own: tuple[str, ...] = ()
+    """Files and folders whose breaks count; empty: all."""
+    allow: str | None = None
+    """File with the breaks that do not count."""
+    baseline: str | None = None
+    """Report to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Reports for CI systems; paths of files, None for none."""
+
+    sarif: str | None = None
+    junit: str | None = None
+    gitlab: str | None = None
+    markdown: str | None = None
+    github: bool = False
+    """Whether to print annotations for GitHub Actions."""
+    summary: bool = False
+    """Whether to print a short report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +101,7 @@ class Request:
     recompile_queries: tuple[str, ...] = ()
     """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)
+    outputs: Outputs = field(default_factory=Outputs)
     standbys: int = STANDBYS
     """Number of processes that the app keeps ready where each prepares itself."""
     study: Any = None

@@ -50,6 +50,25 @@ def check_report(
     snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str], calls: int | None, width: int
 ) -> Parts:
     """Return the report of a run. `exceeded` are the limits that it exceeds; `calls` asks for the gain over N calls."""
+    verdict = _verdict(snapshot, exceeded, calls, width)
+    rows = [*_head(snapshot, machine, width), BLANK, *verdict]
+    for title, section in SECTIONS:
+        lines = list(section(snapshot, width - INDENT))
+        if any(line.text.strip() for line in lines):
+            rows += [BLANK, heading(title), *(replace(line, spans=(MARGIN, *line.spans)) for line in lines)]
+    return Parts("", [fixed([*rows, BLANK, *verdict])])
+
+
+def summary_report(
+    snapshot: Snapshot, machine: ev.Standby | None, exceeded: Sequence[str], calls: int | None, width: int
+) -> Parts:
+    """Return the file, the verdict and the limits."""
+    title = next(iter(_head(snapshot, machine, width)))
+    return Parts("", [fixed([title, *_verdict(snapshot, exceeded, calls, width)])])
+
+
+def _verdict(snapshot: Snapshot, exceeded: Sequence[str], calls: int | None, width: int) -> list[Row]:
+    """Return the verdict of the run, and the limits that it exceeds."""
     verdict = [run_verdict(snapshot)]
     if snapshot.rank_comparison is not None:
         verdict += list(verdict_rows(snapshot.rank_comparison, width))[:1]
@@ -57,12 +76,7 @@ def check_report(
         verdict += wrapped(text, width, "strong")
     for limit in exceeded:
         verdict += wrapped(f"limit exceeded: {limit}", width, "break", lead="✖ ")
-    rows = [*_head(snapshot, machine, width), BLANK, *verdict]
-    for title, section in SECTIONS:
-        lines = list(section(snapshot, width - INDENT))
-        if any(line.text.strip() for line in lines):
-            rows += [BLANK, heading(title), *(replace(line, spans=(MARGIN, *line.spans)) for line in lines)]
-    return Parts("", [fixed([*rows, BLANK, *verdict])])
+    return verdict
 
 
 def _head(snapshot: Snapshot, machine: ev.Standby | None, width: int) -> Iterator[Row]:

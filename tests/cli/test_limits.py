@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.cli.limits import exceeded, status
+from tcexplore.cli.gate.judge import judge, status
 from tcexplore.cli.request import Limits, Request
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Outcome
@@ -16,13 +16,21 @@ from tests.studies.playback import failed, timed
 SLOW = ev.PhaseTimed(name="dynamo", seconds=12.0, graph="0/0", depth=0)
 MEMORY = ev.Memory(device="cpu", method="counted", weights=0, inputs=0, eager_peak=100, compiled_peak=150)
 
+GRAPH = ev.GraphCaptured(graph="0/0", ops=1, nodes=(), code="")
+RECOMPILE = ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="L['x'].size()[0] == 8", reason="x has 9 rows")
+KERNEL = ev.Kernel(
+    graph="0/0", phase="forward", name="cpp_fused_add_0", language="cpp", source="void cpp_fused_add_0()"
+)
+HIT = ev.CacheLookup(graph="0/0", cache="fx_graph", outcome="hit")
+
 
 def exceeded_limits(limits: Limits, *events: ev.Event) -> tuple[tuple[str, ...], int]:
     snapshot = Snapshot(run=0, file="m.py", source="", config=ev.Config())
     for event in events:
         snapshot = snapshot.apply(event)
     request, outcome = Request("check", limits=limits), Outcome(snapshot)
-    return exceeded(request, outcome), status(request, outcome)
+    result = judge(request, outcome)
+    return result.sentences, status(result, snapshot)
 
 
 LARGE = ev.Memory(device="cpu", method="counted", weights=0, inputs=0, eager_peak=1, compiled_peak=3)
@@ -52,6 +60,26 @@ WRONG = ev.Accuracy(verdict="wrong", worst="output")
             "compiled's peak is 3.00× eager's, 2× allowed (--max-memory-ratio)",
         ),
         (
+            Limits(max_graphs=0), HIT, GRAPH,
+            "1 graph, 0 allowed (--max-graphs)",
+        ),
+        (
+            Limits(max_recompiles=0), replace(RECOMPILE, limit_hit=True), RECOMPILE,
+            "1 recompile, 0 allowed (--max-recompiles)",
+        ),
+        (
+            Limits(max_unique_kernels=0), replace(KERNEL, language="extern"), KERNEL,
+            "1 unique kernel, 0 allowed (--max-unique-kernels)",
+        ),
+        (
+            Limits(min_cache_hits=0.5), HIT, None,
+            "no cache was looked up, 50% hits required (--min-cache-hits)",
+        ),
+        (
+            Limits(min_cache_hits=0.5), HIT, replace(HIT, outcome="bypass", reason="no hash"),
+            "0 of 1 cache lookup hit, 50% required; fx_graph bypass in graph 0/0: no hash (--min-cache-hits)",
+        ),
+        (
             Limits(accuracy=True), ev.Accuracy(verdict="identical"), WRONG,
             "compiled results are wrong: they differ from eager, most in output (--accuracy)",
         ),
@@ -68,3 +96,22 @@ def test_limit(limits: Limits, kept: ev.Event, broken: ev.Event | None, sentence
 
 def test_a_failed_run_exceeds_no_other_limit():
     assert exceeded_limits(Limits(min_speedup=2, accuracy=True), failed()) == ((), 3)
+
+
+def test_kernels_that_differ_only_in_name_are_one_unique_kernel():
+    renamed = replace(KERNEL, graph="1/0", name="cpp_fused_add_1", source="void cpp_fused_add_1()")
+    different = replace(renamed, source="void cpp_fused_add_1(float x)")
+    assert exceeded_limits(Limits(max_unique_kernels=1), KERNEL, renamed, ev.Finished()) == ((), 0)
+    assert exceeded_limits(Limits(max_unique_kernels=1), KERNEL, different, ev.Finished())[1] == 1
+
+
+def test_a_failed_run_still_exceeds_a_count():
+    assert exceeded_limits(Limits(max_graphs=0), GRAPH, failed())[0] == ("1 graph, 0 allowed (--max-graphs)",)
+
+
+def test_the_checked_limits_are_listed():
+    limits = Limits(max_breaks=0, max_graphs=4, accuracy=True, own=("models",))
+    result = judge(
+        Request("check", limits=limits), Outcome(Snapshot(run=0, file="m.py", source="", config=ev.Config()))
+    )
+    assert set(result.options) == {"max-breaks", "max-graphs", "accuracy"}

@@ -1,0 +1,217 @@
+"""Comparison of a run with a baseline: the JSON report of an earlier run, `--baseline FILE`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from statistics import median
+from typing import Any
+
+from tcexplore.cli.file_argument import BadFileError
+from tcexplore.events.job import Config
+from tcexplore.files import NotWrittenError, read
+from tcexplore.quantities import count, duration
+
+SCHEMA = 2
+"""Version of the reports that can be compared; `tcexplore.report.json_report` has the same."""
+
+SLOWER = 0.1
+"""Minimum drop of the speedup that counts as slower: two runs differ by some percent beyond their intervals."""
+
+COMPILE_MARGIN = 0.4
+"""Minimum growth of the compile time that counts, and `COMPILE_SECONDS` of it."""
+COMPILE_SECONDS = 0.2
+
+SPREADS = 3.0
+"""Number of standard deviations of the phases by which the whole compile has to grow."""
+
+_DEVIATION = 1.4826
+"""Standard deviation over median absolute deviation of a normal distribution."""
+
+_COMPARED_CONFIG = ("mode", "backend", "dynamic", "fullgraph", "train", "target", "inputs", "vary")
+
+Report = Mapping[str, Any]
+
+
+def read_baseline(path: str, config: Config | None) -> Report:
+    """Return a report of `check --json`. Raises `BadFileError` if it cannot be compared with a run of `config`.
+
+    `config` is None for a trace, which does not know all of its configuration.
+    """
+    try:
+        report = json.loads(read(path))
+        baseline_figures(report)
+    except NotWrittenError as error:
+        raise BadFileError(str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise BadFileError(f"{path} is not a report of `tcexplore check --json`.") from None
+    if report.get("schema") != SCHEMA:
+        raise BadFileError(f"{path} has schema {report.get('schema')}, not {SCHEMA}.", "Make a new baseline.")
+    if report["error"] is not None:
+        raise BadFileError(f"{path} is the report of a run that failed.", "Make a new baseline.")
+    for key in _COMPARED_CONFIG if config else ():
+        value = getattr(config, key)
+        if report["config"][key] != (list(value) if isinstance(value, tuple) else value):
+            raise BadFileError(f"{path} was made with another {key}: {report['config'][key]}.", "Make a new baseline.")
+    return report  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedFigures:
+    """The timing of a report."""
+
+    eager_us: float
+    speedup: float
+    low: float
+    high: float
+    noise_floor: float
+    decided: bool
+    """Whether the timing ended with a verdict."""
+    machine: tuple[str, int]
+    """Device and number of threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileFigures:
+    """The compile time of a report."""
+
+    seconds: float
+    phases: dict[str, float]
+    """Seconds of each phase without those inside it."""
+    cached: tuple[bool, bool]
+    """Whether a cache of torch had a result, and whether no C++ kernel was compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFigures:
+    """The figures of a report that are compared."""
+
+    breaks: Counter[tuple[str, str, str]]
+    """File, kind and source line."""
+    recompiles: int
+    graphs: int
+    kernels: int
+    library_calls: int
+    speed: SpeedFigures | None
+    compile: CompileFigures | None
+
+
+def baseline_figures(report: Report) -> BaselineFigures:
+    """Return the figures of a report. Raises the errors of Python if it has another form."""
+    kernels = [kernel for kernel in report["kernels"] if kernel["target"] == report["config"]["target"]]
+    extern = sum(kernel["language"] == "extern" for kernel in kernels)
+    return BaselineFigures(
+        breaks=Counter((b["file"] or "", b["kind"], b["user_code"]) for b in report["breaks"]),
+        recompiles=len({r["graph"] for r in report["recompiles"] if not r["limit_hit"]}),
+        graphs=len(report["graphs"]),
+        kernels=len(kernels) - extern,
+        library_calls=extern,
+        speed=_speed_figures(report["timing"]),
+        compile=_compile_figures(report),
+    )
+
+
+def _speed_figures(timing: Report | None) -> SpeedFigures | None:
+    if timing is None:
+        return None
+    low, high = timing["ci95"]
+    return SpeedFigures(
+        timing["eager_us"], timing["speedup"], low, high, timing["noise_floor"], timing["verdict"] != "measuring",
+        (timing["device"], timing["threads"]),
+    )  # fmt: skip
+
+
+def _compile_figures(report: Report) -> CompileFigures | None:
+    time = report["compile_time"]
+    if not time["spans"]:
+        return None
+    phases: Counter[str] = Counter()
+    pending = list(time["spans"])
+    while pending:
+        span = pending.pop()
+        phases[span["name"]] += span["self_s"]
+        pending += span["children"]
+    hits = any(lookup["outcome"] == "hit" for lookup in report["cache_lookups"])
+    cpp = any(kernel["language"] == "cpp" for kernel in report["kernels"])
+    return CompileFigures(time["seconds"], dict(phases), (hits, cpp and not time["file_compiles_s"]))
+
+
+def compare(before: BaselineFigures, after: BaselineFigures) -> tuple[list[str], list[str]]:
+    """Return what got worse by more than noise, and what could not be compared, each as sentences."""
+    notes: list[str] = []
+    worse = [*_counts(before, after), *_slower(before, after, notes.append), *_compiling(before, after, notes.append)]
+    return worse, notes
+
+
+def _counts(before: BaselineFigures, after: BaselineFigures) -> Iterator[str]:
+    if after.breaks.total() > before.breaks.total():
+        new = (after.breaks - before.breaks).most_common(1)[0][0]
+        yield (
+            f"{count(after.breaks.total(), 'graph break')}, {before.breaks.total()} in the baseline; "
+            f"new: {': '.join(filter(None, (new[0], new[2] or new[1])))}"
+        )
+    names = {"recompiles": "recompile", "graphs": "graph", "kernels": "kernel", "library_calls": "library call"}
+    for field in fields(BaselineFigures):
+        if field.name in names and (number := getattr(after, field.name)) > getattr(before, field.name):
+            yield f"{count(number, names[field.name])}, {getattr(before, field.name)} in the baseline"
+
+
+def _slower(before: BaselineFigures, after: BaselineFigures, note: Callable[[str], None]) -> Iterator[str]:
+    old, new = before.speed, after.speed
+    if old is None or new is None:
+        if old or new:
+            note(f"the speed is not compared: {'this run' if old else 'the baseline'} is not timed")
+    elif old.machine != new.machine:
+        note(f"the speed is not compared: the baseline is of {old.machine[0]} with {count(old.machine[1], 'thread')}")
+    elif not (old.decided and new.decided):
+        note("the speed is not compared: the timing ended without a verdict")
+    elif new.high < old.low and old.speedup / new.speedup - 1 > max(old.noise_floor, new.noise_floor, SLOWER):
+        yield (
+            f"compiled is {new.speedup:.2f}× [{new.low:.2f}, {new.high:.2f}] as fast as eager, "
+            f"{old.speedup:.2f}× [{old.low:.2f}, {old.high:.2f}] in the baseline"
+        )
+
+
+def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[str], None]) -> Iterator[str]:
+    old, new = before.compile, after.compile
+    if old is None or new is None:
+        if old or new:
+            note(f"the compile time is not compared: {'this run' if old else 'the baseline'} has none")
+        return
+    if old.cached != new.cached:
+        note("the compile time is not compared: only one of both runs used kernels from a cache")
+        return
+    machine = _machine_factor(before.speed, after.speed)
+    margin = compile_margin(old, new)
+    growth = new.seconds / (old.seconds * machine) - 1 if old.seconds else 0.0
+    if growth > margin and new.seconds - old.seconds * machine > COMPILE_SECONDS:
+        name = max(new.phases, key=lambda phase: new.phases[phase] - old.phases.get(phase, 0.0))
+        was = duration(old.phases[name]) if name in old.phases else "absent"
+        yield (
+            f"compiling took {duration(new.seconds)}, {duration(old.seconds)} in the baseline, more than the margin of "
+            f"{margin:.0%}; {name} grew most: {duration(new.phases[name])}, was {was}"
+        )
+
+
+def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float:
+    """Return how much slower this machine is now, by the time of eager; at least 1."""
+    return max(1.0, new.eager_us / old.eager_us) if old and new and old.machine == new.machine and old.eager_us else 1.0
+
+
+def compile_margin(old: CompileFigures, new: CompileFigures) -> float:
+    """Return the growth of the compile time that noise explains, from how unequally the phases grew."""
+    logs = {
+        name: math.log(new.phases[name] / seconds)
+        for name, seconds in old.phases.items()
+        if seconds > 0.01 * old.seconds and new.phases.get(name, 0.0) > 0
+    }
+    if len(logs) < 3:
+        return COMPILE_MARGIN
+    middle = median(logs.values())
+    spread = _DEVIATION * median(abs(value - middle) for value in logs.values())
+    weights = [old.phases[name] for name in logs]
+    independent = sum(weights) ** 2 / sum(weight**2 for weight in weights)
+    return max(COMPILE_MARGIN, math.expm1(SPREADS * spread / math.sqrt(independent)))

@@ -1,0 +1,137 @@
+"""Comparison with a baseline report: only what got worse by more than noise fails."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcexplore.cli.file_argument import BadFileError
+from tcexplore.cli.gate.baseline_comparison import baseline_figures, compare, read_baseline
+from tcexplore.events import Config
+from tcexplore.report.json_report import SCHEMA, report
+from tests import fakes
+
+Report = dict[str, Any]
+
+
+def baseline() -> Report:
+    return json.loads(json.dumps(report(fakes.complete(), None)))  # type: ignore[no-any-return]
+
+
+def changed(change: Callable[[Report], Any]) -> list[str]:
+    """Return what got worse since the baseline after a change of its report."""
+    after = copy.deepcopy(baseline())
+    change(after)
+    return compare(baseline_figures(baseline()), baseline_figures(after))[0]
+
+
+def spans(after: Report) -> list[Report]:
+    pending, every = list(after["compile_time"]["spans"]), []
+    while pending:
+        every.append(span := pending.pop())
+        pending += span["children"]
+    return every
+
+
+def compile_longer(after: Report, times: float) -> Any:
+    after["compile_time"]["seconds"] *= times
+    for span in spans(after):
+        span["self_s"] *= times
+
+
+def faster(after: Report, times: float) -> None:
+    timing = after["timing"]
+    timing["speedup"] *= times
+    timing["ci95"] = [end * times for end in timing["ci95"]]
+
+
+def test_the_same_report_is_no_worse():
+    assert changed(lambda _: None) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda r: r["breaks"].append({**r["breaks"][0], "user_code": "y"}), "2 graph breaks, 1 in the baseline; new:"),
+        (lambda r: r["graphs"].append(r["graphs"][0]), "3 graphs, 2 in the baseline"),
+        (lambda r: r["recompiles"].append({"graph": "0/1", "limit_hit": False}), "1 recompile, 0 in the baseline"),
+        (lambda r: r["kernels"].append({"target": "native", "language": "cpp"}), "3 kernels, 2 in the baseline"),
+        (lambda r: faster(r, 1 / 1.2), "compiled is 1.09×"),
+        (lambda r: compile_longer(r, 1.5), "in the baseline, more than the margin of 40%"),
+    ],
+)  # fmt: skip
+def test_each_regression_is_named(change: Callable[[Report], Any], sentence: str):
+    (worse,) = changed(change)
+    assert sentence in worse
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["breaks"].clear(),
+        lambda r: r["graphs"].pop(),
+        lambda r: r["kernels"].append({"target": "h100", "language": "triton"}),
+        lambda r: faster(r, 1.3),
+        lambda r: faster(r, 1 / 1.05),
+        lambda r: r["timing"].update(ci95=[0.5, 2.0], speedup=1.0),
+        lambda r: r["timing"].update(speedup=0.9, ci95=[0.89, 0.91], noise_floor=0.9),
+        lambda r: compile_longer(r, 1.3),
+        lambda r: compile_longer(r, 1.5) or r["timing"].update(eager_us=r["timing"]["eager_us"] * 1.5),
+    ],
+)
+def test_improvements_noise_and_a_slower_machine_pass(change: Callable[[Report], Any]):
+    assert changed(change) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda r: r.update(timing=None), "the speed is not compared: this run is not timed"),
+        (lambda r: r["timing"].update(threads=64), "the speed is not compared: the baseline is of"),
+        (lambda r: r["timing"].update(verdict="measuring"), "without a verdict"),
+        (lambda r: r["cache_lookups"].append({"outcome": "hit"}), "only one of both runs used kernels from a cache"),
+        (lambda r: r["compile_time"].update(spans=[]), "the compile time is not compared: this run has none"),
+    ],
+)
+def test_what_cannot_be_compared_is_noted(change: Callable[[Report], Any], note: str):
+    after = baseline()
+    change(after)
+    faster_baseline = baseline()
+    worse, notes = compare(baseline_figures(faster_baseline), baseline_figures(after))
+    assert worse == []
+    assert any(note in text for text in notes), notes
+
+
+def test_the_baseline_is_of_the_current_schema():
+    assert baseline()["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.update(schema=1), "has schema 1, not 2"),
+        (lambda r: r.update(error={"type": "E"}), "of a run that failed"),
+        (lambda r: r["config"].update(mode="max-autotune"), "made with another mode: max-autotune"),
+        (lambda r: r.pop("kernels"), "is not a report"),
+        (lambda r: r.update(breaks=7), "is not a report"),
+    ],
+)
+def test_a_baseline_that_cannot_be_compared_is_refused(tmp_path: Path, change: Callable[[Report], Any], message: str):
+    after = baseline()
+    change(after)
+    (tmp_path / "report.json").write_text(json.dumps(after))
+    with pytest.raises(BadFileError) as refused:
+        read_baseline(str(tmp_path / "report.json"), Config())
+    assert message in refused.value.sentence
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[[[", '"x"', "{}", "\x00"])
+def test_another_file_is_no_baseline(tmp_path: Path, text: str):
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(BadFileError):
+        read_baseline(str(tmp_path / "report.json"), None)

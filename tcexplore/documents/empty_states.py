@@ -33,6 +33,8 @@ PHASES = {
 
 def describe_phase(snapshot: Snapshot) -> str:
     """Return the phase of a run, with the graph it works on."""
+    if snapshot.trace and not snapshot.phase:
+        return "reading the trace"
     words = PHASES.get(snapshot.phase, snapshot.phase)
     return f"{words} {snapshot.phase_graph}" if snapshot.phase_graph else words
 

@@ -33,7 +33,7 @@ class RankNodes(NamedTuple):
     nodes: tuple[ev.FxNode, ...]
     rank: int
     reads_rank: bool
-    """Whether a guard of the graph checks a value that is named after the rank."""
+    """Whether constants may follow the rank in any op, not only where it takes a part of a tensor."""
 
 
 def graph_difference(mine: RankNodes, other: RankNodes) -> GraphDifference | None:

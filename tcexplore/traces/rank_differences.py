@@ -245,7 +245,9 @@ class _Pair:
         return ev.Location(frame.file, lines[at], function_name(frame.function)) if lines else None
 
     def _side(self, side: RankPrint, graph: str, item: ComparedRecord) -> RankNodes:
-        return RankNodes(self._nodes(side, graph, item), side.rank, self._reads_rank(side, graph))
+        """Return the nodes of a graph. Below Dynamo, equal code may contain the rank: DTensor shards by it."""
+        lowered = item.record.kind != "dynamo_output_graph"
+        return RankNodes(self._nodes(side, graph, item), side.rank, lowered or self._reads_rank(side, graph))
 
     @staticmethod
     def _nodes(side: RankPrint, graph: str, item: ComparedRecord) -> tuple[ev.FxNode, ...]:

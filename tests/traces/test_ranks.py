@@ -14,6 +14,7 @@ import pytest
 from tcexplore import events as ev
 from tcexplore.events.rank_events import RanksCompared
 from tcexplore.traces.collective_lines import collective_lines
+from tcexplore.traces.graph_differences import RankNodes, graph_difference
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.rank_normal import follows_rank
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -194,6 +195,18 @@ def test_the_rank_that_differs_is_told_from_those_that_agree(traces: Path, tmp_p
 )
 def test_a_part_of_a_tensor_may_follow_the_rank(mine: str, other: str, ranks: tuple[int, int], follows: bool):
     assert follows_rank(mine, other, *ranks) is follows
+
+
+@pytest.mark.parametrize("lowered", [True, False])
+def test_a_constant_follows_the_rank_in_any_op_below_dynamo(lowered: bool):
+    """DTensor compares indexes with the first row of the rank's part of an embedding."""
+
+    def nodes(rank: int) -> RankNodes:
+        less = ev.FxNode(name="lt", op="call_function", target="aten.lt.Scalar", args=f"view, {8 * rank}")
+        return RankNodes((less,), rank, lowered)
+
+    difference = graph_difference(nodes(1), nodes(0))
+    assert (difference is None) is lowered
 
 
 def test_collectives_have_the_lines_of_the_users_calls():

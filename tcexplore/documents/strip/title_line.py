@@ -79,7 +79,7 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
         yield piece(f"run {newest.run}", "muted")
         yield piece("● live", "ok")
     else:
-        yield piece(f"run {newest.run}", "muted", 2)
+        yield piece(newest.trace or f"run {newest.run}", "muted", 2)
         yield from _phases(session, newest, elapsed)
 
 

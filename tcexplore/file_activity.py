@@ -21,6 +21,9 @@ CHECK_S = 2.0
 STEP_MS = 25
 """Milliseconds between two looks at what `watchfiles` collected, on systems other than Linux."""
 
+_MODIFIED = 0x2
+"""inotify: MODIFY, each write to a file that stays open."""
+
 _EVENTS = 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 """inotify: ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF."""
 
@@ -31,8 +34,10 @@ class FolderActivity:
     Activity between two calls of `next` is not lost. Ends when `stop` is set.
     """
 
-    def __init__(self, folders: tuple[str, ...], stop: asyncio.Event) -> None:
+    def __init__(self, folders: tuple[str, ...], stop: asyncio.Event, *, writes: bool = False) -> None:
+        """With `writes`, each write to a file that stays open is an activity."""
         self._folders = folders
+        self._events = _EVENTS | (_MODIFIED if writes else 0)
         self._stop = stop
         self._active = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -41,7 +46,7 @@ class FolderActivity:
     async def __aenter__(self) -> Self:
         polled = bool(os.environ.get("WATCHFILES_FORCE_POLLING"))
         try:
-            self._descriptor = -1 if polled else _open_inotify(self._folders)
+            self._descriptor = -1 if polled else _open_inotify(self._folders, self._events)
         except OSError:
             self._start(self._watch(force_polling=True))  # the system has no more inotify watches
         else:
@@ -126,7 +131,7 @@ class FolderActivity:
             self._stop.set()
 
 
-def _open_inotify(folders: tuple[str, ...]) -> int:
+def _open_inotify(folders: tuple[str, ...], events: int) -> int:
     """Return a descriptor that is readable after activity in the folders; -1 where the system has no inotify."""
     if sys.platform != "linux":
         return -1
@@ -136,7 +141,7 @@ def _open_inotify(folders: tuple[str, ...]) -> int:
         raise OSError(ctypes.get_errno(), "inotify_init1")
     add: Callable[[int, bytes, int], int] = libc.inotify_add_watch
     for folder in folders:
-        if add(descriptor, os.fsencode(folder), _EVENTS) < 0 and os.path.isdir(folder):
+        if add(descriptor, os.fsencode(folder), events) < 0 and os.path.isdir(folder):
             number = ctypes.get_errno()
             os.close(descriptor)
             raise OSError(number, os.strerror(number), folder)

@@ -157,7 +157,7 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
         prog="tcexplore open",
         description="Open what a job wrote with TORCH_TRACE: the explorer's panes for any rank, and the first "
         "difference between ranks. Without a terminal, print a report.",
-        examples=("traces/", "traces/ --json", "traces.tar.xz --rank 3", "s3://bucket/job/traces"),
+        examples=("traces/", "traces/ --json", "traces.tar.xz --rank 3", "traces/ --follow", "s3://bucket/job/traces"),
         epilog="exit status: 0 ok, 1 a limit was exceeded, 2 nothing can be read",
     )
     parser.add_argument(
@@ -173,14 +173,17 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
         metavar="PATH",
         help="another trace, such as yesterday's, to diff this one with",
     )
+    parser.add_argument("--follow", action="store_true", help="show what a running job writes, as it writes it")
     report = parser.add_argument_group("report")
     report.add_argument("--json", action="store_true", help="print the whole result as JSON")
     report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
     limit_options(parser, measured=False)
     output_options(parser)
     given = parser.parse_args(arguments)
+    if given.follow and any("://" in path for path in given.paths):
+        parser.error("--follow needs local paths; on the job's machine, use it over SSH")
     report_only = given.report or given.json or given.summary
-    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, report_only)
+    choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, report_only, given.follow)
     return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given))
 
 

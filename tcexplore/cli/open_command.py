@@ -52,6 +52,8 @@ def open_trace(request: Request) -> int:
         sys.stderr.write(f"tcexplore: {problem}; printing a report instead\n")
     if choice.report or problem is not None:
         return report_trace(request)
+    if choice.follow:
+        return _follow(choice)
     try:
         opened, job = choose(choice, whole=False)
         before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
@@ -60,6 +62,17 @@ def open_trace(request: Request) -> int:
     from tcexplore.ui.run_app import run_trace_app
 
     return run_trace_app(job, choice.rank, opened.problems, before)
+
+
+def _follow(choice: TraceChoice) -> int:
+    """Open the app on a running job; return the exit status."""
+    missing = [path for path in choice.paths if not os.path.exists(os.path.expanduser(path))]
+    if missing:
+        return _refuse(f"{ev.clean(missing[0])} does not exist")
+    from tcexplore.traces.followed_trace import FollowedTrace
+    from tcexplore.ui.run_app import run_follow_app
+
+    return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank)
 
 
 def report_trace(request: Request) -> int:

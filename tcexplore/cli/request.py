@@ -79,6 +79,8 @@ class TraceChoice:
     """Another trace to diff with; empty for none."""
     report: bool = False
     """Whether to print a report instead of opening the app."""
+    follow: bool = False
+    """Whether to show what a running job writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,9 @@ from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
 
 MOST_RANKS_NAMED = 12
+
+LONG_S = 30.0
+"""Seconds of one step of a compile from which on its time is emphasized."""
 
 _HEAD = ("rank", "host", "pid", "phase", "graphs", "breaks", "recompiles", "hits", "misses", "compile", "")
 
@@ -36,7 +40,7 @@ def ranks_screen_document(
     if comparison is None:
         head = [row((" … reading the ranks", "running"))]
     else:
-        head = [*verdict_rows(comparison, width), BLANK, *_table(comparison, loaded)]
+        head = [*verdict_rows(comparison, width), BLANK, *_table(comparison, loaded), *_under_way_rows(comparison)]
         for note in comparison.notes:
             head += [BLANK, *wrapped(note, width, "muted")]
     own = (*collective_rows(snapshot), *split_rows(snapshot), *record_rows(snapshot, toggled))
@@ -113,8 +117,30 @@ def _table(comparison: RanksCompared, shown: Sequence[int]) -> Iterable[Row]:
         yield replace(line, fold=f"rank {rank.rank}")
 
 
+def _under_way_rows(comparison: RanksCompared) -> Iterator[Row]:
+    """Yield what each rank of a followed job compiles now, and for how long; then those that write nothing."""
+    now = time.time()
+    busy = [row for row in comparison.rows if row.span_began is not None]
+    silent = [row for row in comparison.rows if row.last_record is not None and row.span_began is None]
+    if busy or silent:
+        yield BLANK
+    for rank in sorted(busy, key=lambda row: row.span_began or 0.0):
+        at = rank.place
+        place = f"  {display_path(at.file)}:{at.line} {at.function}" if at else ""
+        seconds = now - (rank.span_began or now)
+        yield row(
+            (f" ◐ rank {rank.rank}", "strong"), (f"  {rank.graph} {rank.span}", ""),
+            (f"  {duration(max(0.0, seconds))}", "warn" if seconds >= LONG_S else "muted"), (place, "location"),
+            location=at, links=(line_link(at),) if at else (),
+        )  # fmt: skip
+    if silent and (busy or not comparison.rows):
+        seconds = now - max(row.last_record or now for row in silent)
+        text = f"  no record for {duration(max(0.0, seconds))}: they run, or wait in a collective"
+        yield row((f" ○ {name_ranks([row.rank for row in silent])}", "strong"), (text, "muted"))
+
+
 def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:
-    phase = f"{row.phase} {row.graph}".strip() or "done"
+    phase = f"{row.phase} {row.graph}".strip() or ("done" if row.last_record is None else "between compiles")
     group = f"group {row.group + 1}" if several else ""
     style = "" if row.group == 0 else "break"
     texts = (

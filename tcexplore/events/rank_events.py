@@ -28,6 +28,14 @@ class RankRow:
     """Phase under way at the end of the trace; empty between compiles."""
     graph: str = ""
     """Compile id of the phase."""
+    span: str = ""
+    """torch's name of the innermost work under way, with its kernel if torch names it. Only while a job is followed."""
+    span_began: float | None = None
+    """Start of that work as a timestamp."""
+    place: Location | None = None
+    """The user's line of the compile under way."""
+    last_record: float | None = None
+    """Time at which a followed trace last grew, as a timestamp; None for a trace that is complete."""
     compile_ids: tuple[str, ...] = ()
     """In the order of the trace."""
     graphs: int = 0

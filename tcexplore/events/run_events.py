@@ -26,7 +26,8 @@ Blame = Literal["user", "compiler"]
 class PhaseStarted(Event):
     """A phase of the run began."""
 
-    phase: Phase
+    phase: Phase | Literal[""]
+    """Empty between two compiles of a job that is followed."""
     graph: str | None = None
     """Compile id of the graph that the phase works on, if any."""
     at: float

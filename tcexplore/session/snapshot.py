@@ -225,7 +225,8 @@ def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
     """Add the text of another file. A trace gives that of the main file at its end."""
     if event.file == snapshot.file:
         return replace(snapshot, source=event.text)
-    return replace(snapshot, sources=(*snapshot.sources, event))
+    others = tuple(source for source in snapshot.sources if source.file != event.file)
+    return replace(snapshot, sources=(*others, event))
 
 
 def _replace_region_calls(snapshot: Snapshot, event: ev.RegionCalls) -> Snapshot:

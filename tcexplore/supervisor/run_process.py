@@ -172,7 +172,7 @@ class RunProcess:
                 event = decode(await reader.readexactly(size))
                 if isinstance(event, Failed | Finished):
                     return event
-                if isinstance(event, PhaseStarted):
+                if isinstance(event, PhaseStarted) and event.phase:
                     self._phase = event.phase
                 self._emit(event)
                 if isinstance(event, GraphCaptured) or self._phase in ("timing", "answering"):

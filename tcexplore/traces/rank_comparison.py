@@ -10,7 +10,7 @@ from statistics import median
 from tcexplore.events.rank_events import Divergence, DivergenceSide, RankRow, RanksCompared
 from tcexplore.traces.environment_differences import Difference, stable_variables
 from tcexplore.traces.rank_differences import Digests, first_difference
-from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey
+from tcexplore.traces.rank_prints import CacheTimes, RankCounts, RankPrint, RecordKey, last_phase
 from tcexplore.traces.trace_job import TraceJob
 
 _SKEW_S = 0.05
@@ -28,10 +28,16 @@ def compare_ranks(
     for number, process in enumerate(processes, 1):
         counts, rank_print = RankCounts(), RankPrint(process)
         rank_print.read(counts)
+        counts.phase, counts.phase_graph = last_phase(process)
         prints.append(rank_print)
         rows.append(counts.row(process, process.source.folder if len(hosts) > 1 else None))
         if progress is not None:
             progress(number, len(processes))
+    return compare_prints(prints, rows, problems)
+
+
+def compare_prints(prints: Sequence[RankPrint], rows: Sequence[RankRow], problems: Iterable[str] = ()) -> RanksCompared:
+    """Return the comparison of ranks whose records are read."""
     notes = list(problems)
     comparison = _Comparison(prints, notes)
     groups = comparison.groups

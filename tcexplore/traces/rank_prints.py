@@ -170,17 +170,18 @@ class RankPrint:
 
     # ---- reading
 
-    def read(self, row: RankCounts) -> None:
-        """Read the heads of all compared records."""
+    def read(self, row: RankCounts, start: int = 0, end: int | None = None) -> None:
+        """Read the heads of the compared records from `start` to before `end`, all by default."""
         index = self.process.index
-        for number in index.numbers(_READ):
+        self.__dict__.pop("graphs", None)  # the cached compile ids
+        for number in index.numbers(_READ, start):
+            if end is not None and number >= end:
+                break
             try:
                 record = index.record(number)
                 self._read_record(record, row)
             except (BadRecordError, AttributeError, TypeError, ValueError):
                 continue  # the record has an unknown form; `EventReader` reports it
-
-        row.phase, row.phase_graph = last_phase(self.process)
 
     def _read_record(self, record: Record, row: RankCounts) -> None:
         if record.kind == "str":

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tcexplore.events import clean
 
-Buffer = bytes | mmap
+Buffer = bytes | bytearray | mmap
 
 _HEAD = re.compile(
     rb'\n[VIWE](\d{4}) (\d\d:\d\d:\d\d\.\d+) (\d+) [^\n\]]*\] \{"([\w./-]+)": (?:\{"name": "([^"\n]*)")?'

@@ -21,6 +21,8 @@ class _Span(NamedTuple):
     began_us: float
     graph: str | None
     phase: ev.Phase | None
+    kernel: str
+    """Kernel that the span works on, if torch names it."""
 
 
 class SpanRecords:
@@ -35,6 +37,11 @@ class SpanRecords:
         self.phase_began: float | None = None
         """Start of the phase as a timestamp."""
 
+    @property
+    def innermost(self) -> _Span | None:
+        """The span that began last of those under way."""
+        return max((stack[-1] for stack in self._open.values() if stack), key=lambda s: s.began_us, default=None)
+
     def read(self, context: TraceContext, record: Record) -> None:
         """Process a begin or an end; ignore other events and an end without a begin."""
         span = context.json(record)
@@ -46,7 +53,8 @@ class SpanRecords:
         if kind == "B":
             parent = stack[-1] if stack else None
             graph = record.graph or (parent.graph if parent else None)
-            stack.append(_Span(name, at, graph, PHASE_OF.get(name) or (parent.phase if parent else None)))
+            phase = PHASE_OF.get(name) or (parent.phase if parent else None)
+            stack.append(_Span(name, at, graph, phase, _kernel(span.get("args"))))
             self._enter(stack[-1].phase, graph, at)
         elif kind == "E" and any(begun.name == name for begun in stack):
             self._end(context, stack, name, at)
@@ -69,3 +77,8 @@ class SpanRecords:
     def _enter(self, phase: ev.Phase | None, graph: str | None, at_us: float) -> None:
         if (phase, graph) != (self.phase, self.graph):
             self.phase, self.graph, self.phase_began = phase, graph, at_us / 1e6
+
+
+def _kernel(args: Any) -> str:
+    kernel = args.get("kernel_name") if isinstance(args, dict) else None
+    return ev.clean(kernel) if isinstance(kernel, str) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
@@ -29,6 +30,8 @@ class TraceRun:
         self.run = run
         self._ranks = ranks
         self._events: list[ev.Event] = []
+        self._sources: dict[str, str] = {}
+        self._phase: tuple[ev.Phase | Literal[""], str | None] = ("", None)
         self.reader = EventReader(process.index, self._events.append, process.pid if process.shared else None)
 
     @property
@@ -74,6 +77,19 @@ class TraceRun:
                     break
                 indexed = index.extend()
             yield self._taken()
+        yield self.end()
+
+    def new_events(self, *, last: bool) -> Iterator[list[ev.Event]]:
+        """Yield the events of records that arrived since the last call; `last` tells if the last one is complete."""
+        more = True
+        while more:
+            more = self.reader.read(BATCH, last=last)
+            self._add_sources()
+            self._add_phase()
+            yield self._taken()
+
+    def end(self) -> list[ev.Event]:
+        """Return the last events, after all records."""
         self.reader.finish()
         sources = self.reader.context.sources
         name = os.path.basename(sources.main)
@@ -81,7 +97,23 @@ class TraceRun:
             ev.EntryFound(name="", kind="script", rule=f"read from a trace of {name}" if name else "a trace", calls=())
         )
         self._events.append(ev.Finished())
-        yield self._taken()
+        return self._taken()
+
+    def _add_sources(self) -> None:
+        sources = self.reader.context.sources
+        for file in sources.files:
+            text = sources.text(file)
+            if self._sources.get(file) != text:
+                self._sources[file] = text
+                self._events.append(ev.SourceRead(file=file, text=text))
+
+    def _add_phase(self) -> None:
+        spans = self.reader.spans
+        phase = (spans.phase or "", spans.graph if spans.phase else None)
+        if phase != self._phase:
+            self._phase = phase
+            at = (spans.phase_began or 0.0) - (self.reader.context.began or 0.0)
+            self._events.append(ev.PhaseStarted(phase=phase[0], graph=phase[1], at=at))
 
     def _taken(self) -> list[ev.Event]:
         events = [replace(event, run=self.run, rank=self.process.number) for event in self._events]

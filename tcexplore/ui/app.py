@@ -358,9 +358,9 @@ class ExplorerApp(App[int]):
 
     def _show_rank(self, rank: int) -> str:
         """Show a rank of a trace, and read it first if necessary; return why it can't be shown."""
-        from tcexplore.ui.trace_engine import TraceEngine
+        from tcexplore.ui.rank_engine import RankEngine
 
-        if not isinstance(self.engine, TraceEngine):
+        if not isinstance(self.engine, RankEngine):
             return "Only a trace has ranks."
         run = self.engine.runs.get(rank)
         if run is not None:

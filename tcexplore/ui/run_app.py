@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tcexplore.events import Config
 
 if TYPE_CHECKING:
+    from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.traces.trace_job import TraceJob
     from tcexplore.ui.engine import Engine
 
@@ -61,6 +62,19 @@ def run_trace_app(job: TraceJob, rank: int | None, problems: list[str], before: 
         from tcexplore.ui.trace_engine import TraceEngine
 
         return TraceEngine(job, rank, problems, before)
+
+    return asyncio.run(_run(engine))
+
+
+def run_follow_app(trace: FollowedTrace, rank: int | None) -> int:
+    """Show the app on a job that is running until the user leaves it; return the exit status."""
+    gc.disable()
+    import asyncio
+
+    def engine() -> Engine:
+        from tcexplore.ui.follow_engine import FollowEngine
+
+        return FollowEngine(trace, rank)
 
     return asyncio.run(_run(engine))
 

@@ -6,39 +6,30 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tcexplore.events import Event, Job, RanksCompared
-from tcexplore.events.commands import RunCommand
-from tcexplore.studies.study_runs import Emit, Runner
+from tcexplore.events import Event, RanksCompared
 from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_job import TraceJob, TraceProcess, finish_index
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.background_task import gc_paused
 from tcexplore.ui.engine import Deliver
+from tcexplore.ui.rank_engine import RankEngine
 
 
-class TraceEngine:
+class TraceEngine(RankEngine):
     """Reads the first rank of a job, then compares all ranks; further ranks are read when the user asks for them."""
 
     def __init__(
         self, trace: TraceJob, rank: int | None, problems: Iterable[str] = (), before: TraceJob | None = None
     ) -> None:
         """`before` is another job, whose same rank becomes the first run, to diff with."""
+        super().__init__(rank)
         self._before = before
         self._trace = trace
         self._problems = list(problems)
-        self._first = rank
         self._waiting: asyncio.Queue[TraceProcess] = asyncio.Queue()
-        self._reading: asyncio.Task[None] | None = None
-        self._runs: dict[int, int] = {}
         self._count = 0
         """Runs so far."""
         self._comparison: RanksCompared | None = None
-        self.job: Job | None = None
-
-    @property
-    def runs(self) -> dict[int, int]:
-        """The runs of the ranks that were read, by rank."""
-        return self._runs
 
     async def start(self, deliver: Deliver) -> None:
         """Begin to read the first rank."""
@@ -87,35 +78,6 @@ class TraceEngine:
     def _compare(self) -> RanksCompared:
         with gc_paused():
             return compare_ranks(self._trace, [*self._problems, *finish_index(self._trace)])
-
-    # ---- what a trace cannot do
-
-    def rerun(self) -> None:
-        """Do nothing: a trace is not run."""
-
-    def stop_run(self) -> None:
-        """Do nothing: a trace is not run."""
-
-    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
-        """Do nothing: a trace is not run."""
-
-    def retarget(self, target: str, *, known: bool) -> bool:  # noqa: ARG002  the interface of all engines
-        """Return whether the run has code for the target: a trace has no graphs to lower."""
-        return known
-
-    def send(self, command: RunCommand) -> bool:  # noqa: ARG002  the interface of all engines
-        """Return that no run takes commands."""
-        return False
-
-    def study_queue(self, emit: Emit) -> Runner:
-        """Raise: the app offers no study of a trace."""
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Stop reading."""
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
 
 
 def _next(batches: Iterable[list[Event]]) -> list[Event] | None:

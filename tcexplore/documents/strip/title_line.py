@@ -78,6 +78,10 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
     elif newest.complete and not (newest.phase in _AFTER_COMPILE and elapsed.phase >= SHOWN_FROM_S):
         yield piece(f"run {newest.run}", "muted")
         yield piece("● live", "ok")
+    elif newest.trace:
+        yield piece(newest.trace, "title")
+        phase = f"◐ {describe_phase(newest)}{_seconds(elapsed.phase)}" if newest.phase else "◉ following"
+        yield piece(phase, "running")
     else:
         yield piece(newest.trace or f"run {newest.run}", "muted", 2)
         yield from _phases(session, newest, elapsed)

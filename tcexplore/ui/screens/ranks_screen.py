@@ -16,6 +16,9 @@ from tcexplore.ui.messages import RowEntered
 from tcexplore.ui.screen_lines import footer
 from tcexplore.ui.screens.overlay_screen import OverlayScreen
 
+CLOCK_S = 0.5
+"""Seconds between two updates of the times in a job that is followed."""
+
 _RANK_FOLD = re.compile(r"^rank (\d+)$")
 
 
@@ -45,10 +48,17 @@ class RanksScreen(OverlayScreen):
 
     def on_mount(self) -> None:
         self.watch(self.app, "session", self._show_session, init=False)
+        self.set_interval(CLOCK_S, self._show_times)
 
     def _show_session(self, session: Session) -> None:
         self._session = session
         self._show()
+
+    def _show_times(self) -> None:
+        """Update the times of what the ranks do, if something is under way."""
+        if any(row.last_record is not None for run in self._session.runs if run.rank_comparison is not None
+               for row in run.rank_comparison.rows):  # fmt: skip
+            self._show()
 
     def _show(self) -> None:
         from tcexplore.documents.ranks_view import ranks_screen_document
@@ -57,7 +67,7 @@ class RanksScreen(OverlayScreen):
         if shown is None or not shown.trace:
             self._view.show(message("A live run has one process. `tcexplore open DIR` compares the ranks of a trace."))
             return
-        comparisons = (run.rank_comparison for run in self._session.runs)
+        comparisons = (run.rank_comparison for run in reversed(self._session.runs))
         comparison = next((known for known in comparisons if known is not None), None)
         runs, width = self._runs(), self._view.text_width
         self._view.show(guarded(lambda: ranks_screen_document(shown, comparison, tuple(runs), self._toggled, width)))

@@ -1,0 +1,175 @@
+"""An engine that shows a job while it runs: each rank is a run that grows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from dataclasses import replace
+
+from tcexplore.events import RanksCompared
+from tcexplore.file_activity import FolderActivity
+from tcexplore.traces.followed_rank import QUIET_S, compare_running, rows_of
+from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.traces.trace_job import TraceProcess
+from tcexplore.traces.trace_run import TraceRun
+from tcexplore.ui.engine import Deliver
+from tcexplore.ui.rank_engine import RankEngine
+
+POLL_S = 0.5
+"""Seconds between two reads without any activity, for network file systems, which report none."""
+
+REST_S = 0.02
+"""Seconds between two reads while a job writes all the time: more would take time from the job."""
+
+ROWS_S = 0.1
+"""Least seconds between two updates of the ranks' figures."""
+
+COMPARE_S = 1.0
+"""Least seconds between two comparisons of the ranks."""
+
+_COMPARE_SHARE = 10
+"""A comparison that takes long is repeated after this many times its duration."""
+
+_RECORDS_TO_START = 300
+"""Records of a rank after which its run begins even if its main file is unknown."""
+
+
+class FollowEngine(RankEngine):
+    """Shows the first rank as soon as it writes, and the figures of all ranks."""
+
+    def __init__(self, trace: FollowedTrace, rank: int | None) -> None:
+        super().__init__(rank)
+        self._followed = trace
+        self._stop = asyncio.Event()
+        self._wanted: set[int] = set()
+        """Ranks that the user asked for and whose runs have not begun."""
+        self._shown: dict[int, TraceRun] = {}
+        """The runs by rank."""
+        self._ended: set[int] = set()
+        """Runs that have ended."""
+        self._last_run = 0
+        self._seen_alive: set[int] = set()
+        """Processes of this machine that were alive while they were followed."""
+        self._rows_at = self._compare_at = 0.0
+        self._compared: tuple[float, bool, bool] | None = None
+        """Time of the last growth, whether the job was quiet, and over, at the last comparison."""
+        self._comparison: RanksCompared | None = None
+
+    async def start(self, deliver: Deliver) -> None:
+        """Begin to follow the trace."""
+        self._deliver = deliver
+        self._reading = asyncio.create_task(self._follow())
+
+    def load(self, rank: int) -> bool:
+        """Read a rank as a new run; return whether the job has this rank."""
+        if rank not in self._followed.ranks:
+            return False
+        self._wanted.add(rank)
+        return True
+
+    async def _follow(self) -> None:
+        async with FolderActivity(self._followed.folders, self._stop, writes=True) as activity:
+            while not self._stop.is_set():
+                more = await asyncio.to_thread(self._followed.update)
+                await self._show_new()
+                await self._show_ranks()
+                if not more:
+                    await activity.wait(POLL_S)
+                    await asyncio.sleep(REST_S)
+
+    # ---- the runs of ranks
+
+    async def _show_new(self) -> None:
+        ranks = self._followed.ranks
+        if not self._shown and not self._wanted and ranks:
+            self._wanted.add(self._first if self._first in ranks else min(ranks))
+        for rank, followed in ranks.items():
+            shown = self._shown.get(rank)
+            if shown is not None and shown.process is not followed.process:
+                del self._shown[rank], self._runs[rank]  # the rank's file began again, or there is a newer job
+                self._wanted.add(rank)
+        for rank in sorted(self._wanted & set(ranks)):
+            if await self._begin(ranks[rank].process):
+                self._wanted.discard(rank)
+        for rank, run in list(self._shown.items()):
+            if run.run not in self._ended:
+                await self._show_run(ranks[rank].end < len(run.process.index), run)
+
+    async def _begin(self, process: TraceProcess) -> bool:
+        """Begin the run of a rank once its main file is known; return whether it began."""
+        run = TraceRun(process, self._last_run + 1, len(self._followed.ranks))
+        job = await asyncio.to_thread(run.start)
+        quiet = time.time() - self._followed.grown > COMPARE_S
+        if not run.reader.context.sources.main and len(process.index) < _RECORDS_TO_START and not quiet:
+            return False
+        self._last_run += 1
+        self._shown[process.number] = run
+        self._runs[process.number] = run.run
+        self._deliver(job)
+        if self._comparison is not None:
+            self._deliver(replace(self._comparison, run=run.run))
+        return True
+
+    async def _show_run(self, cut: bool, run: TraceRun) -> None:
+        """Deliver what a rank did since the last time; end its run when its process has ended."""
+        known = run.machine
+        over = self._is_over(run.process.pid)
+        batches = run.new_events(last=not cut)
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            for event in batch:
+                self._deliver(event)
+        if known is None and run.machine is not None:
+            self._deliver(run.machine)
+        if over:
+            self._ended.add(run.run)
+            for event in await asyncio.to_thread(run.end):
+                self._deliver(event)
+
+    def _is_over(self, pid: int) -> bool:
+        """Return whether a process has ended. A process that was never seen may run on another machine."""
+        if _is_alive(pid):
+            self._seen_alive.add(pid)
+            return False
+        return pid in self._seen_alive
+
+    # ---- all ranks
+
+    async def _show_ranks(self) -> None:
+        now, followed = time.monotonic(), self._followed
+        if not self._shown or not followed.ranks:
+            return
+        over = all(self._is_over(rank.process.pid) for rank in followed.ranks.values())
+        state = (followed.grown, time.time() - followed.grown >= QUIET_S, over)
+        if state != self._compared and now >= self._compare_at:
+            self._compared = state
+            self._comparison = await asyncio.to_thread(compare_running, followed.ranks, followed.problems, over=over)
+            spent = time.monotonic() - now
+            self._compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
+        elif self._comparison is not None and followed.grown > self._rows_at + ROWS_S:
+            groups = {row.rank: row.group for row in self._comparison.rows}
+            rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(followed.ranks))
+            self._comparison = replace(self._comparison, rows=rows)
+        else:
+            return
+        self._rows_at = followed.grown
+        self._deliver(replace(self._comparison, run=max(self._runs.values())))
+
+    async def close(self) -> None:
+        """Stop following; the job goes on."""
+        self._stop.set()
+        await super().close()
+
+
+def _is_alive(pid: int) -> bool:
+    """Return whether a process of this machine has the id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return True

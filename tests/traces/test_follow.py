@@ -1,0 +1,139 @@
+"""Following a running job: files that appear, grow, are cut, truncated or replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tcexplore.traces import followed_rank
+from tcexplore.traces.followed_rank import compare_running
+from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.follow_engine import FollowEngine
+from tests.traces.growing_job import GrowingFile
+
+
+def files_of(finished: Path, folder: Path) -> list[GrowingFile]:
+    return [GrowingFile(path, folder) for path in sorted(finished.glob("*.log"), key=lambda p: "rank_1" in p.name)]
+
+
+def test_a_half_written_record_is_read_once_it_is_complete(traces: Path, tmp_path: Path):
+    file = files_of(traces / "same", tmp_path)[0]
+    trace = FollowedTrace([str(tmp_path)])
+    trace.update()
+    assert trace.job is None
+
+    file.write(file.until("dynamo_output_graph"))
+    graph = file.records[file.written]
+    file.write_bytes(graph[: len(graph) // 2])
+    trace.update()
+    assert trace.ranks[0].row().graphs == 0
+    file.write_bytes(graph[len(graph) // 2 :])
+    trace.update()
+    assert trace.ranks[0].row().graphs == 1
+
+
+def test_a_rank_that_compiles_is_named_with_its_work_and_line(traces: Path, tmp_path: Path):
+    file = files_of(traces / "same", tmp_path)[0]
+    trace = FollowedTrace([str(tmp_path)])
+    file.write(file.until("inductor_output_code"))
+    trace.update()
+    row = trace.ranks[0].row()
+    assert (row.phase, row.graph) == ("inductor", "0/0")
+    assert row.span
+    assert row.span_began is not None
+    assert row.place is not None
+    assert row.place.file.endswith(".py")
+
+
+def test_a_truncated_and_a_replaced_file_are_read_from_their_beginning(traces: Path, tmp_path: Path):
+    file = files_of(traces / "same", tmp_path)[0]
+    trace = FollowedTrace([str(tmp_path)])
+    file.write()
+    trace.update()
+    graphs = trace.ranks[0].row().graphs
+    assert graphs
+
+    os.truncate(file.path, 0)
+    file.written = 0
+    file.write(20)
+    trace.update()
+    assert trace.ranks[0].row().graphs == 0
+    assert "was truncated" in trace.problems[0]
+
+    other = tmp_path / "next"
+    other.write_bytes(b"".join(file.records))
+    other.replace(file.path)
+    trace.update()
+    assert trace.ranks[0].row().graphs == graphs
+    assert "was replaced" in trace.problems[1]
+
+
+def test_a_rank_that_lags_is_no_difference_until_the_job_is_quiet(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first, second = files_of(traces / "shape", tmp_path)
+    trace = FollowedTrace([str(tmp_path)])
+    first.write()
+    second.write(60)
+    trace.update()
+    assert compare_running(trace.ranks, ()).divergence is None
+
+    second.write()
+    trace.update()
+    assert compare_running(trace.ranks, ()).divergence is None, "rank 0 may still recompile"
+    monkeypatch.setattr(followed_rank, "QUIET_S", 0.0)
+    compared = compare_running(trace.ranks, ())
+    assert compared.divergence is not None
+    assert compared.divergence.kind == "shape"
+    over = compare_running(trace.ranks, (), over=True)
+    assert over.divergence == compared.divergence
+
+
+@asynccontextmanager
+async def app_following(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[int]]]:
+    app = ExplorerApp(lambda: FollowEngine(FollowedTrace([str(folder)]), None))
+    async with app.run_test(size=(160, 50), notifications=True) as pilot:
+        yield app, pilot
+        assert app.engine is not None
+        await app.engine.close()
+
+
+async def until(app: ExplorerApp, pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    for _ in range(800):
+        await pilot.pause()
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(text_of(app))
+
+
+def text_of(app: ExplorerApp) -> str:
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
+
+
+async def test_the_app_shows_records_as_the_job_writes_them(traces: Path, tmp_path: Path):
+    first, second = files_of(traces / "shape", tmp_path)
+    async with app_following(tmp_path) as (app, pilot):
+        first.write(first.until("dynamo_output_graph"))
+        await until(app, pilot, lambda: app.session.newest is not None)
+        assert app.session.newest is not None
+        assert not app.session.newest.graphs
+        first.write(1)
+        await until(app, pilot, lambda: app.session.newest is not None and len(app.session.newest.graphs) == 1)
+        first.write(5)
+        await until(app, pilot, lambda: "◐" in text_of(app))
+
+        await pilot.press("o")
+        second.write(second.until("inductor_output_code"))
+        await until(app, pilot, lambda: "rank 1" in text_of(app) and "◐ rank 1  0/0" in text_of(app))
+        first.write()
+        second.write()
+        await until(app, pilot, lambda: "SHAPE" in text_of(app))
+        await until(app, pilot, lambda: "between compiles" in text_of(app))

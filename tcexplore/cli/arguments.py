@@ -19,7 +19,7 @@ from tcexplore.cli.options import (
     target_options,
     vary_option,
 )
-from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Request, TraceChoice
+from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Launch, Request, TraceChoice
 from tcexplore.cli.study_arguments import parse_study
 from tcexplore.studies.registry import STUDIES
 
@@ -29,6 +29,7 @@ _COMMAND_HELP = {
     **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
+    "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
     "doctor": "show what this machine can do, and what is missing",
 }
 
@@ -187,6 +188,26 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
     return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given))
 
 
+def _run(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
+    parser = Parser(
+        prog="tcexplore run",
+        usage="tcexplore run [--trace DIR] [--detach] [--json] -- COMMAND",
+        description="Run a command with TORCH_TRACE, and show what its ranks compile while it runs. Without a "
+        "terminal, its output passes through, and a summary follows on stderr.",
+        examples=("-- python train.py", "-- torchrun --nproc-per-node 2 train.py", "--detach -- python train.py"),
+        epilog="exit status: that of COMMAND",
+    )
+    parser.add_argument("--trace", metavar="DIR", help="write the trace into this folder (default: a new one)")
+    parser.add_argument("--detach", action="store_true", help="leave the command running when tcexplore ends")
+    parser.add_argument(
+        "--json", action="store_true", help="pass the output through; the report is the last line of stdout"
+    )
+    given = parser.parse_args(arguments)
+    if not argv:
+        parser.error("a command is needed after --")
+    return Request("run", argv[0], argv, json=given.json, launch=Launch(given.trace, given.detach))
+
+
 def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
     description = "Show what this machine can do, and what to install."
     Parser(prog="tcexplore doctor", description=description, examples=("",)).parse_args(arguments)
@@ -198,5 +219,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
     **{entry.name: partial(parse_study, entry.name) for entry in STUDIES if entry.command},
     "export": _export,
     "open": _open,
+    "run": _run,
     "doctor": _doctor,
 }

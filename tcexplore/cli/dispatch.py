@@ -57,6 +57,12 @@ def _open(request: Request) -> int:
     return open_trace(request)
 
 
+def _run(request: Request) -> int:
+    from tcexplore.cli.run_command import run_job
+
+    return run_job(request)
+
+
 def _study(request: Request) -> int:
     from tcexplore.cli.study_command import run_study_command
 
@@ -76,6 +82,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {
-    "app": _app, "check": _check, "export": _export, "doctor": _doctor, "open": _open,
+    "app": _app, "check": _check, "export": _export, "doctor": _doctor, "open": _open, "run": _run,
     **{entry.name: _study for entry in STUDIES},
 }  # fmt: skip

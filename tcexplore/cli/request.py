@@ -84,6 +84,16 @@ class TraceChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """How `run` starts its command."""
+
+    folder: str | None
+    """Folder for the trace; None for a new one."""
+    detach: bool = False
+    """Whether the command goes on when tcexplore ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A parsed command line; times are in seconds."""
 
@@ -109,5 +119,7 @@ class Request:
     study: Any = None
     """The options of a study."""
     export: Export | None = None
+    launch: Launch | None = None
+    """How `run` starts the command in `argv`."""
     trace: TraceChoice | None = None
     """The traces that `open` reads."""

@@ -54,6 +54,28 @@ def _title(comparison: RanksCompared) -> str:
     return f"{ranks}, identical" if divergence is None else f"{ranks}, {divergence.kind} differs"
 
 
+def summary_sentence(comparison: RanksCompared) -> str:
+    """Return the figures of all ranks and the verdict in one line."""
+    rows = comparison.rows
+    graphs, breaks = sum(row.graphs for row in rows), sum(row.breaks for row in rows)
+    parts = [
+        count(graphs, "graph"), count(breaks, "graph break"), count(sum(row.recompiles for row in rows), "recompile"),
+        f"{duration(max((row.compile_s for row in rows), default=0.0))} of compiling",
+    ]  # fmt: skip
+    text = ", ".join(parts)
+    if len(rows) < 2 and comparison.divergence is None:
+        return text
+    text = f"{len(rows)} ranks, {text}"
+    divergence = comparison.divergence
+    if divergence is None:
+        return f"{text}; all ranks compile the same"
+    at = divergence.location
+    place = f" at {at.file}:{at.line}" if at else ""
+    return f"{text}; {name_ranks(divergence.ranks)} {'differs' if len(divergence.ranks) == 1 else 'differ'}: " + (
+        f"{divergence.kind}{place}"
+    )
+
+
 def name_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 3`, `ranks 0 to 2, 5`."""
     spans: list[list[int]] = []

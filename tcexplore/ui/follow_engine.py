@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from dataclasses import replace
 
-from tcexplore.events import RanksCompared
+from tcexplore.events import Finished, Output, RanksCompared
 from tcexplore.file_activity import FolderActivity
+from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_rank import QUIET_S, compare_running, rows_of
 from tcexplore.traces.followed_trace import FollowedTrace
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver
+from tcexplore.ui.launched_job import LaunchedJob
 from tcexplore.ui.rank_engine import RankEngine
 
 POLL_S = 0.5
@@ -32,6 +35,9 @@ COMPARE_S = 1.0
 _COMPARE_SHARE = 10
 """A comparison that takes long is repeated after this many times its duration."""
 
+_MOST_OUTPUTS = 64
+"""Pieces of output that are kept."""
+
 _RECORDS_TO_START = 300
 """Records of a rank after which its run begins even if its main file is unknown."""
 
@@ -39,8 +45,12 @@ _RECORDS_TO_START = 300
 class FollowEngine(RankEngine):
     """Shows the first rank as soon as it writes, and the figures of all ranks."""
 
-    def __init__(self, trace: FollowedTrace, rank: int | None) -> None:
+    def __init__(self, trace: FollowedTrace, rank: int | None, launched: TracedJob | None = None) -> None:
+        """`launched` is the job if tcexplore started it: its output is shown, too."""
         super().__init__(rank)
+        self._launched = LaunchedJob(launched) if launched is not None else None
+        self._outputs: deque[Output] = deque(maxlen=_MOST_OUTPUTS)
+        """The newest output, for ranks that the user opens later."""
         self._followed = trace
         self._stop = asyncio.Event()
         self._wanted: set[int] = set()
@@ -60,6 +70,9 @@ class FollowEngine(RankEngine):
     async def start(self, deliver: Deliver) -> None:
         """Begin to follow the trace."""
         self._deliver = deliver
+        if self._launched is not None:
+            self._last_run = 1
+            deliver(self._launched.job(1))
         self._reading = asyncio.create_task(self._follow())
 
     def load(self, rank: int) -> bool:
@@ -74,6 +87,7 @@ class FollowEngine(RankEngine):
             while not self._stop.is_set():
                 more = await asyncio.to_thread(self._followed.update)
                 await self._show_new()
+                self._show_output()
                 await self._show_ranks()
                 if not more:
                     await activity.wait(POLL_S)
@@ -99,15 +113,19 @@ class FollowEngine(RankEngine):
 
     async def _begin(self, process: TraceProcess) -> bool:
         """Begin the run of a rank once its main file is known; return whether it began."""
-        run = TraceRun(process, self._last_run + 1, len(self._followed.ranks))
+        first = self._launched is not None and not self._shown and self._last_run == 1
+        run = TraceRun(process, 1 if first else self._last_run + 1, len(self._followed.ranks))
         job = await asyncio.to_thread(run.start)
         quiet = time.time() - self._followed.grown > COMPARE_S
         if not run.reader.context.sources.main and len(process.index) < _RECORDS_TO_START and not quiet:
             return False
-        self._last_run += 1
+        self._last_run = run.run
         self._shown[process.number] = run
         self._runs[process.number] = run.run
-        self._deliver(job)
+        if not first:
+            self._deliver(job)
+            for output in self._outputs:
+                self._deliver(replace(output, run=run.run))
         if self._comparison is not None:
             self._deliver(replace(self._comparison, run=run.run))
         return True
@@ -126,6 +144,20 @@ class FollowEngine(RankEngine):
             self._ended.add(run.run)
             for event in await asyncio.to_thread(run.end):
                 self._deliver(event)
+
+    def _show_output(self) -> None:
+        """Deliver the output and the end of a job that tcexplore started to all runs."""
+        if self._launched is None:
+            return
+        runs = [run.run for run in self._shown.values()] or [1]
+        for event in self._launched.events():
+            if isinstance(event, Output):
+                self._outputs.append(event)
+            for run in runs:
+                self._deliver(replace(event, run=run))
+        if self._launched.over and not self._shown and 1 not in self._ended:
+            self._ended.add(1)
+            self._deliver(Finished(run=1))
 
     def _is_over(self, pid: int) -> bool:
         """Return whether a process has ended. A process that was never seen may run on another machine."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tcexplore.events import Config
 
 if TYPE_CHECKING:
+    from tcexplore.traced_job import TracedJob
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.traces.trace_job import TraceJob
     from tcexplore.ui.engine import Engine
@@ -66,15 +67,18 @@ def run_trace_app(job: TraceJob, rank: int | None, problems: list[str], before: 
     return asyncio.run(_run(engine))
 
 
-def run_follow_app(trace: FollowedTrace, rank: int | None) -> int:
-    """Show the app on a job that is running until the user leaves it; return the exit status."""
+def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob | None = None) -> int:
+    """Show the app on a job that is running until the user leaves it; return the exit status.
+
+    `launched` is the job if tcexplore started it.
+    """
     gc.disable()
     import asyncio
 
     def engine() -> Engine:
         from tcexplore.ui.follow_engine import FollowEngine
 
-        return FollowEngine(trace, rank)
+        return FollowEngine(trace, rank, launched)
 
     return asyncio.run(_run(engine))
 

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from tcexplore.traces import followed_rank
 from tcexplore.traces.followed_rank import compare_running
 from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.ui import follow_engine
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.follow_engine import FollowEngine
 from tests.traces.growing_job import GrowingFile
@@ -106,7 +107,7 @@ async def app_following(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[
 
 
 async def until(app: ExplorerApp, pilot: Pilot[int], holds: Callable[[], bool]) -> None:
-    for _ in range(800):
+    for _ in range(4000):
         await pilot.pause()
         if holds():
             return
@@ -118,7 +119,11 @@ def text_of(app: ExplorerApp) -> str:
     return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips())
 
 
-async def test_the_app_shows_records_as_the_job_writes_them(traces: Path, tmp_path: Path):
+async def test_the_app_shows_records_as_the_job_writes_them(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (followed_rank, follow_engine):
+        monkeypatch.setattr(module, "QUIET_S", 0.1)
     first, second = files_of(traces / "shape", tmp_path)
     async with app_following(tmp_path) as (app, pilot):
         first.write(first.until("dynamo_output_graph"))

@@ -1,0 +1,135 @@
+"""`tcexplore run -- COMMAND`: the command with TORCH_TRACE, in the app, or with its output passed through."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from types import FrameType
+
+from tcexplore import events as ev
+from tcexplore.cli.explore_command import terminal_problem
+from tcexplore.cli.request import Request
+from tcexplore.session import Snapshot
+from tcexplore.traced_job import JobStartError, TracedJob
+
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_LEAVING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+
+class DetachError(Exception):
+    """A signal ends tcexplore but not the detached job."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def run_job(request: Request) -> int:
+    """Run the command of the request; return its exit status."""
+    launch = request.launch
+    assert launch is not None, "the parser sets it"
+    in_app = not request.json and terminal_problem() is None
+    try:
+        job = TracedJob(request.argv, launch.folder, detach=launch.detach)
+        job.start(capture=in_app)
+    except OSError as error:
+        sys.stderr.write(f"tcexplore: {launch.folder}: {(error.strerror or str(error)).lower()}\n")
+        return 2
+    except JobStartError as error:
+        sys.stderr.write(f"tcexplore: {ev.clean(str(error))}\n")
+        return error.status
+    return _show(job) if in_app else _pass_through(job, as_json=request.json)
+
+
+def _show(job: TracedJob) -> int:
+    """Show the job in the app; end it with the app unless it is detached."""
+    from tcexplore.traces.followed_trace import FollowedTrace
+    from tcexplore.ui.run_app import run_follow_app
+
+    try:
+        left = run_follow_app(FollowedTrace([job.folder], job.earlier), None, job)
+        status = job.status()
+    finally:
+        job.end()
+    sys.stderr.write(f"tcexplore: {_place(job)}\n")
+    if status is None:
+        return 0 if job.detach else left
+    return _leave(status)
+
+
+def _pass_through(job: TracedJob, *, as_json: bool) -> int:
+    """Wait for the job, which has this process's streams; then print what it compiled."""
+
+    def forward(number: int, _: FrameType | None) -> None:
+        if job.detach and number in _LEAVING:
+            raise DetachError(number)
+        job.send(number)
+
+    for number in _FORWARDED:
+        signal.signal(number, forward)
+    try:
+        status = job.wait()
+    except DetachError as error:
+        sys.stderr.write(f"tcexplore: process {job.pid} goes on; {_place(job)}\n")
+        return 128 + error.number
+    _summarize(job, as_json=as_json)
+    return _leave(status)
+
+
+def _leave(status: int) -> int:
+    """Return the job's status; end by the same signal if the job did."""
+    if status >= 0:
+        return status
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with suppress(ImportError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):
+        signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+    return 128 - status
+
+
+def _place(job: TracedJob) -> str:
+    return f"tcexplore open {'--follow ' if job.status() is None else ''}{shlex.quote(job.folder)}"
+
+
+def _summarize(job: TracedJob, *, as_json: bool) -> None:
+    """Print one line on stderr, or the report as the last line of stdout."""
+    from tcexplore.documents.ranks_view import summary_sentence
+    from tcexplore.traces.followed_trace import trace_files
+    from tcexplore.traces.rank_comparison import compare_ranks
+    from tcexplore.traces.trace_inputs import trace_inputs
+    from tcexplore.traces.trace_job import NothingReadError, open_inputs
+    from tcexplore.traces.trace_run import TraceRun, read_snapshot
+
+    files = [path for path in trace_files([job.folder]) if path not in job.earlier]
+    try:
+        opened = open_inputs(trace_inputs(files))
+    except NothingReadError:
+        if as_json:
+            _print_json(Snapshot(run=1, file=job.command[0], source="", config=ev.Config(), trace="run", status="ok"))
+        else:
+            sys.stderr.write("tcexplore: the job compiled nothing: torch wrote no trace\n")
+        return
+    trace = max(opened.jobs, key=lambda known: sum(len(process.index) for process in known.processes))
+    comparison = compare_ranks(trace, opened.problems)
+    if not as_json:
+        sys.stderr.write(f"tcexplore: {summary_sentence(comparison)}; {_place(job)}\n")
+        return
+    run = TraceRun(trace.ranks[0], 1, len(trace.ranks))
+    _print_json(replace(read_snapshot(run), rank_comparison=comparison), run.machine)
+
+
+def _print_json(snapshot: Snapshot, machine: ev.Standby | None = None) -> None:
+    from tcexplore.report.json_report import report
+
+    sys.stdout.write(json.dumps(report(snapshot, machine, [])) + "\n")
+    sys.stdout.flush()

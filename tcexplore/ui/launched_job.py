@@ -1,0 +1,86 @@
+"""A job that tcexplore started, as events: its begin, its output, its end."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from tcexplore.events import Event, Failed, Job, Output, clean
+from tcexplore.traced_job import STDERR, STDOUT, TracedJob
+
+_CHUNK = 1 << 17
+"""Bytes of output that are shown at a time."""
+
+_MOST_BEHIND = 1 << 21
+"""Bytes of output that are not yet shown, from which on their beginning is skipped."""
+
+
+class LaunchedJob:
+    """Reads what the job has written since the last time."""
+
+    def __init__(self, job: TracedJob) -> None:
+        self._job = job
+        self._tails = (_OutputTail(job.folder, STDOUT, "stdout"), _OutputTail(job.folder, STDERR, "stderr"))
+        self._ended = False
+
+    def job(self, run: int) -> Job:
+        """Return the run that shows the job: the file is the first one of the command that is Python source."""
+        command = self._job.command
+        file = next((os.path.abspath(word) for word in command if word.endswith(".py")), command[0])
+        try:
+            with open(file, encoding="utf-8", errors="replace") as source:
+                text = clean(source.read()) if file.endswith(".py") else ""
+        except OSError:
+            text = ""
+        name = " ".join(os.path.basename(word) for word in command[:1])
+        return Job(run=run, file=clean(file), source=text, trace=clean(f"{name}, pid {self._job.pid}"))
+
+    def events(self) -> Iterator[Event]:
+        """Yield new output, and the failure of a job that has ended with one."""
+        status = self._job.status()
+        for tail in self._tails:
+            yield from tail.read()
+        if status is not None and not self._ended:
+            self._ended = True
+            if status:
+                kind = f"exit status {status}" if status > 0 else f"signal {-status}"
+                yield Failed(
+                    stage="worker", blame="user", type=kind, message=f"The job ended with {kind}; see its output."
+                )
+
+    @property
+    def over(self) -> bool:
+        """Whether the job has ended, and all of its output was read."""
+        return self._ended and not any(tail.behind for tail in self._tails)
+
+
+class _OutputTail:
+    def __init__(self, folder: str, name: str, stream: Literal["stdout", "stderr"]) -> None:
+        self._path = os.path.join(folder, name)
+        self._stream = stream
+        self._at = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.behind = True
+
+    def read(self) -> Iterator[Output]:
+        try:
+            with open(self._path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size - self._at > _MOST_BEHIND:
+                    skipped = size - self._at - _MOST_BEHIND // 2
+                    self._at += skipped
+                    yield self._output(f"\n… {skipped:,} bytes are not shown; they are in {self._path}\n")
+                file.seek(self._at)
+                data = file.read(_CHUNK)
+        except OSError:
+            self.behind = False
+            return
+        self._at += len(data)
+        self.behind = self._at < size
+        if text := self._decoder.decode(data):
+            yield self._output(clean(text))
+
+    def _output(self, text: str) -> Output:
+        return Output(stream=self._stream, text=text)

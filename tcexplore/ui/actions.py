@@ -44,10 +44,21 @@ class Action:
     """The label in the footer."""
     help: str
     rank: int | None = None
-    """The place in a footer that has no room for all; None for actions that it never shows."""
+    """The place in a footer that has no room for all; None for actions that only the footers of `panes` show."""
+    panes: str = ""
+    """Panes whose footer shows the action first."""
+    keywords: str = ""
+    """More words under which the command palette finds it."""
 
 
 _PANES = ("source", "graph", "breaks", "guards", "code", "timing", "output")
+
+_STUDY_PANES = {"modes": "timing", "sweep": "timing", "cold": "timing", "recompiles": "guards"}
+_STUDY_KEYWORDS = {
+    "modes": "options backends config fastest", "sweep": "batch size scaling", "recompiles": "batch dynamic shapes",
+    "bisect": "wrong result accuracy crash blame minifier", "artifacts": "cache export ship deploy",
+    "cold": "compile time cache startup",
+}  # fmt: skip
 
 ACTIONS: tuple[Action, ...] = (
     *(
@@ -57,11 +68,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("tab", "next_pane(1)", "main", "tab", "next pane", "Go to the next pane"),
     Action("shift+tab", "next_pane(-1)", "main", "⇧tab", "previous pane", "Go to the previous pane"),
     Action("z", "zoom", "main", "z", "zoom", "Toggle zoom", 2),
-    Action("greater_than_sign", "resize(1, 0)", "main", ">", "wider", "Make the pane wider; the size is remembered"),
+    Action(
+        "greater_than_sign",
+        "resize(1, 0)",
+        "main",
+        ">",
+        "wider",
+        "Make the pane wider; the size is remembered",
+        keywords="layout resize",
+    ),
     Action("less_than_sign", "resize(-1, 0)", "main", "<", "narrower", "Make the pane narrower"),
     Action("plus", "resize(0, 1)", "main", "+", "taller", "Make the pane taller"),
     Action("minus", "resize(0, -1)", "main", "-", "lower", "Make the pane lower"),
-    Action("equals_sign", "default_sizes", "main", "=", "default sizes", "Give all panes their default sizes"),
+    Action("0", "default_sizes", "main", "0", "default sizes", "Give all panes their default sizes", keywords="layout"),
     Action("up,k", "cursor(-1)", "view", "↑ k", "up", "One row up"),
     Action("down,j", "cursor(1)", "view", "↓ j", "down", "One row down"),
     Action("pageup", "page(-1)", "view", "PgUp", "page up", "One page up"),
@@ -74,7 +93,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("f", "follow", "main", "f", "follow", "Follow the row to the next pane, also a ▸ row"),
     Action("backspace", "jump(-1)", "main", "bksp", "go back", "Go back to where you followed from", 9),
     Action("F", "jump(1)", "main", "F", "go forward", "Go forward again"),
-    Action("b", "next_break(1)", "main", "b", "next break", "Go to the next graph break", 4),
+    Action("b", "next_break(1)", "main", "b", "next break", "Go to the next graph break", 4, "source breaks graph"),
     Action("B", "next_break(-1)", "main", "B", "previous break", "Go to the previous graph break"),
     Action("right_parenthesis", "next_chapter(1)", "main", ")", "next kernel", "Next kernel with a highlighted row"),
     Action(
@@ -82,15 +101,78 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("v", "next_view(1)", "main", "v", "next view", "Show the pane's next view, named in its title", 5),
     Action("V", "next_view(-1)", "main", "V", "previous view", "Show the pane's previous view"),
-    Action("c", "code", "main", "c", "as code", "Show the graph as code, or as rows again"),
-    Action("m", "mark", "main", "m", "mark", "Mark the kernel or the cache entry under the cursor, for w"),
-    Action("w", "compare_marked", "main", "w", "compare", "Compare the marked kernel or cache entry with this one"),
-    Action("R", "recompile_check", "main", "R", "recompile check", "Check whether other inputs would recompile"),
-    Action("h", "fix", "main", "h", "fix", "Try and verify fixes for the graph break under the cursor", 5),
-    Action("T", "target", "app", "T", "target", "Choose the target to generate code for", 12),
-    Action("K", "target_diff", "main", "K", "two targets", "Compare the kernel under the cursor on two targets"),
+    Action("c", "code", "main", "c", "as code", "Show the graph as code, or as rows again", panes="graph"),
+    Action(
+        "m",
+        "mark",
+        "main",
+        "m",
+        "mark",
+        "Mark the kernel or the cache entry under the cursor, for =",
+        panes="code guards",
+    ),
+    Action(
+        "equals_sign",
+        "compare_marked",
+        "main",
+        "=",
+        "compare",
+        "Compare the marked kernel or cache entry with this one",
+        panes="code guards",
+        keywords="why not fused fusion differ",
+    ),
+    Action(
+        "R",
+        "recompile_check",
+        "main",
+        "R",
+        "recompile check",
+        "Check whether other inputs would recompile",
+        panes="guards",
+        keywords="batch shape size guard dynamic",
+    ),
+    Action(
+        "h",
+        "fix",
+        "main",
+        "h",
+        "fix",
+        "Try and verify fixes for the graph break under the cursor",
+        5,
+        "source breaks",
+        "repair remove edit",
+    ),
+    Action(
+        "T",
+        "target",
+        "app",
+        "T",
+        "target",
+        "Choose the target to generate code for",
+        12,
+        "code",
+        "gpu ptx cuda h100 triton device",
+    ),
+    Action(
+        "K",
+        "target_diff",
+        "main",
+        "K",
+        "two targets",
+        "Compare the kernel under the cursor on two targets",
+        panes="code",
+        keywords="gpu ptx registers",
+    ),
     Action("d", "diff", "app", "d", "diff", "Diff the run in view with the base or the previous run", 6),
-    Action("p", "base", "app", "p", "as base", "Use the run in view as the base of diffs, or stop using it"),
+    Action(
+        "p",
+        "base",
+        "app",
+        "p",
+        "as base",
+        "Use the run in view as the base of diffs, or stop using it",
+        keywords="baseline",
+    ),
     Action("slash", "search", "reading", "/", "search", "Search in the rows", 4),
     Action("n", "next_match(1)", "reading", "n", "next match", "Go to the next match or highlighted row"),
     Action("N", "next_match(-1)", "reading", "N", "previous match", "Go to the previous match or highlighted row"),
@@ -103,7 +185,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("left_square_bracket", "other_base(-1)", "diff", "[", "earlier base", "Diff with an earlier run"),
     Action("right_square_bracket", "other_base(1)", "diff", "]", "later base", "Diff with a later run"),
     Action("d", "leave", "diff", "d", "back", "Back to the panes"),
-    Action("w,q", "leave", "answer", "w q", "back", "Back to the panes"),
+    Action("equals_sign,q", "leave", "answer", "= q", "back", "Back to the panes"),
     Action("T,q", "leave", "target", "T q", "back", "Back to the panes"),
     Action("v", "next_stage(1)", "target_diff", "v", "next stage", "Compare the kernel's next stage", 1),
     Action("V", "next_stage(-1)", "target_diff", "V", "previous stage", "Compare the kernel's previous stage"),
@@ -127,7 +209,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("h", "leave", "fix", "h", "back", "Back to the panes"),
     Action("o,q", "leave", "ranks", "o q", "back", "Back to the panes"),
     *(
-        Action(entry.key, f"study('{entry.name}')", "app", entry.key or "^p", entry.label, entry.summary, entry.rank)
+        Action(
+            entry.key,
+            f"study('{entry.name}')",
+            "app",
+            entry.key or "^p",
+            entry.label,
+            entry.summary,
+            entry.rank,
+            _STUDY_PANES.get(entry.name, ""),
+            _STUDY_KEYWORDS.get(entry.name, ""),
+        )
         for entry in STUDIES
         if entry.label
     ),
@@ -135,13 +227,24 @@ ACTIONS: tuple[Action, ...] = (
     Action("right_square_bracket", "step(1)", "app", "]", "later save", "Show the next save"),
     Action("right_curly_bracket", "newest", "app", "}", "newest save", "Follow the newest save again"),
     Action("o", "ranks", "app", "o", "ranks", "Show the ranks of a trace, and the first difference between them"),
-    Action("number_sign", "ask_calls", "app", "#", "number of calls", "Show the net gain over N calls"),
+    Action(
+        "number_sign",
+        "ask_calls",
+        "app",
+        "#",
+        "number of calls",
+        "Show the net gain over N calls",
+        panes="timing",
+        keywords="break-even pays off compile time",
+    ),
     Action("r", "rerun", "app", "r", "run again", "Run the file again", 11),
     Action("x", "stop_run", "app", "x", "stop", "Stop the current run", 13),
     Action("u", "undo", "app", "u", "undo", "Undo the last written fix"),
     Action("t", "toggle_theme", "app", "t", "theme", "Switch between the light and the dark theme"),
     Action("question_mark", "help", "app", "?", "help", "Help for this pane, and all keys", 0),
-    Action("ctrl+p", "command_palette", "app", "^p", "commands", "All commands, by name", 12),
+    Action(
+        "ctrl+p,colon", "command_palette", "app", ":", "commands", "All commands, views, targets and places, by name", 3
+    ),
     Action("ctrl+z", "suspend_process", "app", "^z", "suspend", "Suspend (fg resumes)"),
     Action("q", "quit", "app", "q", "quit", "Quit tcexplore", 1),
 )
@@ -159,6 +262,29 @@ def available(scopes: Collection[Scope]) -> tuple[Action, ...]:
     }
     actions = (action for action in ACTIONS if action.scope in scopes)
     return tuple(action for action in actions if action.scope != "app" or overridden.isdisjoint(_keys(action)))
+
+
+TASKS: dict[str, tuple[str, ...]] = {
+    "Panes and views": ("show_pane", "next_pane", "zoom", "resize", "default_sizes", "next_view", "code"),
+    "Move and follow": (
+        "cursor", "page", "to_end", "sideways", "enter", "follow", "jump", "next_break", "next_chapter", "section",
+        "next_kernel", "next_stage",
+    ),
+    "Search, copy, edit": ("search", "next_match", "back", "edit", "copy", "copy_all"),
+    "Fix breaks, avoid recompiles": ("fix", "other", "write", "undo", "recompile_check"),
+    "Kernels and targets": ("mark", "compare_marked", "target", "target_diff", "other_target"),
+    "Runs": ("diff", "base", "other_base", "step", "newest", "rerun", "stop_run", "ask_calls", "ranks"),
+    "Studies: many runs": ("study", "stop_study", "again", "sort"),
+}  # fmt: skip
+"""The tasks of the help, each with the actions that it needs."""
+
+OTHER_TASK = "The app"
+
+
+def task_of(action: Action) -> str:
+    """Return the task that the help lists an action under."""
+    name = action.run.partition("(")[0]
+    return next((task for task, names in TASKS.items() if name in names), OTHER_TASK)
 
 
 def _keys(action: Action) -> list[str]:

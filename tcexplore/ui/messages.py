@@ -62,3 +62,10 @@ class RecompileCheckRequested(Message):
     """The user wants to check inputs against the guards of the cache entry that these links stand for."""
 
     links: tuple[Link, ...]
+
+
+@dataclass
+class RunChosen(Message):
+    """The user chose a run of the history."""
+
+    run: int

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
 NO_KERNEL = "Put the cursor on a kernel in the code pane (5) to mark it."
-FUSION_HOW = "Why are two kernels not fused? Mark one in the code pane (5) with m, go to another, press w."
+FUSION_HOW = "Why are two kernels not fused? Mark one in the code pane (5) with m, go to another, press =."
 _NO_ENTRY = "Put the cursor on a cache entry in the entries view (v) of the guards pane."
-_ENTRIES_HOW = "How do two cache entries differ? Mark one in the entries view with m, go to another, press w."
+_ENTRIES_HOW = "How do two cache entries differ? Mark one in the entries view with m, go to another, press =."
 
 
 def kernel_at_cursor(view: RowView, snapshot: Snapshot) -> Kernel | None:
@@ -61,7 +61,7 @@ def mark_entry(pane: Pane) -> str:
         return _NO_ENTRY
     again = pane.note == f"{MARKED} {entry}"
     pane.note = "" if again else f"{MARKED} {entry}"
-    return f"{entry} is no longer marked." if again else f"{entry} is marked: go to another entry and press w."
+    return f"{entry} is no longer marked." if again else f"{entry} is marked: go to another entry and press =."
 
 
 def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
@@ -70,7 +70,7 @@ def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
     if marked is None or other is None:
         return FUSION_HOW
     if marked is other:
-        return "This is the marked kernel: go to another one and press w."
+        return "This is the marked kernel: go to another one and press =."
     from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
@@ -86,7 +86,7 @@ def entry_differences(pane: Pane, session: Session) -> AnswerScreen | str:
     if snapshot is None or not pane.note or not other:
         return _ENTRIES_HOW
     if marked == other:
-        return "This is the marked entry: go to another one and press w."
+        return "This is the marked entry: go to another one and press =."
     from tcexplore.documents.guards.cache_entries_view import guard_diff_document
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 

@@ -38,6 +38,13 @@ def history_line(session: Session) -> Line:
     return lambda width: history_row(session, width)
 
 
+def clicked_run(texts: Sequence[str]) -> int | None:
+    """Return the run of a clicked entry of the history; `texts` are the spans of the line up to the clicked one."""
+    from tcexplore.documents.strip.history_strip import run_of
+
+    return next((run for text in reversed(texts) if (run := run_of(text)) is not None), None)
+
+
 def peek_line(run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link]) -> Line:
     """Return what is linked to the selected row."""
     from tcexplore.documents.strip.peek_line import peek_row
@@ -99,16 +106,29 @@ _WAY_OUT: dict[Scope, _Entry] = {
 """First entries of screens over the panes."""
 
 
-def footer(scopes: Collection[Scope]) -> Line:
-    """Return the keys of the actions in these scopes, as many as fit, in the order of the table of actions."""
+def footer(scopes: Collection[Scope], pane: str = "") -> Line:
+    """Return the keys of the actions in these scopes, as many as fit: the way out, those of the pane, then the others
+    in the order of the table of actions."""
     way_out = [entry for scope, entry in _WAY_OUT.items() if scope in scopes]
-    entries = [*way_out, *(entry for entry in map(_entry, available(scopes)) if entry is not None)]
+    actions = sorted(available(scopes), key=lambda action: not _first(action, pane))
+    entries = [*way_out, *(entry for entry in (_entry(action, pane) for action in actions) if entry is not None)]
     return lambda width: _row(entries, width)
 
 
-def _entry(action: Action) -> _Entry | None:
-    single = None if action.rank is None else _Entry(action.shown, action.label, action.rank)
+def _first(action: Action, pane: str) -> bool:
+    return (action.run in _GROUPS and action.scope == "main") or pane in action.panes.split()
+
+
+def _entry(action: Action, pane: str) -> _Entry | None:
+    rank = 2 if pane in action.panes.split() else action.rank
+    single = None if rank is None else _Entry(action.shown, action.label, rank)
     return _GROUPS.get(action.run, single)
+
+
+def footer_action(scopes: Collection[Scope], text: str) -> Action | None:
+    """Return the action of a key or a label in a footer."""
+    name = text.strip()
+    return next((action for action in available(scopes) if name in (action.shown, action.label)), None)
 
 
 def _row(entries: list[_Entry], width: int) -> Row:

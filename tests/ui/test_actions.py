@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tcexplore.ui.actions import ACTIONS, available
+from tcexplore.ui.actions import ACTIONS, OTHER_TASK, TASKS, available
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.panes.pane_table import PANES
@@ -14,7 +14,7 @@ from tcexplore.ui.screen_lines import footer
 from tcexplore.ui.screens.bisect_screen import BisectScreen
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tcexplore.ui.screens.fix_screen import FixScreen
-from tcexplore.ui.screens.help_screen import page_text
+from tcexplore.ui.screens.help_screen import keys, page_text
 from tcexplore.ui.screens.main_screen import MainScreen
 from tcexplore.ui.screens.modes_screen import ModesScreen
 from tcexplore.ui.screens.overlay_screen import AnswerScreen
@@ -60,6 +60,25 @@ def test_every_pane_has_a_key_and_a_help_page():
         assert any(action.run == f"show_pane('{pane.id}')" for action in ACTIONS)
         assert page_text(pane.id)
     assert page_text("diff")
+
+
+def test_the_footer_of_a_pane_begins_with_its_keys():
+    assert "R recompile check" in footer(MainScreen.SCOPES, "guards")(100).text
+    assert "T target" in footer(MainScreen.SCOPES, "code")(80).text
+    assert "# number of calls" in footer(MainScreen.SCOPES, "timing")(80).text
+    text = footer(MainScreen.SCOPES, "graph")(160).text
+    assert text.index("c as code") < text.index("z zoom")
+
+
+def test_the_help_lists_each_key_once_under_a_task():
+    text = keys(MainScreen.SCOPES).plain
+    for action in available(MainScreen.SCOPES):
+        assert text.count(action.help) == (1 if action.keys else 0), action.help
+    assert [task for task in (*TASKS, OTHER_TASK) if f"{task}\n" in text] == [*TASKS, OTHER_TASK]
+
+
+def test_w_only_writes():
+    assert {action.run for action in ACTIONS if "w" in action.keys.split(",")} == {"write"}
 
 
 def test_the_footer_fits_and_always_shows_how_to_leave():

@@ -14,6 +14,7 @@ from tcexplore.events import Config, Event, Failed, Job, Output, Phase, PhaseSta
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.event_batches import EventBatcher
+from tcexplore.ui.palette import CommandProvider
 from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
 
@@ -172,7 +173,7 @@ async def test_an_exception_in_a_document_is_shown_in_its_pane(monkeypatch: pyte
 
 async def test_the_command_palette_has_the_actions_of_the_screen():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
-        titles = [command.title for command in ui.app.get_system_commands(ui.app.screen)]
+        titles = [command.title for command in CommandProvider(ui.app.screen).commands()]
         assert "Go to the next graph break" in titles
         assert "Quit the application as soon as possible" not in titles
         await ui.press("ctrl+p", *"zoom", "enter")

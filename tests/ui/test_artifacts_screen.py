@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.screens.study_screen import StudyScreen
 from tests import fakes
 from tests.studies.test_artifacts import story
@@ -14,8 +15,8 @@ from tests.ui.app_under_test import check_screen, run_app
 async def test_saved_artifacts_and_their_gain(size: tuple[int, int]):
     async with run_app(fakes.session(fakes.complete(7)), size) as ui:
         ui.engine.story = story
-        commands = {command.help: command for command in ui.app.get_system_commands(ui.app.screen)}
-        await commands["artifacts"].callback()
+        assert "artifacts" in [command.note for command in CommandProvider(ui.app.screen).commands()]
+        await ui.app.run_action("study('artifacts')")
         await ui.pilot.pause()
         screen = ui.app.screen
         assert isinstance(screen, StudyScreen)

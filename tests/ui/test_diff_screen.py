@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tcexplore.ui.palette import CommandProvider
 from tcexplore.ui.screens.diff_screen import DiffScreen
 from tests import fakes
 from tests.documents.views import edited, same
@@ -80,8 +81,8 @@ async def test_it_is_searched_and_copied_like_a_pane():
 async def test_help_and_palette_have_its_keys():
     async with run_app(fakes.session(training.run(3), edited()), (100, 50)) as ui:
         await ui.press("d", "question_mark")
-        assert "Compare" in ui.screen
+        assert "╭─ Diff ─" in ui.screen
         await ui.press("escape")
-        titles = [command.title for command in ui.app.get_system_commands(ui.app.screen)]
+        titles = [command.title for command in CommandProvider(ui.app.screen).commands()]
         assert "Diff with an earlier run" in titles
         assert "Go to the next graph break" not in titles

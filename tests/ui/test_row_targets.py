@@ -9,7 +9,7 @@ from tests import fakes
 from tests.snapshots import training
 from tests.ui.app_under_test import check_screen, run_app
 
-COMPARE = ("5", "home", "down", "down", "down", "m", "down", "w")
+COMPARE = ("5", "home", "down", "down", "down", "m", "down", "equals_sign")
 """Mark the second kernel in the list of the code pane, and compare it with the third."""
 
 
@@ -38,7 +38,7 @@ async def test_a_mark_is_shown_and_removed():
         await ui.press("5", "home", "down", "m")
         assert "⚑ kernel 1" in str(ui.pane("code").border_title)
         assert any("⚑" in strip.text for strip in ui.view("code").render_lines(ui.view("code").size.region))
-        await ui.press("w")
+        await ui.press("equals_sign")
         assert "go to another" in ui.notifications[-1]
         await ui.press("m")
         assert "⚑" not in ui.screen
@@ -48,5 +48,5 @@ async def test_a_message_explains_how_to_compare_two_kernels():
     async with run_app(fakes.session(training.run(3))) as ui:
         await ui.press("m")
         assert "code pane" in ui.notifications[-1]
-        await ui.press("5", "w")
+        await ui.press("5", "equals_sign")
         assert "Mark one" in ui.notifications[-1]

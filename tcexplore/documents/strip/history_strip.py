@@ -25,6 +25,12 @@ def history_row(session: Session, width: int) -> Row:
     return Row((*spans, *(span for cell in cells[first:last] for span in cell.spans)))
 
 
+def run_of(text: str) -> int | None:
+    """Return the run whose entry begins with this text."""
+    number = text[1:].strip()
+    return int(number) if text[:1] in (" ", "[") and number.isdecimal() else None
+
+
 def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
     """Return the range of cells to show: the newest ones that fit, or those that end with cell `at`."""
     last = len(widths)

@@ -41,10 +41,15 @@ class RowLine(Widget):
 
     @dataclass
     class Clicked(Message):
-        """The user clicked the span `text` of the line `id`."""
+        """The user clicked a span of the line `id`."""
 
         id: str | None
-        text: str
+        texts: tuple[str, ...]
+        """The spans up to the clicked one."""
+
+        @property
+        def text(self) -> str:
+            return self.texts[-1]
 
     def __init__(self, line: Line, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -73,8 +78,9 @@ class RowLine(Widget):
     def on_click(self, event: events.Click) -> None:
         if event.y < len(self._lines):
             left = event.x
-            for span in self._lines[event.y].spans:
-                left -= cell_len(span.text)
+            texts = tuple(span.text for span in self._lines[event.y].spans)
+            for index, text in enumerate(texts):
+                left -= cell_len(text)
                 if left < 0:
-                    self.post_message(self.Clicked(self.id, span.text))
+                    self.post_message(self.Clicked(self.id, texts[: index + 1]))
                     return

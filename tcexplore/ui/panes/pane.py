@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Self
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.content import Content
 from textual.geometry import Region
 from textual.reactive import var
 
@@ -19,10 +21,13 @@ from tcexplore.ui.background_task import BackgroundTask, is_large
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import HitReached
-from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading
+from tcexplore.ui.panes.pane_spec import PaneSpec, View, heading, view_at
 
 _WIDE = ("line", "kernel")
 """Kinds of links that stand for many rows: they don't say where in a view the user was."""
+
+_TITLE_AT = 3
+"""Column of a title's first letter in a frame."""
 
 _CORNERS = 4
 """Cells of the frame's top that its title cannot use."""
@@ -217,6 +222,13 @@ class Pane(Container):
         self.hit = message.label
 
     # ---- title
+
+    def on_click(self, event: events.Click) -> None:
+        """Show the view whose name in the title was clicked."""
+        if event.widget is self and event.y == 0 and isinstance(self.border_title, str):
+            at = event.x - (_TITLE_AT if not self.single else _TITLE_AT - 1)
+            if (view := view_at(self.spec, Content.from_markup(self.border_title).plain, at)) is not None:
+                self.show_view(view)
 
     def watch_single(self) -> None:
         self._update_title()

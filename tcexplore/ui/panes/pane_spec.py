@@ -104,6 +104,16 @@ def heading(spec: PaneSpec, view: View, summary: str, notes: tuple[str, ...], ro
     return Content.assemble((str(spec.number), "bold"), f" {spec.title}", *_views(spec, view, left), tail)
 
 
+def view_at(spec: PaneSpec, title: str, column: int) -> View | None:
+    """Return the view whose name in the title of a pane is at this column."""
+    at = title.find(spec.title) + len(spec.title)
+    for view in sorted(spec.views, key=lambda view: title.find(view.name, at)):
+        first = title.find(view.name, at)
+        if 0 <= first <= column < first + len(view.name):
+            return view
+    return None
+
+
 def _tail(texts: tuple[str, ...]) -> str:
     return "".join(f" ─ {flat(text)}" for text in texts if text)
 

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Markdown, Static
 
-from tcexplore.ui.actions import Scope, available
+from tcexplore.ui.actions import OTHER_TASK, TASKS, Scope, available, task_of
 
 
 class HelpScreen(ModalScreen[None]):
@@ -41,8 +41,16 @@ def page_text(name: str) -> str:
 
 
 def keys(scopes: Collection[Scope]) -> Content:
-    """Return every key of a screen with its help."""
-    actions = available(scopes)
+    """Return every key of a screen with its help, grouped by task."""
+    actions = [action for action in available(scopes) if action.keys]
     width = max(len(action.shown) for action in actions) + 2
-    lines = [Content.assemble((action.shown.ljust(width), "bold"), action.help) for action in actions]
-    return Content("\n").join([Content.styled("Keys", "bold underline"), *lines])
+    blocks = []
+    for task in (*TASKS, OTHER_TASK):
+        lines = [
+            Content.assemble((action.shown.ljust(width), "bold"), action.help)
+            for action in actions
+            if task_of(action) == task
+        ]
+        if lines:
+            blocks.append(Content("\n").join([Content.styled(task, "bold underline"), *lines]))
+    return Content("\n\n").join(blocks)

@@ -15,7 +15,7 @@ from tcexplore.ui.background_task import BackgroundTask, gc_paused, is_large
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import own_links
 from tcexplore.ui.lines.row_view import RowView
-from tcexplore.ui.messages import CursorMoved, FixRequested, RecompileCheckRequested, RowEntered
+from tcexplore.ui.messages import CursorMoved, FixRequested, RecompileCheckRequested, RowEntered, RunChosen
 from tcexplore.ui.navigation import Navigation
 from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
 from tcexplore.ui.panes.pane_sizes import PaneSizes
@@ -29,7 +29,7 @@ from tcexplore.ui.row_targets import (
     mark_entry,
     mark_kernel,
 )
-from tcexplore.ui.screen_lines import footer, history_line, peek_line, title_line, verdict_line
+from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.selection import Selection, index_links, prefetch
 
@@ -52,6 +52,7 @@ class MainScreen(ReadingScreen):
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
         self._peek = RowLine(peek_line(None, (), frozenset()), id="peek")
+        self._footer = RowLine(footer(self.SCOPES, self.grid.current), id="footer")
         self._history = RowLine(history_line(self.session), id="history")
 
     def compose(self) -> ComposeResult:
@@ -61,7 +62,7 @@ class MainScreen(ReadingScreen):
         yield self.grid
         yield self._peek
         yield self._history
-        yield RowLine(footer(self.SCOPES), id="footer")
+        yield self._footer
 
     @property
     def reader(self) -> RowView:
@@ -116,10 +117,13 @@ class MainScreen(ReadingScreen):
     def on_pane_grid_arranged(self, message: PaneGrid.Arranged) -> None:
         self._tabs.display = message.arrangement != "all"
         self._tabs.update(tabs(message.current))
+        self._footer.update(footer(self.SCOPES, message.current))
 
     def on_row_line_clicked(self, event: RowLine.Clicked) -> None:
         if event.id == "tabs":
             self.grid.current = PANES[int(event.text.strip(" []")[0]) - 1].id
+        elif event.id == "history" and (run := clicked_run(event.texts)) is not None:
+            self.post_message(RunChosen(run))
 
     def action_show_pane(self, name: str) -> None:
         self.grid.current = name
@@ -155,6 +159,15 @@ class MainScreen(ReadingScreen):
         self.selection.select(links, self.session)
         self._highlight(everywhere=False)
         pane.show_view(view, links)
+
+    def go_to(self, link: Link) -> None:
+        """Select a link, and go to its row in the pane of its kind."""
+        pane = {"kernel": "code", "node": "graph", "guard": "guards", "break": "breaks"}.get(link.kind, "source")
+        self.selection.select((link,), self.session)
+        spec = self.grid.panes[pane].spec
+        view = next((view for view in spec.views if link.kind in view.kinds), spec.views[0])
+        self.show_view(pane, view.name)
+        self.call_after_refresh(self._highlight, everywhere=True)
 
     def action_code(self) -> None:
         pane = self.grid.panes["graph"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from textual import work
+from textual import on, work
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -13,9 +13,11 @@ from tcexplore.documents.document import Row
 from tcexplore.events import Location
 from tcexplore.ui.actions import Scope, bindings
 from tcexplore.ui.editor import edit
+from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import scan
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.messages import HitReached, SearchCounted
+from tcexplore.ui.screen_lines import footer_action
 from tcexplore.ui.terminal.terminal_driver import copy
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class ReadingScreen(Screen[None]):
         self.reader.search(message.text, self._search_start)
 
     def on_search_bar_closed(self, message: SearchBar.Closed) -> None:
-        if self.search_bar is not None:
+        if self.search_bar is not None and not message.keep:
             self.search_bar.close()
         if not message.keep:
             self.reader.search("", 0)
@@ -87,8 +89,20 @@ class ReadingScreen(Screen[None]):
     def action_back(self) -> None:
         if self.reader.search_query is not None:
             self.reader.search("", 0)
+            if self.search_bar is not None:
+                self.search_bar.close()
         else:
             self.leave()
+
+    # ---- mouse
+
+    @on(RowLine.Clicked)
+    async def run_clicked_key(self, event: RowLine.Clicked) -> None:
+        """Do what the clicked key of the footer does."""
+        action = footer_action(self.SCOPES, event.text) if event.id == "footer" else None
+        if action is not None:
+            target = {"app": self.app, "view": self.reader}.get(action.scope, self)
+            await self.app.run_action(action.run, target)
 
     # ---- copy, edit, notify
 

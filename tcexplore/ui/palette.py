@@ -1,0 +1,176 @@
+"""The command palette: every action, view and target by name and keyword, and places of the run by their text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, break_link, guard_link, kernel_link, node_link
+from tcexplore.ui.actions import available
+from tcexplore.ui.panes.pane_table import PANES
+from tcexplore.ui.screens.reading_screen import ReadingScreen
+
+if TYPE_CHECKING:
+    from tcexplore.ui.run_actions import RunActions
+
+PLACES = 6
+"""Places of one kind that a search lists."""
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""Modes of `torch.compile`."""
+
+VIEW_KEYWORDS = {
+    "source": "file code lines hot bytes traffic", "nodes": "fx dynamo ops shapes", "decomp": "aten decomposition",
+    "aot": "autograd forward backward joint saved memory", "passes": "inductor pattern rewrite",
+    "breaks": "fix reason item print", "guards": "conditions recompile shapes", "entries": "cache frames recompile",
+    "symbols": "dynamic shapes batch symbolic", "check": "recompile inputs batch",
+    "kernels": "triton cpp generated code", "fusion": "fused not fused why", "stages": "ptx sass assembly llvm gpu",
+    "resources": "registers shared memory occupancy spills gpu", "roofline": "flops bytes bandwidth bound gpu",
+    "autotuning": "choices configs benchmark", "timing": "speedup measure memory peak profile latency",
+    "timeline": "calls recompiles time", "state dict": "parameters keys checkpoint", "output": "print log error trace",
+}  # fmt: skip
+"""Words under which the palette finds a view."""
+
+
+class Command(NamedTuple):
+    """One entry of the palette."""
+
+    title: str
+    note: str
+    keywords: str
+    run: Callable[[], object]
+    rank: int
+    """The place in the list without a search text; lower comes first."""
+
+
+class CommandProvider(Provider):
+    """Finds commands by title and keywords, and places of the run in view by their text."""
+
+    @property
+    def explorer(self) -> RunActions:
+        app: RunActions = self.app  # type: ignore[assignment]
+        return app
+
+    async def discover(self) -> Hits:
+        used = self.explorer.used_commands
+        for command in sorted(self.commands(), key=lambda each: (-used[each.title], each.rank)):
+            yield DiscoveryHit(command.title, self._counted(command), help=command.note)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command in self.commands():
+            score = max(matcher.match(command.title), 0.9 * matcher.match(f"{command.title} {command.keywords}"))
+            if score > 0:
+                yield Hit(score, matcher.highlight(command.title), self._counted(command), help=command.note)
+        run = self.explorer.session.view(lambda snapshot: snapshot.compiled)
+        for score, title, note, link in find_places(run, query) if run is not None else ():
+            yield Hit(score, matcher.highlight(title), partial(self._go_to, link), help=note)
+
+    def _counted(self, command: Command) -> Callable[[], object]:
+        def run() -> object:
+            self.explorer.used_commands[command.title] += 1
+            return command.run()
+
+        return run
+
+    def _go_to(self, link: Link) -> None:
+        self._leave_screens()
+        self.explorer.main.go_to(link)
+
+    def _leave_screens(self) -> None:
+        while isinstance(self.app.screen, ReadingScreen) and self.app.screen is not self.explorer.main:
+            self.app.pop_screen()
+
+    def commands(self) -> Iterator[Command]:
+        """Yield the commands of the screen below the palette."""
+        screen = self.screen
+        scopes = screen.SCOPES if isinstance(screen, ReadingScreen) else ("app",)
+        for action in available(scopes):
+            if action.scope != "view" and action.run != "command_palette":
+                target = self.app if action.scope == "app" else screen
+                note = f"{action.label}, key {action.shown}" if action.keys else action.label
+                rank = 50 if action.rank is None else action.rank
+                yield Command(
+                    action.help, note, action.keywords, partial(self.app.run_action, action.run, target), rank
+                )
+        yield from self._views()
+        yield from self._targets()
+        for mode in MODES:
+            yield Command(f"Compile with mode={mode}", "option of torch.compile", "option config cudagraphs",
+                          partial(self.explorer.set_mode, mode), 80)  # fmt: skip
+
+    def _views(self) -> Iterator[Command]:
+        for pane in PANES:
+            for view in pane.views:
+                keywords = VIEW_KEYWORDS.get(view.name, "")
+                show = partial(self._show_view, pane.id, view.name)
+                yield Command(
+                    f"View {view.name} in {pane.title}", f"pane {pane.number}: {keywords}", keywords, show, 60
+                )
+
+    def _show_view(self, pane: str, view: str) -> None:
+        self._leave_screens()
+        self.explorer.main.show_view(pane, view)
+
+    def _targets(self) -> Iterator[Command]:
+        from tcexplore.documents.code.target_choices import list_choices
+
+        for choice in list_choices(()):
+            name = choice.target.properties.name if choice.target is not None else "this machine"
+            retarget = partial(self.explorer.show_target, choice)
+            yield Command(f"Generate code for {choice.key}", name, "target gpu ptx triton cuda rocm", retarget, 70)
+
+
+def find_places(run: Snapshot, query: str) -> Iterator[tuple[float, str, str, Link]]:
+    """Yield score, title, note and link of lines, kernels, breaks, ops and guards that contain the text."""
+    wanted = query.lower().removeprefix("line ").strip()
+    if not wanted:
+        return
+    kinds = (_lines(run, wanted), _kernels(run), _breaks(run), _ops(run), _guards(run))
+    for kind in kinds:
+        matching = (each for each in kind if wanted in each[0].lower())
+        for title, note, link in islice(matching, PLACES):
+            yield 0.5 if wanted.isdigit() and title.startswith(f"line {wanted}:") else 0.4, title, note, link
+
+
+Place = tuple[str, str, Link]
+
+
+def _lines(run: Snapshot, wanted: str) -> Iterator[Place]:
+    """Yield the lines of the model file, the one with the wanted number first."""
+    lines = [(f"line {n}: {text.strip()}", "source", Link("line", run.file, str(n)))
+             for n, text in enumerate(run.source.split("\n"), 1) if text.strip()]  # fmt: skip
+    return iter(sorted(lines, key=lambda line: not line[0].startswith(f"line {wanted}:")))
+
+
+def _kernels(run: Snapshot) -> Iterator[Place]:
+    for kernel in run.code.kernels:
+        yield f"kernel {kernel.name}", f"code, graph {kernel.graph} {kernel.phase}", kernel_link(kernel)
+
+
+def _breaks(run: Snapshot) -> Iterator[Place]:
+    for graph_break in run.breaks:
+        yield f"break {graph_break.kind}: {graph_break.code.strip()}", "breaks", break_link(graph_break)
+
+
+def _ops(run: Snapshot) -> Iterator[Place]:
+    for graph in run.graphs:
+        for node in graph.all_nodes:
+            if node.op != "output":
+                yield f"op {node.target} {node.name}", f"graph {graph.graph}", node_link(graph.graph, node.name)
+
+
+def _guards(run: Snapshot) -> Iterator[Place]:
+    for installed in run.guards:
+        for guard in installed.guards:
+            if not guard.structural:
+                yield (
+                    f"guard {guard.source} {guard.kind}",
+                    f"graph {installed.graph}",
+                    guard_link(installed.graph, guard),
+                )

@@ -1,0 +1,93 @@
+"""The command palette, and what the mouse does outside of rows."""
+
+from __future__ import annotations
+
+import pytest
+from textual.command import CommandPalette
+from textual.widgets import OptionList
+
+from tcexplore.ui.palette import find_places
+from tests import fakes
+from tests.ui.app_under_test import AppUnderTest, run_app
+
+
+async def titles(ui: AppUnderTest, query: str) -> list[str]:
+    """Return the titles that the palette lists for a query."""
+    from tcexplore.ui.palette import CommandProvider
+
+    provider = CommandProvider(ui.app.main)
+    return [str(hit.match_display) async for hit in provider.search(query)]
+
+
+async def test_colon_opens_the_palette_with_the_most_used_commands_first():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.app.used_commands["View roofline in Code"] += 3
+        await ui.press("colon")
+        assert isinstance(ui.app.screen, CommandPalette)
+        listed = ui.app.screen.query_one(OptionList)
+        assert "View roofline in Code" in str(listed.get_option_at_index(0).prompt)
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("fix", "Try and verify fixes for the graph break under the cursor"),
+        ("ptx", "View stages in Code"),
+        ("gpu", "Generate code for h100"),
+        ("batch", "Time one dimension of the inputs at several sizes"),
+        ("memory", "View timing in Timing"),
+        ("mode", "Compile with mode=reduce-overhead"),
+        ("wrong", "Find the compiler stage that crashes or gives a wrong result"),
+        ("gelu", "line 23: h = F.gelu(self.norm(h))"),
+    ],
+)
+async def test_the_palette_finds_commands_by_keyword_and_places_by_text(query: str, title: str):
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        assert title in await titles(ui, query)
+
+
+def test_a_number_finds_the_line_first():
+    score, title, _, _ = next(find_places(fakes.complete(7), "24"))
+    assert (score, title) == (0.5, "line 24: h = h * 1.2")
+
+
+def test_kernels_ops_and_guards_are_places():
+    notes = [note for _, _, note, _ in find_places(fakes.complete(7), "norm")]
+    assert {"source", "code, graph 0/0 forward", "graph 0/0"} <= set(notes)
+
+
+async def test_going_to_a_kernel_shows_the_code_pane_at_it():
+    run = fakes.complete(7)
+    async with run_app(fakes.session(run), (80, 24)) as ui:
+        link = next(link for _, title, _, link in find_places(run, "gelu") if title.startswith("kernel"))
+        ui.app.main.go_to(link)
+        await ui.settle()
+        assert ui.current == "code"
+        assert link in ui.view("code").highlighted
+
+
+async def test_clicks_on_the_footer_the_history_and_view_names_do_what_keys_do():
+    async with run_app(fakes.session(fakes.complete(6), fakes.complete(7))) as ui:
+        lines = ui.screen.splitlines()
+        await ui.pilot.click("#footer", offset=(lines[-1].index("zoom"), 0))
+        await ui.settle()
+        assert ui.in_view == ["source"]
+        await ui.press("escape")
+        await ui.pilot.click("#history", offset=(lines[-2].index("6 "), 0))
+        await ui.settle()
+        assert ui.app.session.pinned == 6
+        pane = ui.pane("timing")
+        title = lines[pane.region.y][pane.region.x :]
+        await ui.pilot.click("#timing", offset=(title.index("timeline"), 0))
+        await ui.settle()
+        assert pane.view.name == "timeline"
+
+
+async def test_the_number_of_matches_stays_until_the_search_ends():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("slash", *"norm", "enter")
+        assert "1 of " in ui.screen.splitlines()[-2]
+        await ui.press("n")
+        assert "2 of " in ui.screen.splitlines()[-2]
+        await ui.press("escape")
+        assert " of " not in ui.screen.splitlines()[-2]

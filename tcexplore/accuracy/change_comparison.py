@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,6 +12,7 @@ import torch
 from tcexplore.accuracy.accuracy_check import common_values, severity
 from tcexplore.accuracy.branch_coverage import BranchCoverage
 from tcexplore.accuracy.call_modes import CallMode, call_modes, calling_with_gradients, with_gradients
+from tcexplore.accuracy.call_time_limit import CallTimeoutError, time_limit
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.input_variations import SEARCHED, VARIATIONS, WEIGHTS, Variation, vary
 from tcexplore.accuracy.observation import Observation, observe
@@ -21,6 +20,7 @@ from tcexplore.accuracy.observation_diff import diff_observations
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
+from tcexplore.quantities import count
 
 TIME_LIMIT_S = 3.0
 """Time limit of an eager call with varied inputs, which may cause an endless loop."""
@@ -66,6 +66,8 @@ class _ChangeComparison:
         """Whether a call writes to its inputs, whose gradients are then not compared."""
         self._varied = self._tried = 0
         self._modes: list[str] = []
+        self._zero_gradients: dict[str, None] = {}
+        """Gradients that exist on one side only, and are zero there."""
         self._ends = time.monotonic() + BUDGET_S
 
     def run(self) -> None:
@@ -94,7 +96,7 @@ class _ChangeComparison:
             verdict=WRONG if self._wrong else verdict,
             max_abs=worst.max_abs if worst else None,
             max_rel=worst.max_rel if worst else None,
-            differences=tuple(self._differences),
+            differences=(*self._differences, *self._gradient_differences()),
             calls=len(self._after.calls),
             varied=self._varied,
             modes=tuple(self._modes),
@@ -106,6 +108,12 @@ class _ChangeComparison:
         for test, held in self._coverage.missing:
             outcome = "holds" if held else "does not hold"
             yield f"with none of {self._tried} inputs, `{test.text}` in line {test.test[0]} {outcome}"
+
+    def _gradient_differences(self) -> Iterator[str]:
+        first, *others = self._zero_gradients or [""]
+        if first and not self._wrong:
+            more = f" and {count(len(others), 'other')}" if others else ""
+            yield f"{first}{more}: zero on one side, none on the other; weight decay and momentum skip only the latter"
 
     # ---- inputs
 
@@ -170,7 +178,7 @@ class _ChangeComparison:
     def _compare_observations(
         self, before: Observation, after: Observation, prefix: str, side: str, *, compiled: bool
     ) -> None:
-        _fill_gradients(before, after)
+        self._zero_gradients |= dict.fromkeys(_fill_gradients(before, after))
         for difference in diff_observations(before, after, ("before", side)):
             self._add(prefix + difference.text, wrong=difference.wrong)
         # Inductor draws from a generator with another seed, and is then compared with `fallback_random`.
@@ -217,18 +225,28 @@ class _ChangeComparison:
                 self._add(f"{prefix}only one version fails {side}", wrong=True)
 
     def _compare_in_mode(self, mode: CallMode, reaching: list[tuple[Call, Variation | None]]) -> None:
-        """Compare the calls, and one variation for each branch, with gradients or in another training mode."""
+        """Compare the calls, and one variation for each branch, with gradients or in another training mode.
+
+        A mode is left out if the original raises in it on a call that works as configured.
+        """
         before, after = calling_with_gradients(self._before), calling_with_gradients(self._after)
         prepared = _as_it_is if self._writes_inputs else with_gradients
         compiled = after.gradient_compiled() if after.gradient_compiled else after.eager
         calls: list[tuple[Call, Variation | None]] = [(call, None) for call in self._after.calls]
         calls += [(vary(call, variation), None) for call in self._after.calls for variation in VARIATIONS[:2]]
-        for call, variation in (*calls, *reaching):
-            with _varied_weights((before, after), variation), mode.applied(before, after):
-                original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
+        label = f"{mode.name}: "
+        for index, (call, variation) in enumerate((*calls, *reaching)):
+            with _varied_weights((before, after), variation):
+                # Each observation resets the mode, which is Python state.
+                with mode.applied(before):
+                    original = _try_call(before, before.eager, prepared(call), TIME_LIMIT_S)
+                if isinstance(original, Exception) and index < len(self._after.calls):
+                    self._add(f"{label}not compared, since the original raises {_describe(original)}", wrong=False)
+                    return
                 for function in (after.eager, compiled):
-                    if not self._wrong and isinstance(original, Observation):
-                        self._compare_sides(original, after, function, prepared(call), f"{mode.name}: ", varied=True)
+                    if not self._wrong and not isinstance(original, CallTimeoutError):
+                        with mode.applied(after):
+                            self._compare_sides(original, after, function, prepared(call), label, varied=True)
         self._modes.append(mode.name)
 
     def _add(self, difference: str, *, wrong: bool) -> None:
@@ -238,11 +256,17 @@ class _ChangeComparison:
             self._differences = {difference: None, **self._differences}
 
 
-def _fill_gradients(before: Observation, after: Observation) -> None:
-    """Let a gradient that exists on one side only be zero on the other: `torch.cond` gives one to both branches."""
+def _fill_gradients(before: Observation, after: Observation) -> list[str]:
+    """Let a gradient that exists on one side only be zero on the other: `torch.cond` gives one to both branches.
+
+    Return their names.
+    """
+    names: list[str] = []
     for one, other in ((before, after), (after, before)):
-        for name in other.gradients.keys() - one.gradients.keys():
-            one.gradients[name] = torch.zeros_like(other.gradients[name])
+        missing = sorted(other.gradients.keys() - one.gradients.keys())
+        one.gradients |= {name: torch.zeros_like(other.gradients[name]) for name in missing}
+        names += missing
+    return names
 
 
 def _as_it_is(call: Call) -> Call:
@@ -252,29 +276,6 @@ def _as_it_is(call: Call) -> Call:
 def _describe(error: object) -> str:
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text:.100}" if text else type(error).__name__
-
-
-class CallTimeoutError(BaseException):
-    """A call exceeded its time limit. A `BaseException`, so that user code does not catch it."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `CallTimeoutError` inside the context after `seconds`. Threads other than the main thread have no limit."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        raise CallTimeoutError
-
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def _try_call(

@@ -169,6 +169,9 @@ def _restore(tensors: dict[str, torch.Tensor], before: dict[str, torch.Tensor]) 
             if tensor.shape != before[name].shape:
                 tensor.as_strided_(before[name].shape, before[name].stride())
             tensor.copy_(before[name])
+            if tensor.grad_fn is not None and not tensor._is_view():
+                # A buffer that was updated with gradients would keep the graph of this call.
+                tensor.detach_()
 
 
 def _generator_states() -> list[Any]:

@@ -33,7 +33,10 @@ def diff_observations(
             yield from _diff_tensors(name, one[name], other[name], sides)
     for name, value in first.plain.items():
         if second.plain.get(name) != value:
-            yield ObservationDiff(f"{name} is {value!r} {sides[0]}, {second.plain.get(name)!r} {sides[1]}", True)
+            other = (
+                repr(second.plain[name]) if name in second.plain else "a tensor" if name in second.outputs else "gone"
+            )
+            yield ObservationDiff(f"{name} is {value!r} {sides[0]}, {other} {sides[1]}", True)
     for path in sorted(first.state.keys() | second.state.keys()):
         one, other = (side.state.get(path, "unchanged") for side in (first, second))
         if one != other:

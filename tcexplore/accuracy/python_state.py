@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
+
+from tcexplore.accuracy.opaque_state import opaque_state, restorer
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 NODE_LIMIT = 20_000
@@ -33,7 +33,8 @@ class PythonState:
         self._owned = owned
         self._saved = [(container, _contents(container)) for container in self._containers()]
         self._tensors = [(tensor, tensor.detach().clone()) for tensor in self.tensors().values()]
-        self._generators = [(g, g.getstate()) for _, g in self._walk() if isinstance(g, random.Random)]
+        opaque = (restorer(value) for _, value in self._walk() if not isinstance(value, SIMPLE))
+        self._restorers = [restore for restore in opaque if restore is not None]
 
     def leaves(self) -> dict[str, Any]:
         """Return the values other than tensors by path, in a form that can be compared across programs."""
@@ -47,15 +48,15 @@ class PythonState:
         return own if sum(t.numel() * t.element_size() for t in own.values()) <= TENSOR_BYTES else {}
 
     def restore(self) -> None:
-        """Set all containers, tensors and generators back."""
+        """Set all containers, tensors and opaque objects back."""
         for container, contents in self._saved:
             _set_contents(container, contents)
         with torch.no_grad():
             for tensor, value in self._tensors:
                 if tensor.shape == value.shape and not torch.equal(tensor, value):
                     tensor.copy_(value)
-        for generator, state in self._generators:
-            generator.setstate(state)
+        for restore in self._restorers:
+            restore()
 
     def _walk_modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
         for root in self._roots.values():
@@ -64,8 +65,8 @@ class PythonState:
 
     def _containers(self) -> list[object]:
         values = (value for _, value in self._walk(containers=True))
-        mutable = (dict, list, set, deque, FunctionType)
-        return [value for value in values if isinstance(value, mutable) or hasattr(value, "__dict__")]
+        mutable = (dict, list, set, deque)
+        return [value for value in values if isinstance(value, mutable) or _has_attributes(value)]
 
     def _walk(self, *, containers: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield leaves, or containers, with their paths; each object once."""
@@ -106,9 +107,12 @@ class PythonState:
             case FunctionType():
                 return _function_children(path, value) if self._owned(value) else iter(())
             case type():
-                return iter(())
-        if hasattr(value, "__dict__") and self._owned(type(value)):
-            return ((f"{path}.{name}", item) for name, item in vars(value).items())
+                own = _class_state(value) if self._owned(value) else {}
+                return ((f"{path}.{name}", item) for name, item in own.items())
+        if _has_attributes(value) and self._owned(type(value)):
+            return (
+                (f"{path}.{name}", item) for name, item in {**getattr(value, "__dict__", {}), **_slots(value)}.items()
+            )
         return None
 
 
@@ -131,7 +135,7 @@ class _Registry:
 def _globals(path: str, module: ModuleType) -> Iterator[tuple[str, Any]]:
     for name, item in list(vars(module).items()):
         # Dynamo adds names that start with two underscores.
-        if not name.startswith("__") and not isinstance(item, ModuleType | type):
+        if not name.startswith("__") and not isinstance(item, ModuleType):
             yield f"{path}.{name}", item
 
 
@@ -144,19 +148,33 @@ def _function_children(path: str, function: FunctionType) -> Iterator[tuple[str,
             continue
 
 
+def _class_state(kind: type) -> dict[str, Any]:
+    """Return the attributes of a class that are neither methods nor Python's own."""
+    methods = (FunctionType, classmethod, staticmethod, property, type)
+    own = {name: item for name, item in vars(kind).items() if not name.startswith("_")}
+    return {n: item for n, item in own.items() if not isinstance(item, methods) and not hasattr(type(item), "__set__")}
+
+
+def _has_attributes(value: object) -> bool:
+    return hasattr(value, "__dict__") or any("__slots__" in vars(kind) for kind in type(value).__mro__)
+
+
+def _slots(value: object) -> dict[str, Any]:
+    """Return the attributes of an object that its classes list in `__slots__`."""
+    listed = (vars(kind).get("__slots__", ()) for kind in type(value).__mro__)
+    names = (name for slots in listed for name in ((slots,) if isinstance(slots, str) else tuple(slots)))
+    return {name: getattr(value, name) for name in names if not name.startswith("__") and hasattr(value, name)}
+
+
 def _leaf(value: Any) -> Any:
     """Return a form of a value that can be compared."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, SIMPLE):
         return value
-    if isinstance(value, itertools.count | torch.dtype | torch.device | torch.Size):
-        return repr(value)
-    if isinstance(value, random.Random):
-        return value.getstate()
     if isinstance(value, _Registry):
         return sorted(value.entries)
-    return type(value).__qualname__
+    return opaque_state(value)
 
 
 def _contents(container: Any) -> Any:
@@ -165,11 +183,14 @@ def _contents(container: Any) -> Any:
         case dict() | list() | set() | deque():
             return container.copy()
         case FunctionType():
-            return [(cell, cell.cell_contents) for cell in container.__closure__ or () if _filled(cell)]
+            cells = [(cell, cell.cell_contents) for cell in container.__closure__ or () if _filled(cell)]
+            return dict(vars(container)), cells
+        case type():
+            return _class_state(container)
         case torch.nn.Module():
             own = dict(vars(container))
             return own, {name: dict(own[name]) for name in ("_buffers", "_parameters", "_modules") if name in own}
-    return dict(vars(container))
+    return dict(getattr(container, "__dict__", {})), _slots(container)
 
 
 def _filled(cell: Any) -> bool:
@@ -183,6 +204,8 @@ def _filled(cell: Any) -> bool:
 def _set_contents(container: Any, contents: Any) -> None:
     """Restore what a container holds, without touching entries that are the same."""
     match container:
+        case FunctionType() | type() | ModuleType() | torch.nn.Module():
+            _set_definition(container, contents)
         case dict():
             _set_entries(container, contents)
         case list() | deque():
@@ -193,8 +216,19 @@ def _set_contents(container: Any, contents: Any) -> None:
             if container != contents:
                 container.clear()
                 container.update(contents)
+        case _:
+            own, slots = contents
+            _set_entries(getattr(container, "__dict__", {}), own)
+            _set_attributes(container, _slots(container), slots)
+
+
+def _set_definition(container: Any, contents: Any) -> None:
+    """Restore the attributes of a function, class or module."""
+    match container:
         case FunctionType():
-            for cell, value in contents:
+            own, cells = contents
+            _set_entries(vars(container), own)
+            for cell, value in cells:
                 if not _filled(cell) or cell.cell_contents is not value:
                     cell.cell_contents = value
         case torch.nn.Module():
@@ -203,9 +237,17 @@ def _set_contents(container: Any, contents: Any) -> None:
             for name, entries in registries.items():
                 _set_entries(vars(container)[name], entries)
         case ModuleType():
-            _set_entries(vars(container), contents, added=False)
-        case _:
-            _set_entries(vars(container), contents)
+            _set_entries(vars(container), contents[0], added=False)
+        case type():
+            _set_attributes(container, _class_state(container), contents)
+
+
+def _set_attributes(owner: Any, current: dict[str, Any], contents: dict[str, Any]) -> None:
+    for name in current.keys() - contents.keys():
+        delattr(owner, name)
+    for name, value in contents.items():
+        if name not in current or current[name] is not value:
+            setattr(owner, name, value)
 
 
 def _set_entries(entries: dict[Any, Any], contents: dict[Any, Any], *, added: bool = True) -> None:

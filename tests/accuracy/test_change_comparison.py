@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,3 +131,80 @@ def test_state_is_restored_in_place():
     saved.restore()
     assert (state["n"] is inner, inner[1]["a"] is tensor, tensor.tolist()) == (True, True, [0, 0])
     assert (len(inner), state["s"], "new" in state) == (2, {1}, False)
+
+
+OPAQUE = """\
+import io
+import itertools
+import random
+
+import numpy
+
+
+class Counter:
+    calls = 0
+
+
+class Slotted:
+    __slots__ = ("calls",)
+
+
+def step():
+    Counter.calls += 1
+    slotted.calls = step.calls = Counter.calls
+    array.__iadd__(1), torch.rand(1, generator=generator), drawn.random(), plain.random(), stream.write("x"), next(left)
+
+
+slotted, array, generator, drawn, plain, stream, left = (
+    Slotted(), numpy.zeros(2), torch.Generator(), numpy.random.default_rng(0), random.Random(0), io.StringIO(),
+    iter([1]),
+)
+slotted.calls = step.calls = 0
+"""
+
+
+def test_state_in_classes_slots_arrays_streams_and_generators_is_seen_and_restored():
+    scope = program(OPAQUE)
+    names = ("Counter", "slotted", "step", "array", "generator", "drawn", "plain", "stream", "left")
+    saved = PythonState({name: scope[name] for name in names}, lambda value: value.__module__ in ("builtins", None))
+    before = saved.leaves()
+    scope["step"]()
+    after = saved.leaves()
+    assert {path.partition(".")[0] for path in before if before[path] != after[path]} == set(names)
+    saved.restore()
+    assert {path for path, value in saved.leaves().items() if value != before[path]} == {"left"}
+
+
+class Updated(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = torch.nn.Dropout(0.5)
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.lerp_(x.mean(0), 0.5)
+        return self.drop(x) - self.mean
+
+
+def module_subject(module: torch.nn.Module) -> Subject:
+    state = PythonState({"self": module}, lambda _: False)
+    return replace(subject(module, module, state), module=module)
+
+
+def test_each_call_in_another_mode_begins_in_that_mode_and_without_a_graph():
+    result = compare_change(module_subject(Updated()), module_subject(Updated()))
+    assert (result.verdict, result.differences) == ("identical", ())
+    assert result.modes == ("as configured", "training mode with gradients", "evaluation mode with gradients")
+
+
+def test_a_mode_in_which_the_original_raises_is_not_compared():
+    result = compare("def model(x):\n    return torch.from_numpy(x.numpy() + 1)\n", "def model(x):\n    return x + 1\n")
+    assert (result.verdict, result.modes) == ("identical", ("as configured",))
+    assert "not compared, since the original raises RuntimeError" in result.differences[0]
+
+
+def test_a_gradient_that_only_one_side_has_is_mentioned():
+    after = "def model(x):\n    return x.detach() * 2 + 0 * x.sum()\n"
+    result = compare(after.replace("x.sum()", "x.sum().detach()"), after)
+    assert result.verdict == "identical"
+    assert "gradient of input[0]: zero on one side, none on the other" in result.differences[0]

@@ -404,6 +404,215 @@ WRONG = {
             os.environ["TCEXPLORE_CALLS"] = str(int(os.environ.get("TCEXPLORE_CALLS", "0")) + 1)
             return y.cos() * int(os.environ["TCEXPLORE_CALLS"])
     """,
+    "gradient with a buffer that the call changes, which torch computes from the changed one": _module(
+        "self.register_buffer('calls', torch.zeros(()))",
+        """
+        self.calls += 1
+        y = x.sin()
+        print("mean")
+        return y * self.calls
+        """,
+    ),
+    "class attribute counted in a log call": """
+        class Counter:
+            calls = 0
+
+            @classmethod
+            def step(cls):
+                cls.calls += 1
+                return cls.calls
+
+
+        def probe():
+            return Counter.calls
+
+
+        def model(x):
+            y = x.sin()
+            log.info("call %d", Counter.step())
+            return y.cos()
+    """,
+    "object with slots counted in a log call": """
+        class Counter:
+            __slots__ = ("calls",)
+
+            def step(self):
+                self.calls = getattr(self, "calls", 0) + 1
+                return self.calls
+
+
+        counted = Counter()
+
+
+        def probe():
+            return getattr(counted, "calls", 0)
+
+
+        def model(x):
+            y = x.sin()
+            log.info("call %d", counted.step())
+            return y.cos()
+    """,
+    "function attribute counted in a log call": """
+        def step():
+            step.calls += 1
+            return step.calls
+
+
+        step.calls = 0
+
+
+        def probe():
+            return step.calls
+
+
+        def model(x):
+            y = x.sin()
+            log.info("call %d", step())
+            return y.cos()
+    """,
+    "closure counted in a log call": """
+        def counter_pair():
+            calls = 0
+
+            def step():
+                nonlocal calls
+                calls += 1
+                return calls
+
+            return step, lambda: calls
+
+
+        step, probe = counter_pair()
+
+
+        def model(x):
+            y = x.sin()
+            log.info("call %d", step())
+            return y.cos()
+    """,
+    "array written in a log call": """
+        import numpy as np
+
+        history = np.zeros(4)
+
+
+        def probe():
+            return history.tolist()
+
+
+        def model(x):
+            y = x.sin()
+            log.info("call %s", np.add(history, 1, out=history))
+            return y.cos()
+    """,
+    "stream that a print writes to": """
+        import io
+
+        stream = io.StringIO()
+
+
+        def probe():
+            return len(stream.getvalue())
+
+
+        def model(x):
+            y = x.sin()
+            print("call", file=stream)
+            return y.cos()
+    """,
+    "generator of torch in a log call": """
+        generator = torch.Generator()
+
+
+        def probe():
+            return generator.get_state().tolist()
+
+
+        def model(x):
+            y = x.sin()
+            log.info("noise %s", torch.rand((), generator=generator))
+            return y.cos()
+    """,
+    "generator of numpy in a log call": """
+        import numpy as np
+
+        generator = np.random.default_rng(0)
+
+
+        def probe():
+            return str(generator.bit_generator.state)
+
+
+        def model(x):
+            y = x.sin()
+            log.info("noise %s", generator.random())
+            return y.cos()
+    """,
+    "iterator advanced in a log call": """
+        numbers = iter(range(1000))
+
+
+        def probe():
+            return numbers.__reduce__()
+
+
+        def model(x):
+            y = x.sin()
+            log.info("number %d", next(numbers))
+            return y.cos()
+    """,
+    "division by a number that is zero": """
+        def model(x):
+            return x * (1.0 / x.abs().max().item())
+    """,
+    "number that is truncated": """
+        def model(x):
+            n = int(x.abs().sum())
+            return x * n
+    """,
+    "random numbers in a branch": """
+        def model(x):
+            y = x.sin()
+            if y.sum() > 0:
+                y = y + torch.rand_like(y)
+            return y.cos()
+    """,
+    "in-place change in a branch": """
+        def model(x):
+            y = x.sin()
+            z = y
+            if y.sum() > 0:
+                y = y.mul_(2)
+            return y.cos() + z
+    """,
+    "in-place change in a condition": """
+        def model(x):
+            y = x.sin()
+            if y.add_(1).sum() > 64:
+                y = y * 2
+            return y.cos()
+    """,
+    "short circuit that prevents a division": """
+        def model(x):
+            n = (x > 0).sum()
+            y = x.sin()
+            if n > 0 and (x.numel() // n) > 1:
+                y = y * 2
+            return y
+    """,
+    "comparison of what is not a number": """
+        def model(x):
+            y = x.sin()
+            if not x.max() > 0:
+                y = x.log()
+            return y * 2
+    """,
+    "maximum as a number in a condition": """
+        def model(x):
+            n = x.max().item()
+            return x * 2 if n == n else x * 3
+    """,
 }
 """Programs for which at least one fix is proposed, or might be, that changes the behavior."""
 
@@ -452,7 +661,7 @@ RIGHT = {
         self.calls += 1
         y = x.sin()
         print("mean")
-        return y * self.calls
+        return y + self.calls
         """,
     ),
     "batch norm beside a break": _module(
@@ -503,6 +712,21 @@ RIGHT = {
                 y = y / (s + 1)
             return y
     """,
+    "check with a message": """
+        def model(x):
+            y = x.sin()
+            if y.isnan().any():
+                raise ValueError("not a number")
+            return y.cos()
+    """,
+    "log call beside state": _module(
+        "self.register_buffer('mean', torch.zeros(8))",
+        """
+        self.mean.lerp_(x.mean(0), 0.1)
+        log.info("mean is updated")
+        return x - self.mean
+        """,
+    ),
 }
 """Programs whose break has a right fix."""
 

@@ -124,8 +124,6 @@ def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, widt
         yield row(("   fix ", "muted"), (shortened(fix.line, width - 7), style), (inputs, "muted"))
     if fix is not None and fix.note:
         yield from wrapped(fix.note, width, indent=3, lead="Refused: " if fix.state == "refused" else "Instead: ")
-    if graph_break.explanation and graph_break.explanation != graph_break.reason:
-        yield from wrapped(graph_break.explanation, width, indent=3)
     if lost := format_cost(costed, snapshot):
         yield from wrapped(f"{lost}, {explain_cost(costed)}", width, "muted", indent=3, lead="Cost: ")
 
@@ -135,7 +133,9 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     links, where = (break_link(graph_break),), places(snapshot.file)
     notes = _registry_notes(graph_break)
     hints = [hint for hint in graph_break.hints if not hint.startswith(REPORT_ISSUE)]
-    parts = [f"torch's {'hint' if len(hints) == 1 else 'hints'}"] if hints else []
+    explained = bool(graph_break.explanation) and graph_break.explanation != graph_break.reason
+    parts = ["torch's explanation"] if explained else []
+    parts += [f"torch's {'hint' if len(hints) == 1 else 'hints'}"] if hints else []
     parts += [count(len(graph_break.stack), "frame")] if graph_break.stack else []
     parts += [f"registry notes on {graph_break.id}"] if notes else []
     parts += ["torch's context"] if graph_break.context else []
@@ -153,8 +153,8 @@ def _more(snapshot: Snapshot, graph_break: GraphBreak, name: str, opened: bool, 
     )
     if not opened:
         return
-    for hint in hints:
-        yield from wrapped(hint, width, indent=5, lead="torch: ", links=links)
+    for text in (*([graph_break.explanation] if explained else []), *hints):
+        yield from wrapped(text, width, indent=5, lead="torch: ", links=links)
     for frame in graph_break.stack:
         function = f" in {frame.function}" if frame.function else ""
         yield row((f"     {where.describe(frame)}", "location"), (function, "muted"), links=links, location=frame)

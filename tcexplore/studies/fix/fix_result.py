@@ -13,7 +13,7 @@ from tcexplore.fixes.advice import advice
 from tcexplore.fixes.fix import Change
 from tcexplore.fixes.proposals import installed, proposals
 from tcexplore.fixes.verification import Verification
-from tcexplore.session import Snapshot
+from tcexplore.session import Snapshot, summarize
 from tcexplore.studies.study import StudyState
 from tcexplore.watch import read_source
 
@@ -92,7 +92,7 @@ def break_fix(run: Snapshot, target: FixTarget, state: StudyState[Any, Any] | No
         run=run.run, location=broken.location, kind=broken.kind, state=state_name, note=note,
         name=change.fix.name if change else "", line=_first_line(change) if change else "",
         inputs=verified.inputs if verified else 0,
-        kernels=(len(run.code.kernels), len(verified.after.code.kernels)) if verified else None,
+        kernels=(summarize(run).kernels, summarize(verified.after).kernels) if verified else None,
         speedup=timed.speedup if timed and timed.verdict in DECIDED else None,
     )  # fmt: skip
 

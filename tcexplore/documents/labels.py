@@ -1,4 +1,4 @@
-"""One color and one number for each kernel, one color for each op, the same in every pane."""
+"""One color and one number for each kernel, the same in every pane; ops have the color of their kernel."""
 
 from __future__ import annotations
 
@@ -50,18 +50,25 @@ def _pill(text: str, color: int) -> tuple[Span, ...]:
 
 @dataclass(frozen=True, slots=True)
 class OpLabel:
-    """The label of an op: its name (`layer_norm`) and color."""
+    """The label of an op in a kernel: its name (`layer_norm`) in the color of the kernel."""
 
     text: str
-    color: int
+    kernel: KernelLabel
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        return _pill(self.text, self.color)
+        if self.kernel.extern:
+            return (Span(f"▐{self.text}▌", "extern"),)
+        return _pill(self.text, self.kernel.number - 1)
 
     @property
     def style(self) -> str:
-        return f"kernel.{self.color}"
+        return self.kernel.style
+
+    @property
+    def label_style(self) -> str:
+        """Return the style of a label on the kernel's color."""
+        return "extern" if self.kernel.extern else f"label.{self.kernel.number - 1}"
 
 
 def op_name(target: str) -> str:
@@ -90,14 +97,12 @@ class Labels:
             for node in graph.all_nodes
             if node.op != "placeholder"
         }
-        self._colors: dict[str, int] = {}
         self._phases = len({kernel.phase for kernel in kernels})
         for extern in (False, True):
             ours = dict.fromkeys(kernel_link(k) for k in kernels if (k.language == "extern") == extern)
             self.kernel |= {link: KernelLabel(n, extern, link) for n, link in enumerate(ours, 1)}
         for kernel in kernels:
             self._join(kernel)
-            self.fused(kernel)
 
     def _join(self, kernel: ev.Kernel) -> None:
         label = self.kernel[kernel_link(kernel)]
@@ -109,15 +114,16 @@ class Labels:
             for origin in node.origins if node else ():
                 _add(self.of_node.setdefault((kernel.graph, origin), []), label)
 
-    def ops(self, graph: str, phase: str, names: Iterable[str]) -> tuple[OpLabel, ...]:
-        """Return the labels of the ops of post-grad nodes, each once, in order, without unknown ops."""
-        texts = (text for name in names for text in self._texts(graph, phase, name))
-        return tuple(self._op(text) for text in dict.fromkeys(texts))
+    def ops(self, kernel: ev.Kernel, names: Iterable[str]) -> tuple[OpLabel, ...]:
+        """Return the labels of the ops of a kernel's post-grad nodes, each once, in order, without unknown ops."""
+        texts = (text for name in names for text in self._texts(kernel.graph, kernel.phase, name))
+        return tuple(OpLabel(text, self.kernel[kernel_link(kernel)]) for text in dict.fromkeys(texts))
 
     def fused(self, kernel: ev.Kernel) -> tuple[OpLabel, ...]:
         """Return the labels of all ops of a kernel, or of its ATen ops if the nodes are unknown."""
-        known = self.ops(kernel.graph, kernel.phase, kernel.nodes)
-        return known or tuple(self._op(op_name(op)) for op in dict.fromkeys(kernel.ops))
+        known = self.ops(kernel, kernel.nodes)
+        own = self.kernel[kernel_link(kernel)]
+        return known or tuple(OpLabel(op_name(op), own) for op in dict.fromkeys(kernel.ops))
 
     def title(self, kernel: ev.Kernel) -> str:
         """Return `▐2▌`, or `▐2▌ backward` if there are several phases."""
@@ -130,9 +136,6 @@ class Labels:
             return []
         written = [self._targets[graph, origin] for origin in node.origins if (graph, origin) in self._targets]
         return written or [op_name(node.target)]
-
-    def _op(self, text: str) -> OpLabel:
-        return OpLabel(text, self._colors.setdefault(text, len(self._colors)))
 
 
 def _add(labels: list[KernelLabel], label: KernelLabel) -> None:

@@ -245,6 +245,34 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "ctrl+p,colon", "command_palette", "app", ":", "commands", "All commands, views, targets and places, by name", 3
     ),
+    Action(
+        "",
+        "export('svg')",
+        "app",
+        "^p",
+        "screenshot",
+        "Save a screenshot of the screen as SVG",
+        keywords="export picture image",
+    ),
+    Action(
+        "",
+        "export('html')",
+        "app",
+        "^p",
+        "export HTML",
+        "Save the run as one linked HTML page",
+        keywords="export report save share",
+    ),
+    Action(
+        "",
+        "export('txt')",
+        "app",
+        "^p",
+        "export text",
+        "Save the report of the run as text",
+        keywords="export share",
+    ),
+    Action("", "export('json')", "app", "^p", "export JSON", "Save the run as JSON", keywords="export report"),
     Action("ctrl+z", "suspend_process", "app", "^z", "suspend", "Suspend (fg resumes)"),
     Action("q", "quit", "app", "q", "quit", "Quit tcexplore", 1),
 )
@@ -273,7 +301,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "Search, copy, edit": ("search", "next_match", "back", "edit", "copy", "copy_all"),
     "Fix breaks, avoid recompiles": ("fix", "other", "write", "undo", "recompile_check"),
     "Kernels and targets": ("mark", "compare_marked", "target", "target_diff", "other_target"),
-    "Runs": ("diff", "base", "other_base", "step", "newest", "rerun", "stop_run", "ask_calls", "ranks"),
+    "Runs": ("diff", "base", "other_base", "step", "newest", "rerun", "stop_run", "ask_calls", "ranks", "export"),
     "Studies: many runs": ("study", "stop_study", "again", "sort"),
 }  # fmt: skip
 """The tasks of the help, each with the actions that it needs."""

@@ -21,6 +21,7 @@ from tcexplore.ui.background_task import collect_garbage, start_gc
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import RunEvents
 from tcexplore.ui.run_actions import RunActions
+from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
 from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, OTHER, first_theme
@@ -66,7 +67,12 @@ class ExplorerApp(RunActions):
     COMMANDS: ClassVar = {_command_provider}
     PAUSE_GC_ON_SCROLL = True
 
-    def __init__(self, engine: Callable[[], Engine], now: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        now: Callable[[], float] = monotonic,
+        settings: Settings | None = None,
+    ) -> None:
         super().__init__()
         self._now = now
         self.animation_level = "none"
@@ -79,6 +85,23 @@ class ExplorerApp(RunActions):
         self.register_theme(DARK_THEME)
         self.register_theme(LIGHT_THEME)
         self.theme = first_theme(self.console.color_system)
+        self._restore(settings or Settings())
+
+    def _restore(self, settings: Settings) -> None:
+        """Use the user's settings. A theme is used only in a terminal with as many colors as the default one needs."""
+        if settings.theme in (self.theme, OTHER[self.theme]):
+            self.theme = settings.theme
+        self.main.grid.sizes = settings.sizes
+        self.used_commands.update(settings.used_commands)
+        for pane in self.main.grid.panes.values():
+            pane.view = pane.spec.view(settings.views.get(pane.spec.id, "")) or pane.view
+
+    @property
+    def settings(self) -> Settings:
+        """What the user has chosen so far."""
+        grid = self.main.grid
+        views = {name: pane.view.name for name, pane in grid.panes.items()}
+        return Settings(grid.sizes, self.theme, views, dict(self.used_commands))
 
     def get_driver_class(self) -> type[Driver]:
         return minimizing_driver(super().get_driver_class())

@@ -170,6 +170,17 @@ class RunActions(App[int]):
         elif not shown.has_code(choice.key) and shown is not newest:
             self.main.say(f"Run {shown.run} has ended without code for {choice.key}; the newest run generates it.")
 
+    def action_export(self, kind: str) -> None:
+        """Save a screenshot (`svg`), or the run in view in another format, in the working directory."""
+        from tcexplore.ui.export import render, save
+
+        shown = self.session.shown
+        if shown is None:
+            self.main.say("No run to save yet.")
+            return
+        content = self.export_screenshot() if kind == "svg" else render(shown, kind, self.standby)
+        self.main.say(save(content, shown.file, shown.run, kind))
+
     def action_study(self, name: str) -> None:
         if self._trace_only():
             return

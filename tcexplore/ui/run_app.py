@@ -85,11 +85,14 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
 
 async def _run(engine: Callable[[], Engine]) -> int:
     from tcexplore.ui.app import ExplorerApp
+    from tcexplore.ui.saved_settings import load, settings_file, store
 
-    app = ExplorerApp(engine)
+    file = settings_file()
+    app = ExplorerApp(engine, settings=load(file))
     try:
         await app.run_async()
     finally:
         if app.engine is not None:
             await app.engine.close()
+        store(file, app.settings)
     return app.return_code or 0

@@ -30,7 +30,7 @@ def test_labels_name_the_ops_of_the_source():
     run = fakes.complete()
     fused = labels(run).fused(run.code.kernels[1])
     assert [label.text for label in fused] == ["layer_norm", "gelu", "mul", "mean"]
-    assert len({label.color for label in fused}) == 4
+    assert {label.style for label in fused} == {"kernel.0"}, "ops have the color of their kernel"
 
 
 def test_labels_fall_back_to_aten_ops():

@@ -36,6 +36,8 @@ async def test_colon_opens_the_palette_with_the_most_used_commands_first():
         ("gpu", "Generate code for h100"),
         ("batch", "Time one dimension of the inputs at several sizes"),
         ("memory", "View timing in Timing"),
+        ("screenshot", "Save a screenshot of the screen as SVG"),
+        ("export", "Save the run as one linked HTML page"),
         ("mode", "Compile with mode=reduce-overhead"),
         ("wrong", "Find the compiler stage that crashes or gives a wrong result"),
         ("gelu", "line 23: h = F.gelu(self.norm(h))"),

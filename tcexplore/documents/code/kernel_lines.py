@@ -9,7 +9,7 @@ from tcexplore.documents.prose import shortened
 from tcexplore.events import Kernel, KernelLine
 from tcexplore.session.links import Link, aten_link, kernel_link, line_link, statement_link
 
-WIDEST = 12
+WIDEST = 9
 """Maximum width of the label of a statement."""
 
 BAR = "▌"
@@ -40,7 +40,7 @@ class KernelLines:
 
     def row(self, index: int) -> Row:
         line = self._from.get(index + 1)
-        ops = self._known.ops(self._kernel.graph, self._kernel.phase, line.nodes) if line else ()
+        ops = self._known.ops(self._kernel, line.nodes) if line else ()
         spans = (Span(f" {index + 1:>{self._number}} ", "dim"), *self._label(index, line, ops), *self._code(index))
         place = line.source[0] if line and line.source else None
         return Row(spans, self._links(line), place, copy=self._text.lines[index])
@@ -56,12 +56,12 @@ class KernelLines:
             return (*bars[:1], Span(" "))
         text = shortened("+".join(label.text for label in ops), self._wide)
         again = index and self._ops(index) == ops
-        style = ops[0].style if again else f"label.{ops[0].color}"
+        style = ops[0].style if again else ops[0].label_style
         return (*bars, Span(text, style), Span(" " * (self._wide - len(text) + 3 - len(bars))))
 
     def _ops(self, n: int) -> tuple[OpLabel, ...]:
         line = self._from.get(n)
-        return self._known.ops(self._kernel.graph, self._kernel.phase, line.nodes) if line else ()
+        return self._known.ops(self._kernel, line.nodes) if line else ()
 
     def _code(self, index: int) -> tuple[Span, ...]:
         spans = self._text.raw(index)

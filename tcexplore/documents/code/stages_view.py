@@ -186,7 +186,7 @@ class StageLines:
 
     def _ops(self, origin: int | None) -> tuple[OpLabel, ...]:
         line = self._from.get(origin) if origin else None
-        return self._known.ops(self._kernel.graph, self._kernel.phase, line.nodes) if line else ()
+        return self._known.ops(self._kernel, line.nodes) if line else ()
 
     def _links(self, origin: int | None) -> tuple[Link, ...]:
         """Return links to the statement of a line and to the nodes and source lines of that statement."""

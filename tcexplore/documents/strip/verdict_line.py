@@ -9,6 +9,7 @@ from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import places
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot, changes, summarize
+from tcexplore.session.code import NATIVE
 from tcexplore.session.ranked_breaks import rank_breaks
 
 KEYS = 5
@@ -67,7 +68,8 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     yield from _fix(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
-    yield piece(f"{count(figures.kernels, 'kernel')}{extern}" if shown.code.kernels else "", "", 3)
+    generated = "" if shown.target == NATIVE else f" for {shown.target}"
+    yield piece(f"{count(figures.kernels, 'kernel')}{extern}{generated}" if shown.code.kernels else "", "", 3)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     yield from _speed(shown)
 
@@ -92,6 +94,8 @@ def _speed(shown: Snapshot) -> Iterator[Piece]:
         style = STYLES.get(timing.verdict, "")
         known = timing.verdict != "undecided"
         yield piece(f"{timing.speedup:.2f}× {timing.verdict}" if known else "speedup undecided", style)
+        if shown.target != NATIVE:
+            yield piece("on this machine", "muted", 1)
         yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)

@@ -1,0 +1,105 @@
+"""What the user chose for the screen, remembered in a file from one start to the next."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tcexplore.ui.panes.pane_sizes import LEAST, PaneSizes
+
+VERSION = 1
+
+MOST_BYTES = 65_536
+"""A larger file is not read."""
+
+MOST_COMMANDS = 100
+"""Commands of the palette whose uses are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Choices of the user; the defaults until there are any."""
+
+    sizes: PaneSizes = field(default_factory=PaneSizes)
+    theme: str = ""
+    views: dict[str, str] = field(default_factory=dict)
+    """The view of each pane."""
+    used_commands: dict[str, int] = field(default_factory=dict)
+    """How often each command of the palette was chosen."""
+
+
+def settings_file() -> Path:
+    """Return the file in the user's folder for state."""
+    from platformdirs import user_state_path
+
+    return user_state_path("tcexplore", appauthor=False) / "settings.json"
+
+
+def load(file: Path) -> Settings:
+    """Return the settings of a file; the defaults for what is missing or damaged."""
+    with suppress(OSError, ValueError, RecursionError):
+        if file.stat().st_size <= MOST_BYTES:
+            return _decoded(json.loads(file.read_text(encoding="utf-8")))
+    return Settings()
+
+
+def store(file: Path, settings: Settings) -> None:
+    """Write the settings; a folder that refuses them costs only their memory."""
+    from tcexplore.files import NotWrittenError, create  # not imported before the first frame
+
+    used = sorted(settings.used_commands.items(), key=lambda item: -item[1])[:MOST_COMMANDS]
+    sizes = settings.sizes
+    record = {
+        "version": VERSION,
+        "sizes": {"columns": sizes.columns, "rows": sizes.rows, "source": sizes.source},
+        "theme": settings.theme,
+        "views": settings.views,
+        "used_commands": dict(used),
+    }
+    with suppress(OSError, NotWrittenError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create(file, json.dumps(record, indent=1), force=True)
+
+
+def _decoded(record: Any) -> Settings:
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        return Settings()
+    theme = record.get("theme")
+    return Settings(
+        _sizes(record.get("sizes")),
+        theme if isinstance(theme, str) else "",
+        _entries(record.get("views"), str),
+        _entries(record.get("used_commands"), int),
+    )
+
+
+def _entries(record: Any, kind: type) -> dict[str, Any]:
+    known = record if isinstance(record, dict) else {}
+    return {key: value for key, value in known.items() if isinstance(value, kind)}
+
+
+def _sizes(record: Any) -> PaneSizes:
+    default = PaneSizes()
+    if not isinstance(record, dict):
+        return default
+    columns: Any = record.get("columns")
+    rows: Any = record.get("rows")
+    source: Any = record.get("source")
+    return PaneSizes(
+        (columns[0], columns[1], columns[2]) if _shares(columns, 3) else default.columns,
+        (rows[0], rows[1]) if _shares(rows, 2) else default.rows,
+        source if isinstance(source, int) and LEAST <= source <= 100 - LEAST else default.source,
+    )
+
+
+def _shares(value: Any, count: int) -> bool:
+    """Return whether a value is a list of `count` shares that make 100 percent."""
+    return (
+        isinstance(value, list)
+        and len(value) == count
+        and all(isinstance(share, int) and share >= LEAST for share in value)
+        and sum(value) == 100
+    )

@@ -1,0 +1,69 @@
+"""The run as one HTML page: balanced, without network use, with links between its sections."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from tcexplore.report.html_report import html_report
+from tcexplore.session import Snapshot
+from tests import fakes
+
+VOID = {"meta"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed in order, and collects rows with their attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows: list[tuple[str, dict[str, str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), attrs
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "div" and dict(attrs).get("class") == "r":
+            self.rows.append(("", {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.rows:
+            text, attributes = self.rows[-1]
+            self.rows[-1] = text + data, attributes
+
+
+def parsed(page: str) -> Balance:
+    parser = Balance()
+    parser.feed(page)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+@pytest.mark.parametrize("run", [fakes.complete(7), fakes.failed(4), fakes.nothing_compiled(5), fakes.running(9)])
+def test_the_page_is_balanced_and_uses_no_network(run: Snapshot):
+    page = html_report(run)
+    parsed(page)
+    assert not re.search(r"<(link|img|iframe|script src)|@import|url\(", page)
+
+
+def test_a_line_is_linked_to_its_kernel():
+    rows = parsed(html_report(fakes.complete(7))).rows
+    line = next(attributes for text, attributes in rows if "F.gelu" in text and "data-l" in attributes)
+    kernel = next(attributes for text, attributes in rows if "cpp_fused_gelu" in text and "data-l" in attributes)
+    assert set(kernel["data-l"].split()) <= set(line["data-c"].split())
+
+
+def test_text_of_the_user_is_escaped():
+    run = replace(fakes.complete(7), source="x = '</div><script>alert(1)</script>'\n")
+    page = html_report(run)
+    parsed(page)
+    assert page.count("<script>") == 1

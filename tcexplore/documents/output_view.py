@@ -98,13 +98,13 @@ def _silent(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def missing_fact_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """Yield the facts that this torch version does not report, with the reasons."""
+    """Yield the facts that are not known, with the reasons."""
     if not snapshot.missing_facts:
         return
     opened = "missing" not in toggled
     yield BLANK
-    source = "a trace" if snapshot.trace else "this torch version"
-    label = f"{count(len(snapshot.missing_facts), 'fact')} unavailable in {source}"
+    source = " in a trace" if snapshot.trace else ""
+    label = f"{count(len(snapshot.missing_facts), 'fact')} unavailable{source}"
     yield fold("missing", opened, (label, "warn"), indent=0)
     for missing in snapshot.missing_facts if opened else ():
         yield from wrapped(f"{missing.fact}: {missing.reason}", width, indent=3)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tcexplore.events.base import Event, Location
-from tcexplore.events.timing_events import TimingVerdict
+from tcexplore.events.timing_events import TimingEstimate, TimingVerdict
 
 AccuracyVerdict = Literal[
     "not judged",
@@ -20,6 +20,9 @@ AccuracyVerdict = Literal[
 """From best to worst. `identical`: bit by bit; the two with `close`: without a float64 run."""
 
 ACCURACY_VERDICTS: tuple[AccuracyVerdict, ...] = get_args(AccuracyVerdict)
+
+MARK_US = 2.0
+"""Most microseconds by which profiler and marks slow down one op or kernel."""
 
 PaddingVerdict = Literal["equal", "different", "not compared"]
 """`equal`: except for rounding."""
@@ -140,6 +143,16 @@ class CallProfiled(Event):
     replayed_tasks: int = 0
     """Tasks of these replays."""
 
+    def agrees_with(self, timing: TimingEstimate) -> bool:
+        """Return whether this profile and the timing can be true of the same call.
+
+        The profiler slows the host down with each op, so on a device only the device's own time is compared.
+        """
+        if self.device_busy_us is not None:
+            return timing.agrees_with(self.device_busy_us, at_most=True)
+        marks = sum(part.count for part in self.parts)
+        return timing.agrees_with(self.total_us, overhead_us=MARK_US * marks)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCompiled(Event):
@@ -169,7 +182,7 @@ class BreakCost:
 
     location: Location
     us: float
-    """Median of the units."""
+    """Mean of the faster half of the units."""
     gaps: int
     """Number of times that a graph ended here."""
     ops: tuple[tuple[str, int, float], ...] = ()
@@ -189,6 +202,18 @@ class BreakCosts(Event):
     """Between two graphs without a known break."""
     around_us: float = 0.0
     """Before the first and after the last graph of a call."""
+
+    def agrees_with(self, timing: TimingEstimate) -> bool:
+        """Return whether these costs and the timing can be true of the same call.
+
+        They contain neither the backward pass nor work that the device does later.
+        """
+        longest = max([self.elsewhere_us, self.around_us, *(cost.us for cost in self.costs)])
+        at_most = timing.train or timing.device != "cpu"
+        marks = sum(cost.gaps for cost in self.costs)
+        return longest <= timing.unit_us and timing.agrees_with(
+            self.total_us, overhead_us=MARK_US * marks, at_most=at_most
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,9 @@ Variant = Literal["eager", "compiled"]
 TimingVerdict = Literal["faster", "slower", "no difference", "undecided", "measuring"]
 """`measuring` until there are enough pairs for one of the others."""
 
+MAX_DISAGREEMENT = 0.3
+"""Figures of one unit that differ by more than this share of its timing contradict it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMade(Event):
@@ -85,6 +88,19 @@ class TimingEstimate(Event):
     device_eager_us: float | None = None
     """Time in which the device works, without gaps between launches; None on a CPU."""
     device_compiled_us: float | None = None
+
+    @property
+    def unit_us(self) -> float:
+        """Time of one compiled unit: all its calls."""
+        return self.compiled_us * self.calls
+
+    def agrees_with(self, us: float, *, overhead_us: float = 0.0, at_most: bool = False) -> bool:
+        """Return whether a unit that took `us` microseconds agrees with this timing, to 30%.
+
+        Up to `overhead_us` of it may be due to its measurement. `at_most` only requires that it is not longer.
+        """
+        not_longer = us - overhead_us <= (1 + MAX_DISAGREEMENT) * self.unit_us
+        return not_longer and (at_most or us >= (1 - MAX_DISAGREEMENT) * self.unit_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

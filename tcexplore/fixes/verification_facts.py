@@ -9,9 +9,7 @@ from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_e
 from tcexplore.events import ChangeChecked, ChangeTimed
 from tcexplore.fixes.verification import FAITHFUL_VERDICTS, NOT_COMPARED, SAME_VERDICTS, Verification
 from tcexplore.quantities import count, duration
-
-UNDECIDED = ("undecided", "measuring")
-"""Timing verdicts whose speedup is not shown."""
+from tcexplore.session.economics import UNDECIDED
 
 CONFIGURED = "as configured"
 """The first of `ChangeChecked.modes`."""

@@ -10,6 +10,9 @@ from tcexplore import events as ev
 from tcexplore.session.compile_time import compile_time, files_compiled
 from tcexplore.session.snapshot import Snapshot
 
+UNDECIDED = ("undecided", "measuring")
+"""Verdicts from which no advice follows."""
+
 
 class Range(NamedTuple):
     """A figure with its 95% interval."""
@@ -72,6 +75,7 @@ class Economics:
     cost_s: float | None = None
     """Extra seconds of the calls that compiled, compared with warm ones."""
     payback: Payback | None = None
+    """None without a verdict: an unreliable timing predicts nothing."""
     break_even_calls: int | None = None
     """None unless compiled is faster."""
     compiling_calls: int = 0
@@ -85,7 +89,8 @@ def economics(snapshot: Snapshot) -> Economics:
     compiled = [call for call in snapshot.calls if call.variant == "compiled"]
     roots = [phase.seconds for phase in snapshot.phase_times if phase.depth == 0]
     timing, cost = snapshot.timing, _cost_s(snapshot)
-    gain = payback(timing, cost) if timing is not None and cost is not None else None
+    decided = timing is not None and timing.verdict not in UNDECIDED
+    gain = payback(timing, cost) if timing is not None and decided and cost is not None else None
     return Economics(
         first_call_s=compiled[0].seconds if compiled else None,
         compile_s=sum(roots) if roots else None,

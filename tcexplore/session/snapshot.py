@@ -221,6 +221,14 @@ def _add_break(snapshot: Snapshot, event: ev.GraphBreak) -> Snapshot:
     return replace(snapshot, breaks=merged)
 
 
+def _add_measured(snapshot: Snapshot, event: Any) -> Snapshot:
+    """Add a measured figure, and leave out those that contradict the timing."""
+    from tcexplore.session.contradictions import Measured, add_measured
+
+    measured = Measured(**{name: getattr(snapshot, name) for name in Measured._fields})
+    return replace(snapshot, **add_measured(measured, event)._asdict())
+
+
 def _add_source(snapshot: Snapshot, event: ev.SourceRead) -> Snapshot:
     """Add the text of another file. A trace gives that of the main file at its end."""
     if event.file == snapshot.file:
@@ -257,6 +265,10 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.GraphBreak: _add_break,
         ev.BreakFix: _replace_fix,
         ev.FrameEntered: _add_frame,
+        ev.TimingEstimate: _add_measured,
+        ev.CallProfiled: _add_measured,
+        ev.KernelTimed: _add_measured,
+        ev.BreakCosts: _add_measured,
         ev.TimingSkipped: lambda s, e: replace(s, timing_skipped=e.reason),
         ev.Output: _add_output,
         ev.SourceRead: _add_source,

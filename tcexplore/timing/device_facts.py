@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tcexplore.capture.hooks import Hooks
 from tcexplore.events import DeviceFacts
 
 THROTTLE_REASONS = (
@@ -24,6 +25,20 @@ THROTTLE_REASONS = (
 
 class NvmlError(RuntimeError):
     """NVML is not available; the message gives the reason."""
+
+
+CLOCKS = "clocks and driver of the device"
+"""Name of the fact that NVML provides."""
+
+
+def emit_device_facts(device: torch.device, hooks: Hooks) -> None:
+    """Emit the facts of a device, if it has any, and why NVML gives no clocks."""
+    facts = device_facts(device)
+    if facts is None:
+        return
+    hooks.emit(facts)
+    if reason := nvml_error(device):
+        hooks.report_missing(CLOCKS, "pynvml", reason)
 
 
 def device_facts(device: torch.device) -> DeviceFacts | None:

@@ -21,6 +21,7 @@ from tcexplore.timing.timing_verdict import (
     MIN_SLOW_PAIRS,
     decide_verdict,
     estimate_speedup,
+    is_loaded,
     log_ratios,
     noise_floor,
 )
@@ -50,7 +51,12 @@ def make_estimate(samples: Samples, conditions: Conditions) -> TimingEstimate:
         high=speedup.interval.high,
         noise_floor=floor,
         pairs=len(eager),
-        verdict=decide_verdict(speedup, floor, enough=has_enough_pairs(samples, slow=conditions.slow)),
+        verdict=decide_verdict(
+            speedup,
+            floor,
+            enough=has_enough_pairs(samples, slow=conditions.slow),
+            loaded=is_loaded(conditions.busy_cores, conditions.cores),
+        ),
         threads=conditions.threads,
         device=conditions.device,
         calls=conditions.calls,

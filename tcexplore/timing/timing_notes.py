@@ -10,7 +10,7 @@ from tcexplore.quantities import count, duration
 from tcexplore.timing.pace import DUTY, FULL_SPEED_S
 from tcexplore.timing.samples import Conditions
 from tcexplore.timing.steady_state import MAX_SPREAD
-from tcexplore.timing.timing_verdict import MIN_PAIRS
+from tcexplore.timing.timing_verdict import MIN_PAIRS, is_loaded
 
 DRIFT = 0.02
 MANY_OUTLIERS = 0.10
@@ -51,7 +51,8 @@ def _noise(e: TimingEstimate, _: Conditions) -> str:
 
 
 def _busy(e: TimingEstimate, c: Conditions) -> str:
-    if c.busy_cores is None or c.busy_cores + min(e.threads, c.cores) < c.cores + BUSY_MARGIN:
+    crowded = c.busy_cores is not None and c.busy_cores + min(e.threads, c.cores) >= c.cores + BUSY_MARGIN
+    if c.busy_cores is None or not (crowded or is_loaded(c.busy_cores, c.cores)):
         return ""
     free = max(1, math.floor(c.cores - c.busy_cores))
     advice = f". --threads {free} is steadier" if free < e.threads else ""

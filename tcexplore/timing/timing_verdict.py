@@ -15,6 +15,12 @@ MIN_DIFFERENCE = 0.01
 MAX_UNCERTAINTY = 0.1
 """If interval or noise allow a larger difference than this, the verdict is undecided."""
 
+MAX_FLOOR = 0.2
+"""Above this noise floor, no difference counts, no matter how large it is."""
+
+MAX_BUSY_SHARE = 0.5
+"""If other processes hold at least this share of the cores, no difference counts."""
+
 FLOOR_ERRORS = 3
 """The noise floor in standard errors of the median, as predicted by the eager-eager control.
 
@@ -60,14 +66,22 @@ def noise_floor(first: Sequence[float], second: Sequence[float], pairs: int) -> 
     return math.expm1(FLOOR_ERRORS * error)
 
 
-def decide_verdict(speedup: Speedup, floor: float, *, enough: bool) -> TimingVerdict:
+def is_loaded(busy_cores: float | None, cores: int) -> bool:
+    """Return whether other processes hold so many of the `cores` that no timing is reliable; unknown is not loaded."""
+    return busy_cores is not None and busy_cores >= MAX_BUSY_SHARE * cores
+
+
+def decide_verdict(speedup: Speedup, floor: float, *, enough: bool, loaded: bool = False) -> TimingVerdict:
     """Return the verdict; it is `measuring` until there are `enough` pairs.
 
+    It is `undecided` on a `loaded` machine and with a noise floor above `MAX_FLOOR`. Otherwise,
     `faster` and `slower` require that the interval excludes 1 and that the ratio exceeds both the noise floor and 1%;
     `no difference` requires that interval and noise floor rule out a difference above 10%.
     """
     if not enough:
         return "measuring"
+    if loaded or floor > MAX_FLOOR:
+        return "undecided"
     low, high = speedup.interval
     significant = max(speedup.value, 1 / speedup.value) - 1 > max(MIN_DIFFERENCE, floor)
     if not (significant and speedup.interval.excludes(1.0)):

@@ -9,6 +9,8 @@ from dataclasses import replace
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import (
     AtenGraph,
+    BreakCosts,
+    CallProfiled,
     CudaGraphRecorded,
     Event,
     ExtraCompiles,
@@ -18,6 +20,7 @@ from tcexplore.events import (
     PhaseStarted,
     Recompiled,
     RunStage,
+    TimingEstimate,
     Wrapper,
 )
 from tcexplore.targets.target_names import NATIVE
@@ -36,6 +39,8 @@ class EventRecorder:
         """Compile ids of all events."""
         self._closed = False
         self._extra = ExtraCompiles(compiles=0)
+        self.profile: CallProfiled | None = None
+        self.break_costs: BreakCosts | None = None
         self._on_gpu: set[tuple[str, str]] = set()
         """Compile id and phase of each graph that has a tensor on a GPU."""
         self.handle_target_kernel: Callable[[Kernel], None] | None = None
@@ -75,6 +80,11 @@ class EventRecorder:
             self._extra = extra
             self._send(extra)
 
+    def contradicts(self, timing: TimingEstimate) -> bool:
+        """Return whether the profile or the break costs disagree with the timing."""
+        measured = (self.profile, self.break_costs)
+        return any(figures is not None and not figures.agrees_with(timing) for figures in measured)
+
     def gpu_kernels(self) -> list[Kernel]:
         """Return the run's kernels on a GPU; a library call counts if its graph has a tensor there."""
         return [
@@ -90,6 +100,10 @@ class EventRecorder:
                 self.handle_target_kernel(event)
         elif isinstance(event, Wrapper) and event.target == NATIVE:
             self.wrappers.append(event)
+        elif isinstance(event, CallProfiled):
+            self.profile = event
+        elif isinstance(event, BreakCosts):
+            self.break_costs = event
         elif isinstance(event, CudaGraphRecorded):
             self.cuda_graphs.append(event)
         elif isinstance(event, AtenGraph) and event.target == NATIVE and _uses_gpu(event):

@@ -53,7 +53,8 @@ from tcexplore.worker.failure import needs_gradients, to_failed
 from tcexplore.worker.link import Channel
 from tcexplore.worker.model_file import ModelFile
 from tcexplore.worker.optional_stages import OptionalStages
-from tcexplore.worker.process_setup import discard_output
+from tcexplore.worker.process_setup import discard_output, reopen_stdio
+from tcexplore.worker.profile_retake import ProfileRetake
 from tcexplore.worker.program import Program
 from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.script_runner import run_script
@@ -163,6 +164,7 @@ class Run:
             entry = find_entry(module, self.job, self.user_files)
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
         finally:
+            reopen_stdio()
             self._emit_imports()
         self._emit_entry(entry)
         program, mutates = self._compile(entry, module)
@@ -269,6 +271,7 @@ class Run:
         return mutates
 
     def _time(self, program: Program, mutates: bool) -> None:
+        from tcexplore.timing.device_facts import CLOCKS, emit_device_facts
         from tcexplore.timing.timing_run import measure_timing
 
         workload = program.workload(mutates)
@@ -277,19 +280,24 @@ class Run:
             program.restore()
         if self.job.profile:
             self._profile(program, workload)
-        self._stages.run("clocks and driver of the device", "pynvml", self._emit_device_facts, workload)
+        self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
         seconds = self.job.time_for
         # An undecided timing is extended twice, to twice the time each.
         limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        run = partial(measure_timing, workload, self._emit, seconds, self._handle_commands)
+        retake = ProfileRetake(self._recorder, partial(self._profile_calls, program, workload), self._handle_commands)
+        run = partial(measure_timing, workload, retake.emit, seconds, retake.pause)
         self._stages.run("timing", "tcexplore.timing", run, limit_s=limit)
 
     def _profile(self, program: Program, workload: Workload) -> None:
         """Emit what profilers show of a call, eager and compiled."""
         self._stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
         program.restore()
+        self._profile_calls(program, workload)
+
+    def _profile_calls(self, program: Program, workload: Workload) -> None:
+        """Emit the parts of a compiled call: its breaks and kernels."""
         self._stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
         program.restore()
         self._stages.run("call profile", PROFILER, self._emit_call_profile, workload)
@@ -364,16 +372,6 @@ class Run:
             measure = partial(profile_call, call, reset, self._recorder.kernels, self._recorder.wrappers)
             for event in self._frames.measure_warm(lambda: list(measure())):
                 self._hooks.emit(event)
-
-    def _emit_device_facts(self, workload: Workload) -> None:
-        from tcexplore.timing.device_facts import device_facts, nvml_error
-
-        facts = device_facts(workload.device)
-        if facts is None:
-            return
-        self._hooks.emit(facts)
-        if reason := nvml_error(workload.device):
-            self._hooks.report_missing("clocks and driver of the device", "pynvml", reason)
 
     def _emit_entry(self, entry: Entry) -> None:
         self._emit(

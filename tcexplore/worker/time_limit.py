@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 REPEAT_S = 0.5
 """Seconds until the alarm repeats if the code did not end."""
+
+
+SOON_S = 0.001
 
 
 class TimeLimitError(BaseException):
@@ -16,7 +20,10 @@ class TimeLimitError(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeLimitError` in the main thread after `seconds`, and again until it ends the code; 0 for no limit."""
+    """Raise `TimeLimitError` in the main thread after `seconds`, and again until it ends the code; 0 for no limit.
+
+    A limit within another one does not extend it.
+    """
     if not seconds:
         yield
         return
@@ -24,10 +31,15 @@ def time_limit(seconds: float) -> Iterator[None]:
     def ring(*_: object) -> None:
         raise TimeLimitError
 
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     previous = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_S)
+    outer_s, repeat_s = signal.getitimer(signal.ITIMER_REAL)
+    ends = time.monotonic() + outer_s
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, outer_s or seconds), REPEAT_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+        if outer_s:
+            signal.setitimer(signal.ITIMER_REAL, max(SOON_S, ends - time.monotonic()), repeat_s)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from tests.report.timing_consistency import timing_contradictions
+
 _OF_GRAPHS = ("aten_graphs", "kernels", "wrappers", "symbols", "passes", "partitions")
 """Records that belong to a listed graph."""
 _OF_COMPILES = ("guards", "recompiles", "phase_times", "breaks")
@@ -18,8 +20,8 @@ def assert_report_consistent(report: dict[str, Any]) -> None:
 
 
 def inconsistencies(report: dict[str, Any]) -> list[str]:
-    """Return the contradictions of a report: repeated ids, and records of graphs that are not listed."""
-    return [*_repeated(report), *_unlisted(report), *_miscounted(report)]
+    """Return the contradictions of a report: repeated ids, records of graphs that are not listed, measured figures."""
+    return [*_repeated(report), *_unlisted(report), *_miscounted(report), *timing_contradictions(report)]
 
 
 def _repeated(report: dict[str, Any]) -> Iterator[str]:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tcexplore.session.economics import payback
+from tcexplore.events.timing_events import TimingVerdict
+from tcexplore.session.economics import economics, payback
+from tests import fakes
 from tests.timing.test_timing_notes import ESTIMATE
 
 FASTER = replace(ESTIMATE, eager_us=400.0, compiled_us=200.0, speedup=2.0, low=1.6, high=2.5, verdict="faster")
@@ -41,3 +43,12 @@ def test_a_free_compile_pays_off_at_once():
 def test_net_gain_includes_the_compile_time():
     net = payback(FASTER, 10.0).net_seconds(100_000)
     assert net == pytest.approx((10, 5, 14))
+
+
+@pytest.mark.parametrize("verdict", ["undecided", "measuring"])
+def test_an_unreliable_timing_predicts_no_break_even_and_no_net_gain(verdict: TimingVerdict):
+    run = fakes.complete()
+    assert economics(run).payback is not None
+    costs = economics(replace(run, timing=replace(FASTER, verdict=verdict)))
+    assert (costs.payback, costs.break_even_calls) == (None, None)
+    assert costs.cost_s is not None, "measured costs stay visible"

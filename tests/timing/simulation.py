@@ -156,10 +156,16 @@ def workload(eager: Callable[[], object], compiled: Callable[[], object], **chan
 
 
 def simulate(
-    ratio: float, noise: Noise = quiet, *, seed: int = 0, seconds: float = 0.4, unit_ns: float = 2.2e6
+    ratio: float,
+    noise: Noise = quiet,
+    *,
+    seed: int = 0,
+    seconds: float = 0.4,
+    unit_ns: float = 2.2e6,
+    busy_cores: float = 0.0,
 ) -> Recorder:
     """Run a whole measurement of an eager side that takes `ratio` times as long as the compiled one."""
     clock, recorder = simulated_clock(noise, seed), Recorder()
     work = workload(lambda: clock.work(unit_ns * ratio), lambda: clock.work(unit_ns))
-    measure_timing_on(simulated_machine(clock), work, recorder, seconds)
+    measure_timing_on(simulated_machine(clock, busy_cores=lambda: busy_cores), work, recorder, seconds)
     return recorder

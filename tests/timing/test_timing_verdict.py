@@ -7,7 +7,7 @@ import statistics as stdlib
 import pytest
 
 from tcexplore.timing.sample_statistics import Interval, median
-from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_speedup, noise_floor
+from tcexplore.timing.timing_verdict import Speedup, decide_verdict, estimate_speedup, is_loaded, noise_floor
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,25 @@ def test_a_difference_must_exceed_interval_floor_and_one_percent(
 
 def test_too_few_pairs_have_no_verdict():
     assert decide_verdict(Speedup(3.0, Interval(2.9, 3.1)), 0.0, enough=False) == "measuring"
+
+
+def test_no_difference_counts_above_a_noise_floor_of_20_percent():
+    speedup = Speedup(9.0, Interval(8.0, 10.0))
+    assert decide_verdict(speedup, 0.19, enough=True) == "faster"
+    assert decide_verdict(speedup, 0.21, enough=True) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("busy", "cores", "loaded"),
+    [(1.0, 2, True), (0.9, 2, False), (32.0, 64, True), (31.0, 64, False), (None, 2, False)],
+)
+def test_no_difference_counts_while_other_processes_hold_half_of_the_cores(
+    busy: float | None, cores: int, loaded: bool
+):
+    assert is_loaded(busy, cores) is loaded
+    speedup = Speedup(9.0, Interval(8.0, 10.0))
+    assert decide_verdict(speedup, 0.0, enough=True, loaded=loaded) == ("undecided" if loaded else "faster")
+    assert decide_verdict(speedup, 0.0, enough=False, loaded=loaded) == "measuring"
 
 
 def test_the_floor_is_symmetric():

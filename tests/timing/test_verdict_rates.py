@@ -52,6 +52,13 @@ def test_a_difference_of_5_percent_is_mostly_detected_within_a_second(noise: Cal
     assert verdicts.count("faster") >= 0.8 * RUNS
 
 
+def test_a_loaded_machine_gives_no_verdict_in_200_measurements():
+    """The load is that of other processes, which slow the two sides down by different amounts."""
+    runs = [simulate(1.0 + seed % 4, BusyNeighbor(), seed=seed, busy_cores=1.0).estimates for seed in range(RUNS)]
+    assert {estimate.verdict for estimates in runs for estimate in estimates} <= {"undecided", "measuring"}
+    assert all("Other processes use 1.0 of 2 cores" in " ".join(estimates[-1].notes) for estimates in runs)
+
+
 def test_slower_is_detected():
     assert simulate(0.8, heavy_tails).last.verdict == "slower"
 

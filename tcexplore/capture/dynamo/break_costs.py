@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from statistics import median
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from tcexplore.capture.dynamo.eager_ops import (
@@ -90,9 +90,10 @@ def any_graph_broke() -> bool:
 
 
 def measure_break_costs(unit: Callable[[Function], None], compiled: Function, reset: Callable[[], None]) -> BreakCosts:
-    """Run the warm unit of calls `unit(compiled)` repeatedly, and return the median time at each break.
+    """Run the warm unit of calls `unit(compiled)` repeatedly, and return the mean time at each break.
 
-    Only the faster half of the units counts, because interference only slows units down. Raises `RuntimeError` if this
+    Only the faster half of the units counts, because interference only slows units down. Means add up, so no cost
+    exceeds the total. Raises `RuntimeError` if this
     torch does not report its graphs, and exceptions of the calls.
     """
     if _graphs is None:
@@ -103,17 +104,17 @@ def measure_break_costs(unit: Callable[[Function], None], compiled: Function, re
     costs = [
         BreakCost(
             location=location,
-            us=median(unit_times.at.get(location, 0.0) for unit_times in units),
-            gaps=round(median(unit_times.gaps.get(location, 0) for unit_times in units)),
+            us=fmean(unit_times.at.get(location, 0.0) for unit_times in units),
+            gaps=round(fmean(unit_times.gaps.get(location, 0) for unit_times in units)),
             ops=ops,
         )
         for location, ops in _ops_at_breaks(locations, unit, compiled, reset, _graphs)
     ]
     return BreakCosts(
         costs=tuple(sorted(costs, key=lambda cost: -cost.us)),
-        total_us=median(unit_times.total for unit_times in units),
-        elsewhere_us=median(unit_times.elsewhere for unit_times in units),
-        around_us=median(unit_times.around for unit_times in units),
+        total_us=fmean(unit_times.total for unit_times in units),
+        elsewhere_us=fmean(unit_times.elsewhere for unit_times in units),
+        around_us=fmean(unit_times.around for unit_times in units),
         units=len(units),
     )
 

@@ -40,7 +40,7 @@ VERDICTS = {
     "faster": ("FASTER", "faster", "compiled is faster than eager"),
     "slower": ("SLOWER", "slower", "compiled is slower than eager"),
     "no difference": ("NO DIFFERENCE", "strong", "no difference above the noise"),
-    "undecided": ("UNDECIDED", "strong", "too noisy for a verdict; the speedup may be anywhere in the interval"),
+    "undecided": ("UNDECIDED", "strong", "too noisy for a verdict"),
     "measuring": ("MEASURING", "running", "too few pairs for a verdict"),
 }
 """The badge of each verdict, its style and its meaning."""
@@ -109,8 +109,7 @@ def _verdict(estimate: TimingEstimate, width: int) -> Iterator[Row]:
         yield row((f" {word}", style), (f"  {count(estimate.pairs, 'pair')} so far", "muted"))
         yield from wrapped(means, width, "muted")
         return
-    # A number would look like a result.
-    figure = "" if estimate.verdict == "undecided" else f"  {estimate.speedup:.2f}×"
+    figure = f"  {estimate.speedup:.2f}×"
     interval = f"  [{estimate.low:.2f}, {estimate.high:.2f}]"
     yield row((f" {word}", style), (figure, style), (interval, "interval"),
               (" 95% interval" if width >= 50 else "", "muted"))  # fmt: skip

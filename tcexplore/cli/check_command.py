@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from tcexplore import events as ev
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError, read, split
 from tcexplore.cli.gate.judge import USER, read_gate_files
 from tcexplore.cli.gate.publish import publish, require_outputs
@@ -68,7 +69,7 @@ def _cache_folder() -> str:
 
 def _refuse(request: Request, error: BadFileError) -> int:
     """Print the error on stderr, and also as JSON if that is requested; return the exit status."""
-    sys.stderr.write(f"tcexplore: {error.sentence}\n")
+    print_error(error.sentence)
     if request.json:
         empty = Snapshot(run=1, file=request.target, source="", config=request.config)
         publish(Request("check", json=True), Outcome(empty.apply(error.failure)))

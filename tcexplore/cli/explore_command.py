@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError, check_path, split
 from tcexplore.cli.request import Request
 
@@ -32,7 +33,7 @@ def explore(request: Request) -> int:
         path, name = split(request.target)
         check_path(path)
     except BadFileError as error:
-        sys.stderr.write(f"tcexplore: {error.sentence}\n")
+        print_error(error.sentence)
         return 2
     from tcexplore.ui.run_app import run_app
 

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 from tcexplore.cli.check_command import make_job
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.gate.judge import USER
 from tcexplore.cli.progress_line import progress
@@ -43,7 +44,7 @@ def export(request: Request) -> int:
 
 
 def _refuse(sentence: str) -> int:
-    sys.stderr.write(f"tcexplore: {sentence}\n")
+    print_error(sentence)
     return USER
 
 

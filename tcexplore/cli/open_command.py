@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcexplore import events as ev
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.request import Request, TraceChoice
 from tcexplore.session import Snapshot
@@ -100,7 +101,7 @@ def report_trace(request: Request) -> int:
             publish(Request("open", json=True), Outcome(empty.apply(reason)))
         return status
     for problem in opened.problems:
-        sys.stderr.write(f"tcexplore: {problem}\n")
+        print_error(problem)
     run = TraceRun(process, 1, len(job.ranks))
     snapshot = replace(read_snapshot(run), rank_comparison=compare_ranks(job, opened.problems))
     return publish(request, Outcome(snapshot, run.machine), files)
@@ -141,5 +142,5 @@ def _process(job: TraceJob, rank: int | None) -> TraceProcess:
 
 
 def _refuse(message: str) -> int:
-    sys.stderr.write(f"tcexplore: {message}\n")
+    print_error(message)
     return UNREADABLE

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tcexplore import argument_types
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.request import TIMEOUT
 from tcexplore.events.job import FOLLOW_S, Config
 from tcexplore.targets.target_names import NATIVE, target_names
@@ -26,7 +27,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on stderr and exit with 2."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        print_error(f"{message} (see {self.prog} --help)", self.prog)
+        self.exit(2)
 
 
 COMPILE_ARGUMENTS = ("mode", "backend", "dynamic", "fullgraph")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.progress_line import Line, progress
 from tcexplore.cli.request import Request
@@ -32,14 +33,14 @@ def run_study_command(request: Request) -> int:
         job = replace(study_job(make_job(request)), time_for=request.time_for)
         state = StudyState[Any, Any](job, request.study, request.timeout, request.budget_s)
     except BadFileError as error:
-        sys.stderr.write(f"tcexplore: {error.sentence}\n")
+        print_error(error.sentence)
         return BAD_FILE
     ended = _run(kind, state)
     if state.refused:
-        sys.stderr.write(f"tcexplore {kind.name}: {state.refused}\n")
+        print_error(str(state.refused), f"tcexplore {kind.name}")
         return BAD_FILE
     if message := kind.write(state):
-        sys.stderr.write(f"tcexplore: {message}\n")
+        print_error(message)
     if request.json:
         _print_json(kind, state)
     else:

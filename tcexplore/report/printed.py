@@ -14,6 +14,7 @@ from rich.text import Text
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.highlight import colored
 from tcexplore.documents.style_names import ANSI, KERNELS
+from tcexplore.events.clean_text import clean
 
 PIPE_WIDTH = 100
 """Columns of a report in a pipe or a file, unless COLUMNS has another number."""
@@ -54,7 +55,7 @@ def _lines(document: Document, console: Console) -> Iterator[Text]:
 
 
 def _wrapped(row: Row, console: Console) -> Iterator[Text]:
-    text = Text.assemble(*((span.text, _style(span.style)) for span in _spans(row)))
+    text = Text.assemble(*((clean(span.text), _style(span.style)) for span in _spans(row)))
     if row.no_wrap or text.cell_len <= console.width:
         yield text
         return

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.gate.judge import USER, GateFiles, judge, status
 from tcexplore.cli.request import Outputs, Request
@@ -50,7 +51,7 @@ def publish(request: Request, outcome: Outcome, files: GateFiles | None = None) 
     else:
         _print(request, outcome, result)
     for note in result.notes:
-        sys.stderr.write(f"tcexplore: {note}\n")
+        print_error(note)
     written = _write_reports(request, outcome.snapshot, result) if request.outputs != Outputs() else True
     sys.stdout.flush()
     return status(result, outcome.snapshot) or (0 if written else USER)
@@ -93,7 +94,7 @@ def _write_reports(request: Request, snapshot: Snapshot, result: GateResult) -> 
             if file is not None:
                 create(file, content(), force=True)
         except NotWrittenError as error:
-            sys.stderr.write(f"tcexplore: {error}\n")
+            print_error(str(error))
             written = False
     if outputs.github:
         # JSON on stdout stays valid; GitHub reads commands from both streams.
@@ -112,6 +113,6 @@ def _append(path: str, text: str) -> bool:
                 raise OSError(0, "it is not a regular file")
             opened.write(text.encode("utf-8", "replace"))
     except OSError as error:
-        sys.stderr.write(f"tcexplore: {path} ({STEP_SUMMARY}) cannot be written: {error.strerror}\n")
+        print_error(f"{path} ({STEP_SUMMARY}) cannot be written: {error.strerror}")
         return False
     return True

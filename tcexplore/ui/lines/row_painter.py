@@ -14,6 +14,7 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 
 from tcexplore.documents.document import Row, Span
+from tcexplore.events.clean_text import clean
 from tcexplore.ui.lines.search import Query
 from tcexplore.ui.terminal.themes import Palette
 
@@ -28,8 +29,8 @@ _CONTROL = str.maketrans({"\n": "␊", "\r": "␍"})
 
 
 def flat(text: str) -> str:
-    """Return the text on one line, with every character as wide as the terminal draws it."""
-    return text.expandtabs(_TAB).translate(_CONTROL) if not text.isprintable() else text
+    """Return the text on one line, with every character as wide as the terminal draws it, and none that acts on it."""
+    return clean(text.expandtabs(_TAB)).translate(_CONTROL) if not text.isprintable() else text
 
 
 def thumb(top: int, height: int, rows: int) -> range:

@@ -1,0 +1,12 @@
+"""Errors on stderr, in one place, since they contain names of files and arguments."""
+
+from __future__ import annotations
+
+import sys
+
+
+def print_error(message: str, program: str = "tcexplore") -> None:
+    """Print a message on stderr; control characters in it become visible."""
+    from tcexplore.events.clean_text import clean
+
+    sys.stderr.write(f"{program}: {clean(message)}\n")

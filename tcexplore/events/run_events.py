@@ -22,6 +22,10 @@ Blame = Literal["user", "compiler"]
 """`user`: the model file or the arguments (exit status 2). `compiler`: torch or the worker (exit status 3)."""
 
 
+BROKEN_STATUS = 70
+"""Exit status of a run process that cannot report: a bug in tcexplore, or a program that replaced parts of Python."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseStarted(Event):
     """A phase of the run began."""

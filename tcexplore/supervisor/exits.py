@@ -10,6 +10,7 @@ from pathlib import Path
 from traceback import format_exception_only
 
 from tcexplore.events import Blame, Event, FactMissing, Failed, Finished, Job, Location, RunStage, clean
+from tcexplore.events.run_events import BROKEN_STATUS
 
 SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
@@ -26,16 +27,22 @@ _SIGNALS = {
     signal.SIGKILL: ("was killed from outside, most likely because memory ran out", _LESS_MEMORY),
 }
 
+_CRASHES = frozenset(_SIGNALS) - {signal.SIGKILL}
+"""Signals that a fault in native code raises."""
+
 
 def explain_exit(code: int, job: Job, crash: str) -> Failed:
     """Return the failure behind exit status `code` (negative: a signal); `crash` is faulthandler's traceback."""
+    if code == BROKEN_STATUS:
+        message = "The run ended without a report: the program replaced parts of Python that tcexplore needs."
+        return _failed(job, crash, "broken", message, "If it does not, this is a bug in tcexplore. Please report it.")
     if code >= 0:
         message = f"The program ended its own process with status {code} before the run was complete."
         return _failed(job, crash, "os._exit", message, "os._exit() ends the process before anything can be shown.")
     number = signal.Signals(-code) if -code in set(signal.Signals) else None
     name = number.name if number else f"signal {-code}"
     event, hint = (_SIGNALS.get(number) if number else None) or (f"was ended by {name}", "")
-    by_user = number == signal.SIGKILL or not _in_torch(_stack(crash), job)
+    by_user = number not in _CRASHES or not _in_torch(_stack(crash), job)
     return _failed(job, crash, name, f"The process {event}.", hint, blame="user" if by_user else "compiler")
 
 
@@ -55,7 +62,10 @@ def explain_late_exit(code: int, phase: RunStage, job: Job) -> FactMissing | Non
     """Return the fact that is missing if the program ended its process after the compile, None if the run failed."""
     if code < 0 or phase not in OPTIONAL_FACTS:
         return None
-    reason = f"the program ended its own process with status {code}, and with it all later steps"
+    if code == BROKEN_STATUS:
+        reason = "the program replaced parts of Python that tcexplore needs"
+    else:
+        reason = f"the program ended its own process with status {code}, and with it all later steps"
     return FactMissing(run=job.run, fact=OPTIONAL_FACTS[phase], symbol="os._exit", reason=reason)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Blame, Failed, Location, RunStage
-from tcexplore.worker.time_limit import TimeLimitError, time_limit
+from tcexplore.worker.time_limit import time_limit
+
+Result = TypeVar("Result")
 
 BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager")
 """Stages in which no compiler has run yet: their exceptions come from user code."""
@@ -20,6 +22,7 @@ BEFORE_COMPILE: tuple[RunStage, ...] = ("file", "importing", "arguments", "eager
 FORMAT_S = 1.0
 """Seconds for the user's code to format its exception."""
 
+LONGEST_NAME = 200
 LONGEST_MESSAGE = 4_000
 LONGEST_TRACEBACK = 60_000
 _TCEXPLORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -112,30 +115,43 @@ def to_failed(
 
     `eager_done` if the same calls ran without the compiler, `eager_works` if they also do after the failure.
     """
-    if isinstance(error, EntryError):
+    if wrong := _guarded(lambda: error if isinstance(error, EntryError) else None, None):
         return Failed(
-            stage=error.stage,
+            stage=wrong.stage,
             blame="user",
-            type="no entry" if error.stage == "file" else "argument",
-            message=error.message,
-            hint=error.hint,
-            location=error.location,
+            type="no entry" if wrong.stage == "file" else "argument",
+            message=wrong.message,
+            hint=wrong.hint,
+            location=wrong.location,
         )
-    cause = attribute(error, stage, user_files, eager_done=eager_done, eager_works=eager_works)
+    unknown = Attribution(error, stage, "compiler" if eager_done else "user", "")
+    cause = _guarded(
+        lambda: attribute(error, stage, user_files, eager_done=eager_done, eager_works=eager_works), unknown
+    )
     return Failed(
         stage=cause.stage,
         blame=cause.blame,
-        type=type(cause.error).__name__,
-        message=_message(cause.error, cause.stage)[:LONGEST_MESSAGE],
-        location=_location(error, user_files),
+        type=type(cause.error).__name__[:LONGEST_NAME],
+        message=_guarded(lambda: _message(cause.error, cause.stage), "") or _text(cause.error),
+        location=_guarded(lambda: _location(error, user_files), None),
         hint=cause.hint,
-        traceback=_traceback_text(error, user_files),
+        traceback=_guarded(lambda: _format_traceback(error, user_files), ""),
     )
+
+
+def _guarded(function: Callable[[], Result], otherwise: Result) -> Result:
+    """Return the result of a function that may call methods of the user's exception, or `otherwise` if it fails."""
+    try:
+        with time_limit(FORMAT_S):
+            return function()
+    except BaseException:  # noqa: BLE001  the user's methods may raise anything, or never end
+        return otherwise
 
 
 def describe_error(error: BaseException, user_files: UserFiles) -> tuple[str, Location | None]:
     """Return the first line of an error's message, and the innermost line of user code that raised it, if any."""
-    return _text(error).partition("\n")[0][:LONGEST_MESSAGE], _location(error, user_files)
+    location = _guarded(lambda: _location(error, user_files), None)
+    return _text(error).partition("\n")[0], location
 
 
 def needs_gradients(error: RuntimeError) -> bool:
@@ -212,30 +228,35 @@ def _is_compiler(file: str) -> bool:
 def _message(error: BaseException, stage: RunStage) -> str:
     if isinstance(error, SystemExit):
         when = "while it was imported" if stage == "importing" else "during the run"
-        return f"The file called sys.exit({error.code!r}) {when}."
+        code = _guarded(lambda: _cut(repr(error.code)), "…")
+        return f"The file called sys.exit({code}) {when}."
     if isinstance(error, SyntaxError):
-        return error.msg or "invalid syntax"
+        return _cut(str(error.msg or "invalid syntax"))
     inner = getattr(error, "inner_exception", None)
     if inner is not None:
-        return f"{type(inner).__name__}: {_text(inner)}"
+        return _cut(f"{type(inner).__name__}: {_text(inner)}")
     if isinstance(getattr(error, "msg", None), str):
-        return str(error.msg)  # type: ignore[attr-defined]  # without the advice that torch appends for its developers
+        return _cut(error.msg)  # type: ignore[attr-defined]  # without the advice that torch appends for its developers
     return _text(error)
 
 
 def _text(error: BaseException) -> str:
-    try:
-        with time_limit(FORMAT_S):
-            return str(error)[:LONGEST_MESSAGE].strip() or type(error).__name__
-    except (Exception, TimeLimitError):  # noqa: BLE001  the user's __str__ may raise anything, or never end
-        return f"{type(error).__name__} (its message could not be formatted)"
+    name = type(error).__name__[:LONGEST_NAME]
+    text = _guarded(lambda: _cut(str(error)).strip(), None)
+    return f"{name} (its message could not be formatted)" if text is None else text or name
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text, which may be of a class of the user's."""
+    return str.__getitem__(text, slice(LONGEST_MESSAGE))
 
 
 def _location(error: BaseException, user_files: UserFiles) -> Location | None:
     """Return the innermost line of user code, from torch's own record of the user stack or from the traceback."""
     for link in _chain(error):
         if isinstance(link, SyntaxError) and link.filename and user_files.owns(link.filename):
-            return Location(os.path.abspath(link.filename), link.lineno or 1)
+            line = link.lineno if isinstance(link.lineno, int) else 1
+            return Location(os.path.abspath(link.filename), line)
         frames = user_files.frames(getattr(link, "real_stack", None)) or user_files.frames(
             traceback.extract_tb(link.__traceback__)
         )
@@ -254,14 +275,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def _traceback_text(error: BaseException, user_files: UserFiles) -> str:
-    """Format the traceback with the frames of user code only, or else with all frames except those of tcexplore."""
-    with suppress(TimeLimitError), time_limit(FORMAT_S):  # torch's wrappers and `traceback` call the user's __str__
-        return _format_traceback(error, user_files)
-    return ""
-
-
 def _format_traceback(error: BaseException, user_files: UserFiles) -> str:
+    """Format the traceback with the frames of user code only, or else with all frames except those of tcexplore."""
     whole = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = whole
     while link is not None:

@@ -27,8 +27,9 @@ from tcexplore.events.commands import (
     decode_worker_command,
     decode_worker_report,
 )
+from tcexplore.events.run_events import BROKEN_STATUS
 from tcexplore.worker import fork_policy, priming, process_setup
-from tcexplore.worker.job_process import BROKEN, DONE, serve
+from tcexplore.worker.job_process import DONE, serve
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker
 
@@ -164,7 +165,7 @@ class ForkServer:
                 second.serve()
                 os._exit(0)
             finally:
-                os._exit(BROKEN)
+                os._exit(BROKEN_STATUS)
         theirs.close()
         self._primed = PrimedServer(pid, ours)
 
@@ -227,7 +228,7 @@ class ForkServer:
                 self._worker.nvml_check.undo()
             serve(descriptors, self._worker.threads, self._become_standby(number))
         finally:
-            os._exit(BROKEN)
+            os._exit(BROKEN_STATUS)
 
     def _leave_server(self, server: int) -> None:
         """In a child, undo what only concerns the server."""

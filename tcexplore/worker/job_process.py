@@ -6,11 +6,11 @@ import contextlib
 import os
 import select
 import socket
-import sys
 import traceback
 from collections.abc import Generator
 
 from tcexplore.events import Failed, decode_job
+from tcexplore.events.run_events import BROKEN_STATUS
 from tcexplore.worker import process_setup
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.link import GONE, Channel, receive
@@ -18,8 +18,7 @@ from tcexplore.worker.link import GONE, Channel, receive
 DONE = object()
 """Marks the end of an iterator."""
 
-BROKEN = 70
-"""Exit status of a worker that failed because of a bug in tcexplore."""
+LONGEST_TRACEBACK = 16_000
 
 
 def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -> None:
@@ -30,8 +29,11 @@ def serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) ->
     """
     try:
         _serve(descriptors, threads, steps)
+    except BaseException:  # noqa: BLE001  the program may have replaced anything
+        with contextlib.suppress(BaseException):
+            os.write(descriptors[-1], traceback.format_exc()[-LONGEST_TRACEBACK:].encode("utf-8", "replace"))
     finally:
-        os._exit(BROKEN)
+        os._exit(BROKEN_STATUS)
 
 
 def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -> None:
@@ -56,8 +58,7 @@ def _serve(descriptors: tuple[int, ...], threads: int, steps: Generator[None]) -
         run_job(job, channel, threads, commands)
     except BaseException as error:  # noqa: BLE001  a bug in tcexplore, reported as the run's failure
         channel.send(_internal_error(error))
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    process_setup.flush_output()
     os._exit(0)
 
 

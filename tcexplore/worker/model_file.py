@@ -40,7 +40,9 @@ class ModelFile:
         stem = os.path.splitext(os.path.basename(self.job.file))[0]
         free = stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
         name = stem if free else f"tcexplore_file_{stem}"
-        spec = importlib.util.spec_from_file_location(name, self.job.file)
+        # A loader is given, since a file may have any extension.
+        loader = importlib.machinery.SourceFileLoader(name, self.job.file)
+        spec = importlib.util.spec_from_file_location(name, self.job.file, loader=loader)
         assert spec is not None, self.job.file
         return self._run(importlib.util.module_from_spec(spec))
 

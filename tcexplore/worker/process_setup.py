@@ -56,14 +56,32 @@ def redirect_stdio(stdout: int, stderr: int) -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
+def flush_output() -> None:
+    """Flush standard output and error, which the program may have closed or replaced by anything."""
+    for name in ("stdout", "stderr"):
+        with contextlib.suppress(BaseException):
+            getattr(sys, name).flush()
+
+
+def reopen_stdio() -> None:
+    """Open the standard descriptors that the program closed: the next file that opens would get its output."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # opens the lowest free descriptor
+
+
 def discard_output() -> None:
     """Discard further output of the program: calls are repeated for timing, and their output is not new."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    os.close(null)
+    flush_output()
+    reopen_stdio()
+    with contextlib.suppress(OSError):  # no descriptor may be left
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os.close(null)
 
 
 def write_crash_traceback(descriptor: int) -> None:

@@ -1,0 +1,139 @@
+"""Every way to end the app at every moment: terminal restored, exit status right, no process and no folder left.
+
+    python -m tests.benchmarks.exits [--ways q,SIGTERM] [--moments idle]
+
+Each of the 49 pairs starts the app in a pseudo-terminal, waits for the moment, ends it, and prints one line. The exit
+status is 1 if one fails. A signal that cannot be handled (SIGKILL, and SIGSEGV as a crash) cannot restore the terminal;
+only its processes are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.end_to_end.test_app import RESTORED, descendants, gone, open_app, save, write_model
+from tests.terminal import Terminal
+
+LONG_S = 300
+
+
+class Way(NamedTuple):
+    """How the app is ended."""
+
+    signal: signal.Signals | None
+    status: int
+    restores: bool = True
+
+
+WAYS = {
+    "q": Way(None, 0),
+    "ctrl-c": Way(signal.SIGINT, 130),
+    "SIGTERM": Way(signal.SIGTERM, 128 + signal.SIGTERM),
+    "SIGHUP": Way(signal.SIGHUP, 128 + signal.SIGHUP),
+    "closed": Way(None, 128 + signal.SIGHUP, restores=False),
+    "SIGKILL": Way(signal.SIGKILL, -signal.SIGKILL, restores=False),
+    "crash": Way(signal.SIGSEGV, -signal.SIGSEGV, restores=False),
+}
+MOMENTS = ("start", "importing", "compiling", "timing", "study", "fix", "idle")
+
+HANGS = "import time\nprint('importing now', flush=True)\ntime.sleep(600)\n"
+COMPILES = """\
+import time, torch
+@torch._dynamo.register_backend
+def slow(graph, inputs):
+    time.sleep(600)
+def model(x):
+    return x.sin()
+model = torch.compile(model, backend="slow")
+model(torch.ones(2))
+"""
+"""A model file for a moment that would be over too soon."""
+
+
+def reach(app: Terminal, model: Path, moment: str) -> None:
+    """Wait until the app is in a moment of its life."""
+    if moment == "start":
+        app.read(0.2)
+        return
+    if moment in ("importing", "compiling"):
+        app.wait_for("dynamo" if moment == "compiling" else "importing", timeout=LONG_S)
+        return
+    app.wait_for("1 graph break", timeout=LONG_S)
+    app.wait_for("pairs", timeout=LONG_S)
+    if moment == "study":
+        app.type("M")
+        app.wait_for("running", timeout=LONG_S)
+    elif moment == "fix":
+        app.type("3h")
+        app.wait_for("fix", timeout=LONG_S)
+    elif moment == "idle":
+        save(model, "raise SystemExit\n")
+        app.wait_for("SystemExit", timeout=LONG_S)
+
+
+def end(app: Terminal, name: str) -> int:
+    """End the app in one of the ways, and return its exit status."""
+    way = WAYS[name]
+    if name == "closed":
+        app.hang_up()
+        return app.process.wait(60)
+    if way.signal is not None:
+        app.process.send_signal(way.signal)
+    else:
+        app.type("q")
+    return app.wait(60)
+
+
+def problems(name: str, moment: str) -> list[str]:
+    """Return what is wrong after the app was ended in this way at this moment."""
+    way = WAYS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        model = write_model(Path(folder))
+        if moment in ("importing", "compiling"):
+            model.write_text(HANGS if moment == "importing" else COMPILES)
+        with open_app(model) as app:
+            reach(app, model, moment)
+            processes = set(descendants(app.process.pid))
+            entered = b"\x1b[?1049h" in app.painted
+            began = time.perf_counter()
+            status = end(app, name)
+            seconds = time.perf_counter() - began
+            # Keys and signals in the first moments meet Python itself, before the app has set up anything.
+            early = moment == "start" and not entered
+            wrong = {
+                f"status {status}, not {way.status}": status != way.status and not early,
+                "the terminal is not restored": way.restores and entered and RESTORED not in app.painted,
+                "processes are left": not gone(processes, within=10),
+                "folders are left": way.restores and bool(list((model.parent / "scratch").glob("tcexplore-*"))),
+                f"it took {seconds:.1f} s": seconds > 10,
+                "a traceback": b"Traceback" in app.painted and way.restores,
+            }
+    return [text for text, applies in wrong.items() if applies]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=list(WAYS))
+    parser.add_argument("--moments", type=lambda text: text.split(","), default=list(MOMENTS))
+    options = parser.parse_args()
+    failed = 0
+    for moment in options.moments:
+        for name in options.ways:
+            try:
+                wrong = problems(name, moment)
+            except TimeoutError as error:
+                wrong = [str(error)]
+            failed += bool(wrong)
+            print(f"{moment:10} {name:8} {'; '.join(wrong) or 'ok'}", flush=True)
+    print(f"{len(options.moments) * len(options.ways) - failed} right, {failed} wrong")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -173,7 +173,7 @@ class Run:
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
         elif self.job.baseline is None:
-            self._time(program, mutates)
+            self._stages.run("timing", "tcexplore.timing", self._time, program, mutates, limit_s=0)
         else:
             self._compare_with_baseline(program, mutates)
 

@@ -173,7 +173,7 @@ SABOTAGE = {
     "atexit hangs": Fault(f"import atexit, threading\natexit.register(threading.Event().wait)\n{FUNCTION}"),
     "builtins": Fault(
         "import builtins\nbuiltins.print = builtins.open = builtins.repr = builtins.id = None\n" + FUNCTION,
-        "worker user broken",
+        "importing user TypeError",
     ),
     "all builtins": Fault(
         "import builtins\nfor name in dir(builtins):\n    vars(builtins)[name] = None\n", "worker user broken"
@@ -228,7 +228,6 @@ TORCH = {
     ),
     "Dynamo disabled": Fault(f"{FUNCTION}torch._dynamo.config.disable = True\n"),
     "forced eager": Fault(f"{FUNCTION}torch.compiler.set_stance('force_eager')\n"),
-    "reset in forward": Fault(_forward("torch._dynamo.reset()\nreturn x + 1")),
     "compiled in the file": Fault(f"{FUNCTION}model = torch.compile(torch.compile(model, backend='eager'))\n"),
     "escapes in a name": Fault(
         f"{MODULE}    def __init__(self):\n        super().__init__()\n"

@@ -42,18 +42,17 @@ WAYS = {
 }
 MOMENTS = ("start", "importing", "compiling", "timing", "study", "fix", "idle")
 
-HANGS = "import time\nprint('importing now', flush=True)\ntime.sleep(600)\n"
+HANGS = "import time\nopen(__file__ + '.begun', 'w').close()\ntime.sleep(600)\n"
 COMPILES = """\
 import time, torch
-@torch._dynamo.register_backend
 def slow(graph, inputs):
+    open(__file__ + ".begun", "w").close()
     time.sleep(600)
 def model(x):
     return x.sin()
-model = torch.compile(model, backend="slow")
-model(torch.ones(2))
+torch.compile(model, backend=slow)(torch.ones(2))
 """
-"""A model file for a moment that would be over too soon."""
+"""Model files for moments that would be over too soon; they create a file when the moment begins."""
 
 
 def reach(app: Terminal, model: Path, moment: str) -> None:
@@ -62,7 +61,10 @@ def reach(app: Terminal, model: Path, moment: str) -> None:
         app.read(0.2)
         return
     if moment in ("importing", "compiling"):
-        app.wait_for("dynamo" if moment == "compiling" else "importing", timeout=LONG_S)
+        begun, deadline = Path(f"{model}.begun"), time.monotonic() + LONG_S
+        while not begun.exists() and time.monotonic() < deadline:
+            app.read(0.05)
+        assert begun.exists()
         return
     app.wait_for("1 graph break", timeout=LONG_S)
     app.wait_for("pairs", timeout=LONG_S)

@@ -313,10 +313,10 @@ def _signal_group(pid: int, number: int) -> None:
 def _yield_cores(pid: int) -> None:
     """Let a run that ends, and frees its memory for up to 100 ms, wait for the run that replaces it."""
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PGRP, pid, LOW_PRIORITY)
-    # Linux may schedule each session as a whole: then the priority within a session has no effect on other sessions.
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w") as priority:
-        priority.write(str(LOW_PRIORITY))
+        os.setpriority(os.PRIO_PGRP, pid, LOW_PRIORITY)  # fails before the run has made its session
+        # Linux may schedule each session as a whole: then the priority within one has no effect on others.
+        with open(f"/proc/{pid}/autogroup", "w") as priority:
+            priority.write(str(LOW_PRIORITY))
 
 
 def _children() -> set[int]:

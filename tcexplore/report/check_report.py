@@ -27,6 +27,7 @@ from tcexplore.documents.ranks_view import ranks_document, verdict_rows
 from tcexplore.documents.strip.verdict_line import run_verdict
 from tcexplore.documents.timing.call_profile_rows import CALL_PROFILE
 from tcexplore.documents.timing.compile_time_rows import COMPILE_TIME
+from tcexplore.documents.timing.hot_lines_view import hottest_line_rows
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
 from tcexplore.documents.timing.timeline_view import timeline_document
@@ -188,6 +189,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Kernels", kernel_figure_rows),
     ("Autotuning", _autotuning),
     ("Timing", _timing),
+    ("Hottest lines", hottest_line_rows),
     ("Timeline", _timeline),
     ("State", _state),
     ("Output", _output),

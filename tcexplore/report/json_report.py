@@ -93,6 +93,7 @@ def _guard_fields(snapshot: Snapshot) -> Fields:
 def _measurements(snapshot: Snapshot, calls: int | None) -> Fields:
     return {
         "timing": json_timing.timing(snapshot, calls),
+        **json_timing.line_time_fields(snapshot),
         "accuracy": json_timing.accuracy(snapshot.accuracy),
         "memory": json_timing.memory(snapshot),
         "compile_time": json_timing.compile_time_fields(snapshot),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tcexplore import events as ev
+from tcexplore.documents.locations import display_path
 from tcexplore.documents.timing.device_rows import is_launch_bound
+from tcexplore.documents.timing.hot_lines_view import times_of_lines
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
@@ -33,6 +35,15 @@ def timing(snapshot: Snapshot, calls: int | None = None) -> Fields | None:
         recommendation=recommend(snapshot, calls),
         samples=_samples(snapshot.pairs),
     )
+
+
+def line_time_fields(snapshot: Snapshot) -> Fields:
+    """Return the time of each line of the user's files in one call, and of what is on no line."""
+    times = times_of_lines(snapshot)
+    if times is None:
+        return {"line_times": [], "line_times_rest": []}
+    lines = [fields("line_time", time, file=display_path(time.file), line=time.line) for time in times.lines]
+    return {"line_times": lines, "line_times_rest": times.rest}
 
 
 def _samples(pairs: tuple[ev.PairsMeasured, ...]) -> Fields:

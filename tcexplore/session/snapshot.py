@@ -72,6 +72,7 @@ class Snapshot:
     accuracy: ev.Accuracy | None = None
     memory: ev.Memory | None = None
     call_profile: ev.CallProfiled | None = None
+    lines_timed: ev.LinesTimed | None = None
     break_costs: ev.BreakCosts | None = None
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""

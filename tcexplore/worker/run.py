@@ -16,7 +16,6 @@ import torch
 
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
-from tcexplore.capture.dynamo import break_costs
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
 from tcexplore.capture.entry.entry import Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call
@@ -44,8 +43,8 @@ from tcexplore.events import (
     Variant,
 )
 from tcexplore.events.commands import RecompileQuery
-from tcexplore.timing.workload import Workload
 from tcexplore.worker import artifact_files, torch_settings
+from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
 from tcexplore.worker.examination import Examination
@@ -59,8 +58,6 @@ from tcexplore.worker.program import Program
 from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.script_runner import run_script
 from tcexplore.worker.target_codegen import TargetCodegen
-
-PROFILER = "torch.profiler:profile"
 
 NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
 NOT_OVERRIDDEN_HINT = "Leave out --mode, --backend, --dynamic and --fullgraph, or compile with torch.compile()."
@@ -121,8 +118,7 @@ class Run:
         self._frames = CompiledFrames(trace)
         self._overrides = CompileOverrides(self.job.config)
         self._overrides.install(self._hooks)
-        if self.job.baseline is not None:
-            self._dynamo_settings = torch_settings.DynamoSettings()
+        self._dynamo_settings = torch_settings.DynamoSettings()
         model_file = ModelFile(self.job)
         self._environment = dict(os.environ)
         self.progress.enter("importing")
@@ -279,30 +275,21 @@ class Run:
         if self._eager_compiles:
             self._stages.run("timing", "tcexplore.timing", program.call_all, program.eager)
             program.restore()
+        profiles = CallProfiles(self.job, self._hooks, self._stages, self._frames, self._recorder, self.user_files)
         if self.job.profile:
-            self._profile(program, workload)
+            profiles.emit_before_timing(program, workload)
         self._stages.run(CLOCKS, "pynvml", emit_device_facts, workload.device, self._hooks)
         self.progress.enter("timing")
         self._handle_commands(0)  # waits while timing is paused: also the warm-up needs a quiet machine
         seconds = self.job.time_for
         # An undecided timing is extended twice, to twice the time each.
         limit = 0.0 if seconds is None else self._stages.limit_s + 8 * seconds
-        retake = ProfileRetake(self._recorder, partial(self._profile_calls, program, workload), self._handle_commands)
-        run = partial(measure_timing, workload, retake.emit, seconds, retake.pause)
+        retake = ProfileRetake(self._recorder, partial(profiles.emit_call, program, workload), self._handle_commands)
+        lines = LineTimesStage(profiles, program, workload)
+        pause = retake.pause if seconds is not None else lines.in_first_rest(retake.pause)
+        run = partial(measure_timing, workload, retake.emit, seconds, pause)
         self._stages.run("timing", "tcexplore.timing", run, limit_s=limit)
-
-    def _profile(self, program: Program, workload: Workload) -> None:
-        """Emit what profilers show of a call, eager and compiled."""
-        self._stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
-        program.restore()
-        self._profile_calls(program, workload)
-
-    def _profile_calls(self, program: Program, workload: Workload) -> None:
-        """Emit the parts of a compiled call: its breaks and kernels."""
-        self._stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
-        program.restore()
-        self._stages.run("call profile", PROFILER, self._emit_call_profile, workload)
-        program.restore()
+        lines.run()
 
     def _compare_with_baseline(self, program: Program, mutates: bool) -> None:
         """Compare a changed file with its baseline, instead of eager with compiled."""
@@ -354,33 +341,17 @@ class Run:
             comparison = check_padding(program.subject(), program.entry.unpadded, program.entry.calls)
         self._hooks.emit(comparison)
 
-    def _emit_eager_ops(self, workload: Workload) -> None:
-        from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
-
-        call = workload.in_context(workload.compiled)
-        self._emit(self._frames.measure_warm(lambda: measure_eager_ops(call)))
-
-    def _emit_break_costs(self, program: Program) -> None:
-        if self.job.examine and break_costs.any_graph_broke():
-            measure = partial(break_costs.measure_break_costs, program.call_all, program.compiled, program.restore)
-            self._hooks.emit(self._frames.measure_warm(measure))
-
-    def _emit_call_profile(self, workload: Workload) -> None:
-        from tcexplore.capture.inductor.call_profile import profile_call
-
-        if self.job.examine:
-            call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
-            measure = partial(profile_call, call, reset, self._recorder.kernels, self._recorder.wrappers)
-            for event in self._frames.measure_warm(lambda: list(measure())):
-                self._hooks.emit(event)
-
     def _emit_entry(self, entry: Entry) -> None:
         self._emit(
             EntryFound(
-                name=entry.name, kind=entry.kind, rule=entry.rule, location=entry.location, notes=entry.notes,
+                name=entry.name,
+                kind=entry.kind,
+                rule=entry.rule,
                 calls=tuple(describe_call(call) for call in entry.calls),
+                location=entry.location,
+                notes=entry.notes,
             )
-        )  # fmt: skip
+        )
 
     def _emit_sources(self) -> None:
         for file, text in self.user_files.sources():

@@ -15,7 +15,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 _SMALL = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
 _TEXT = {**_SMALL, "vocab_size": 128, "max_position_embeddings": 64}
 _SPARSE = {**_TEXT, "num_key_value_heads": 2}
-_ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
+ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("AutoModelForCausalLM", {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 64, "vocab_size": 128}),
     "llama": ("AutoModelForCausalLM", {**_TEXT, "num_key_value_heads": 2}),
     "bert": ("AutoModel", _TEXT),
@@ -40,7 +40,7 @@ def models() -> Iterator[Model]:
         module = _imported(path)
         if hasattr(module, "model") and hasattr(module, "inputs"):
             yield Model(path.stem, str(path), partial(_first_call, module))
-    for name in _ARCHITECTURES:
+    for name in ARCHITECTURES:
         yield Model(name, __file__, partial(_transformer, name))
 
 
@@ -78,7 +78,7 @@ class _OutputOf(torch.nn.Module):
 def _transformer(name: str) -> tuple[Any, tuple[Any, ...]]:
     import transformers
 
-    auto, settings = _ARCHITECTURES[name]
+    auto, settings = ARCHITECTURES[name]
     config = transformers.AutoConfig.for_model(name, **settings)
     module = getattr(transformers, auto).from_config(config).eval()
     inputs = torch.randn(2, 3, 32, 32) if name == "vit" else torch.randint(0, 128, (2, 16))

@@ -30,22 +30,24 @@ def profile_call(
     faster half of the calls counts, because other load on the machine only ever slows a call down. Profiler and marks
     add one or two microseconds per op and kernel. Exceptions of `call` propagate.
     """
-    events = faster_half(profiler_tree(_profile(call, reset, wrappers)))
+    with _marks(wrappers):
+        events = faster_half(profiler_tree(run_profiled(call, reset)))
     work = device_work(events)
     names = frozenset(name for kernel in kernels for name in launch_names(kernel))
     yield call_parts(events, work, names)
     yield from kernel_times(events, work, kernels)
 
 
-def _profile(call: Callable[[], object], reset: Callable[[], None], wrappers: Sequence[Wrapper]) -> list[Any]:
+def run_profiled(call: Callable[[], object], reset: Callable[[], None], calls: int = CALLS) -> list[Any]:
+    """Return the profiler's events of up to `calls` marked calls."""
     from torch import cuda
     from torch.profiler import ProfilerActivity, profile, record_function
 
     on_device = cuda.is_available() and cuda.is_initialized()
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_device else [])]
-    with quiet_profiler(), _marks(wrappers), profile(activities=activities, acc_events=True) as profiler:
+    with quiet_profiler(), profile(activities=activities, acc_events=True) as profiler:
         began = perf_counter()
-        for number in range(1 + CALLS):
+        for number in range(1 + calls):
             if number > MIN_CALLS and perf_counter() - began > MAX_SECONDS:
                 break
             # The first call includes the profiler's own setup and has another mark.

@@ -9,6 +9,7 @@ from typing import Any
 CALL = "tcexplore: call"
 GRAPH = "tcexplore: graph "
 KERNEL = "tcexplore: kernel "
+OP = "tcexplore: op "
 _MARK = "tcexplore: "
 """Names of tcexplore's marks in a profile."""
 

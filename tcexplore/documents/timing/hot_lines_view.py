@@ -1,0 +1,115 @@
+"""The lines view of the timing pane: the lines of the user's files by their time in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.document_parts import Parts, fixed
+from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.locations import places
+from tcexplore.documents.memo import by_identity
+from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
+from tcexplore.documents.source.line_facts import read_lines
+from tcexplore.events import Location
+from tcexplore.quantities import count, duration
+from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
+from tcexplore.session.line_times import LineTime, LineTimes, line_times
+from tcexplore.session.links import line_link
+
+TEACHES = (
+    "The lines of your files appear here after the first timing, sorted by their share of a call: each op of an eager "
+    "call is timed, and each kernel of a compiled one."
+)
+
+NO_TIMES = "The lines of a call were not measured."
+
+FACT = "time per line"
+
+SHARED = "≈ kernels of several lines are split by the bytes or FLOPs of each line's ops."
+
+HOTTEST = 5
+"""Lines in the printed report."""
+
+_times = by_identity(2)(line_times)
+
+
+def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
+    """Return the time of each line of a run, cached; None if it was not measured."""
+    code = snapshot.code_for(NATIVE)
+    return _times(snapshot.lines_timed, code.kernels, code.aten_graphs, snapshot.graphs)
+
+
+def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
+    """Return the document of the view."""
+    times = times_of_lines(snapshot)
+    if times is None:
+        reason = next((missing.reason for missing in snapshot.missing_facts if missing.fact == FACT), "")
+        if not reason and not snapshot.timing_skipped:
+            return Parts("", [empty_part(snapshot, width, TEACHES)])
+        return Parts("", [fixed(wrapped(f"{NO_TIMES} {reason}".strip(), width, "muted"))])
+    return Parts(count(len(times.lines), "line"), [fixed(hot_line_rows(snapshot, times, width))])
+
+
+def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the hottest lines of a run for the printed report, without the rest."""
+    times = times_of_lines(snapshot)
+    if times is not None and times.lines:
+        yield _columns(times)
+        yield from (_line_row(snapshot, time, times, width) for time in times.lines[:HOTTEST])
+        yield from _shared_note(times.lines[:HOTTEST], width)
+
+
+def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[Row]:
+    """Yield the lines, longest first, then the rest and the whole call."""
+    yield heading("Lines of one call", f"share of the {times.side} call")
+    yield _columns(times)
+    yield from (_line_row(snapshot, time, times, width) for time in times.lines)
+    yield BLANK
+    yield heading("On no line")
+    whole = times.eager_us if times.compiled_us is None else times.compiled_us
+    for rest in times.rest:
+        shown = rest.eager_us if times.compiled_us is None else rest.compiled_us
+        share = (shown or 0.0) / whole if whole else 0.0
+        yield row((_figures(times, rest.eager_us, rest.compiled_us, share), "muted"), rest.name)
+    yield row((_figures(times, times.eager_us, times.compiled_us, 1.0), "strong"), ("the call", "strong"))
+    yield BLANK
+    yield from _shared_note(times.lines, width)
+
+
+def _shared_note(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:
+    if any(time.shared for time in lines):
+        yield from wrapped(SHARED, width, "muted")
+
+
+def _columns(times: LineTimes) -> Row:
+    return (
+        row((f" {'share':>5} {'eager':>9} {'compiled':>9}   line", "dim"))
+        if _both(times)
+        else row((f" {'share':>5} {times.side:>9}   line", "dim"))
+    )
+
+
+def _both(times: LineTimes) -> bool:
+    return times.eager_us is not None and times.compiled_us is not None
+
+
+def _figures(times: LineTimes, eager_us: float | None, compiled_us: float | None, share: float) -> str:
+    sides = [us for us, whole in ((eager_us, times.eager_us), (compiled_us, times.compiled_us)) if whole is not None]
+    return f" {share:>5.0%} " + " ".join(f"{_duration(us or 0.0):>9}" for us in sides) + "  "
+
+
+def _duration(us: float) -> str:
+    return duration(us / 1e6) if us else "0"
+
+
+def _line_row(snapshot: Snapshot, time: LineTime, times: LineTimes, width: int) -> Row:
+    at = Location(time.file, time.line)
+    figures = _figures(times, time.eager_us, time.compiled_us, time.share)
+    where = places(snapshot.file).abbreviate(at)
+    code = read_lines(snapshot, time.file).get(time.line, "").strip()
+    phase = "↩ " if time.phase == "backward" else ""
+    lead = f"{'≈' if time.shared else ' '}{where:>4} {phase}"
+    room = max(width - len(figures) - len(lead) - 2, 8)
+    return row((figures, "number"), (lead, "muted"), shortened(code, room), links=(line_link(at),), location=at)

@@ -1,0 +1,216 @@
+"""Time of one call by line of the user's files: eager ops, and kernels split over the lines of their nodes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from tcexplore import events as ev
+
+_BITS = re.compile(r"\d+")
+_SYMBOLIC_SIZE = 64
+"""Stands for a symbolic size where only the ratio of two tensors matters."""
+
+_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution")
+
+
+class PhaseLine(NamedTuple):
+    """A line of the user's files in one phase of a call."""
+
+    file: str
+    line: int
+    phase: str
+    """`forward` or `backward`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineTime:
+    """Time of a line in one call, in microseconds."""
+
+    file: str
+    line: int
+    phase: str
+    eager_us: float | None
+    """None if the eager call was not split into lines."""
+    compiled_us: float | None
+    share: float
+    """Share of the compiled call; of the eager one if the compiled one was not split."""
+    shared: bool
+    """Whether `compiled_us` is partly an estimate: kernels of several lines are split by bytes or FLOPs."""
+
+    @property
+    def us(self) -> float:
+        """Time that `share` is based on."""
+        return (self.eager_us if self.compiled_us is None else self.compiled_us) or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestTime:
+    """Time of one call that is on no line."""
+
+    name: str
+    eager_us: float | None
+    compiled_us: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineTimes:
+    """One call, in microseconds: the lines, longest first, and the rest."""
+
+    eager_us: float | None
+    compiled_us: float | None
+    lines: tuple[LineTime, ...]
+    rest: tuple[RestTime, ...]
+
+    @property
+    def side(self) -> str:
+        """Side that the shares are based on."""
+        return "eager" if self.compiled_us is None else "compiled"
+
+    def share_of(self, file: str, line: int) -> float:
+        """Return the share of a line, forward and backward together."""
+        return sum(time.share for time in self.lines if (time.file, time.line) == (file, line))
+
+    def of_line(self, file: str, line: int) -> list[LineTime]:
+        """Return the times of a line in each phase."""
+        return [time for time in self.lines if (time.file, time.line) == (file, line)]
+
+
+class KernelGraphs(NamedTuple):
+    """What a run knows about the origin of its kernels."""
+
+    kernels: tuple[ev.Kernel, ...]
+    aten_graphs: tuple[ev.AtenGraph, ...]
+    graphs: tuple[ev.GraphCaptured, ...]
+    """Dynamo's graphs: eager ops of their lines are not outside the graphs."""
+
+
+def line_times(
+    timed: ev.LinesTimed | None,
+    kernels: tuple[ev.Kernel, ...],
+    aten_graphs: tuple[ev.AtenGraph, ...],
+    graphs: tuple[ev.GraphCaptured, ...],
+) -> LineTimes | None:
+    """Return the time of each line; None if it was not measured. `kernels` are those of this machine."""
+    if timed is None or (timed.eager_us is None and timed.compiled_us is None):
+        return None
+    eager = {_key(line.location, line.phase): line.us for line in timed.eager}
+    compiled = _Compiled(timed, KernelGraphs(kernels, aten_graphs, graphs), eager)
+    whole = timed.eager_us if timed.compiled_us is None else timed.compiled_us
+    lines = []
+    for line in dict.fromkeys((*eager, *compiled.lines)):
+        eager_us = None if timed.eager_us is None else eager.get(line, 0.0)
+        compiled_us = None if timed.compiled_us is None else compiled.lines.get(line, 0.0)
+        shown = eager_us if compiled_us is None else compiled_us
+        share = shown / whole if shown and whole else 0.0
+        lines.append(LineTime(*line, eager_us, compiled_us, share, line in compiled.shared))
+    lines.sort(key=lambda time: (-time.us, -(time.eager_us or 0.0), time.file, time.line))
+    return LineTimes(timed.eager_us, timed.compiled_us, tuple(lines), tuple(_rest(timed, compiled)))
+
+
+def _rest(timed: ev.LinesTimed, compiled: _Compiled) -> Iterator[RestTime]:
+    eager: dict[str, float] = {name: us for name, us in timed.eager_rest}  # noqa: C416  the type is wider
+    for name in dict.fromkeys((*eager, *compiled.rest)):
+        eager_us = None if timed.eager_us is None else eager.get(name, 0.0)
+        compiled_us = None if timed.compiled_us is None else compiled.rest.get(name, 0.0)
+        if eager_us or compiled_us:
+            yield RestTime(name, eager_us, compiled_us)
+
+
+def _key(location: ev.Location, phase: str) -> PhaseLine:
+    return PhaseLine(location.file, location.line, phase)
+
+
+class _Compiled:
+    """Lines and rest of the compiled call."""
+
+    def __init__(self, timed: ev.LinesTimed, run: KernelGraphs, eager: Mapping[PhaseLine, float]) -> None:
+        self.lines: dict[PhaseLine, float] = defaultdict(float)
+        self.rest: dict[str, float] = {str(name): us for name, us in timed.compiled_rest}
+        self.shared: set[PhaseLine] = set()
+        by_name: dict[NodeKey, ev.Kernel] = {(known.graph, known.phase, known.name): known for known in run.kernels}
+        nodes = _nodes(run.aten_graphs)
+        for time in timed.kernels:
+            kernel = by_name.get((time.graph, time.phase, time.kernel))
+            weights = _kernel_weights(kernel, nodes) if kernel else {}
+            self._add(weights, time.us, "unattributed")
+        self._add_outside(timed, run.graphs, eager)
+
+    def _add(self, weights: Mapping[PhaseLine | None, float], us: float, rest: str) -> None:
+        """Split a time over lines; the part of None, or the time without lines, goes to the rest."""
+        total = sum(weights.values())
+        if not total:
+            self.rest[rest] = self.rest.get(rest, 0.0) + us
+            return
+        for line, weight in weights.items():
+            if line is None:
+                self.rest["unattributed"] = self.rest.get("unattributed", 0.0) + us * weight / total
+            else:
+                self.lines[line] += us * weight / total
+        if len(weights) > 1:
+            self.shared.update(line for line in weights if line is not None)
+
+    def _add_outside(
+        self, timed: ev.LinesTimed, graphs: Sequence[ev.GraphCaptured], eager: Mapping[PhaseLine, float]
+    ) -> None:
+        """Split the ops outside the graphs over the lines that are in no graph, as their ops take in the eager call."""
+        us = self.rest.pop("outside the graphs", 0.0)
+        if not us:
+            return
+        captured = {(at.file, at.line) for graph in graphs for node in graph.all_nodes if (at := node.location)}
+        weights: dict[PhaseLine | None, float] = {
+            line: spent for line, spent in eager.items() if spent and (line.file, line.line) not in captured
+        }
+        if weights and (unknown := dict(timed.eager_rest).get("unattributed")):
+            weights[None] = unknown
+        self._add(weights, us, "outside the graphs")
+
+
+NodeKey = tuple[str, str, str]
+"""Graph, phase and name of a post-grad node."""
+
+
+def _nodes(graphs: Iterable[ev.AtenGraph]) -> dict[NodeKey, ev.FxNode]:
+    return {
+        (graph.graph, graph.phase, node.name): node
+        for graph in graphs
+        if graph.stage == "post_grad"
+        for node in graph.all_nodes
+    }
+
+
+def _kernel_weights(kernel: ev.Kernel, nodes: Mapping[NodeKey, ev.FxNode]) -> dict[PhaseLine | None, float]:
+    """Return the weight of each line in a kernel: the bytes that its nodes would move alone, or their FLOPs.
+
+    Nodes without a location do not count if others have one. Without sizes, lines have equal weights.
+    """
+    of_kernel = [nodes[key] for name in kernel.nodes if (key := (kernel.graph, kernel.phase, name)) in nodes]
+    located = [(node, node.location) for node in of_kernel if node.location is not None]
+    weights: dict[PhaseLine | None, float] = defaultdict(float)
+    for node, location in located:
+        weights[_key(location, kernel.phase)] += _weight(kernel, node, nodes)
+    if not any(weights.values()):
+        places = [location for _, location in located] or kernel.source_lines
+        return {_key(location, kernel.phase): 1.0 for location in places}
+    return {line: weight for line, weight in weights.items() if weight}
+
+
+def _weight(kernel: ev.Kernel, node: ev.FxNode, nodes: Mapping[NodeKey, ev.FxNode]) -> float:
+    if kernel.fusion == "template epilogue" and kernel.flops:
+        return kernel.flops if node.target.startswith(_PRODUCTS) else _elements(node)
+    inputs = (nodes.get((kernel.graph, kernel.phase, name)) for name in node.inputs)
+    return _size(node) + sum(_size(read) for read in inputs if read is not None)
+
+
+def _elements(node: ev.FxNode) -> int:
+    sizes = (int(size) if size.isdecimal() else _SYMBOLIC_SIZE for size in node.shape or ())
+    return prod(sizes) if node.shape is not None else 0
+
+
+def _size(node: ev.FxNode) -> int:
+    bits = _BITS.search(node.dtype or "")
+    return _elements(node) * (max(1, int(bits[0]) // 8) if bits else 1)

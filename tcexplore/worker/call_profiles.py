@@ -1,0 +1,111 @@
+"""Optional facts about warm calls, from profilers: eager ops, costs of breaks, the parts and the lines of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tcexplore.capture.dynamo import break_costs
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames
+from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import Job
+from tcexplore.timing.workload import Workload
+from tcexplore.worker.event_recorder import EventRecorder
+from tcexplore.worker.optional_stages import OptionalStages
+from tcexplore.worker.program import Program
+
+PROFILER = "torch.profiler:profile"
+
+LINES = "time per line"
+
+Pause = Callable[[float], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class CallProfiles:
+    """Profiles the calls of one run; each fact is a stage that may fail."""
+
+    job: Job
+    hooks: Hooks
+    stages: OptionalStages
+    frames: CompiledFrames
+    recorder: EventRecorder
+    user_files: UserFiles
+
+    def emit_before_timing(self, program: Program, workload: Workload) -> None:
+        """Emit what profilers show of a call."""
+        self.stages.run("eager ops", PROFILER, self._emit_eager_ops, workload)
+        program.restore()
+        self.emit_call(program, workload)
+
+    def emit_call(self, program: Program, workload: Workload) -> None:
+        """Emit the parts of a compiled call: its breaks and kernels."""
+        self.stages.run(break_costs.FACT, PROFILER, self._emit_break_costs, program)
+        program.restore()
+        self.stages.run("call profile", PROFILER, self._emit_call_profile, workload)
+        program.restore()
+
+    def emit_line_times(self, program: Program, workload: Workload) -> None:
+        """Emit the time of each line of the user's files."""
+        if self.job.profile and self.job.examine:
+            self.stages.run(LINES, "tcexplore.timing.line_timer", self._emit_line_times, workload)
+            program.restore()
+
+    def _emit_eager_ops(self, workload: Workload) -> None:
+        from tcexplore.capture.dynamo.eager_ops import measure_eager_ops
+
+        call = workload.in_context(workload.compiled)
+        self.recorder.emit(self.frames.measure_warm(lambda: measure_eager_ops(call)))
+
+    def _emit_break_costs(self, program: Program) -> None:
+        if self.job.examine and break_costs.any_graph_broke():
+            measure = partial(break_costs.measure_break_costs, program.call_all, program.compiled, program.restore)
+            self.hooks.emit(self.frames.measure_warm(measure))
+
+    def _emit_call_profile(self, workload: Workload) -> None:
+        from tcexplore.capture.inductor.call_profile import profile_call
+
+        if self.job.examine:
+            call, reset = workload.in_context(workload.compiled), workload.reset or (lambda: None)
+            measure = partial(profile_call, call, reset, self.recorder.kernels, self.recorder.wrappers)
+            for event in self.frames.measure_warm(lambda: list(measure())):
+                self.hooks.emit(event)
+
+    def _emit_line_times(self, workload: Workload) -> None:
+        from tcexplore.timing.line_timer import LineTimer
+
+        measure = partial(LineTimer(workload, self.user_files).measure, self.recorder.kernels, self.recorder.wrappers)
+        timed, problems = self.frames.measure_warm(measure)
+        self.hooks.emit(timed)
+        for problem in problems:
+            self.hooks.report_missing(LINES, "tcexplore.timing.line_timer", problem)
+
+
+class LineTimesStage:
+    """Measures the lines once: when the timing rests for the first time, or after it."""
+
+    def __init__(self, profiles: CallProfiles, program: Program, workload: Workload) -> None:
+        self._profiles = profiles
+        self._program = program
+        self._workload = workload
+        self._done = False
+
+    def run(self) -> None:
+        """Measure the lines unless it is done."""
+        if not self._done:
+            self._done = True
+            self._profiles.emit_line_times(self._program, self._workload)
+
+    def in_first_rest(self, pause: Pause) -> Pause:
+        """Return a pause of the timing that measures the lines in its first rest."""
+
+        def pause_or_measure(seconds: float) -> bool:
+            worked = pause(seconds)
+            if self._done or not seconds:
+                return worked
+            self.run()
+            return True
+
+        return pause_or_measure

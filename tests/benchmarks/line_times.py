@@ -1,0 +1,139 @@
+"""Time per line against the measured call: `python -m tests.benchmarks.line_times [--device cuda] [--models NAME,…]`.
+
+Each model is checked by `tcexplore check --json`: three samples, one of them in training, and six `transformers`
+architectures with random weights, whose lines are the library's. Lines and rest must add up to the call that the timing
+measures independently, eager and compiled, within 10%. The exit status is 1 if they do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.benchmarks.provenance_models import ARCHITECTURES, SAMPLES
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 0.1
+TRAINED = ("language_model",)
+NAMES = ("gpt2", "llama", "bert", "qwen2", "vit", "t5")
+
+TRANSFORMER = """\
+import torch, transformers
+
+config = transformers.AutoConfig.for_model({name!r}, **{settings!r})
+model = transformers.{auto}.from_config(config).eval()
+inputs = {inputs}
+"""
+TOKENS = "torch.randint(0, 128, (4, 64))"
+INPUTS = {
+    "vit": "{'pixel_values': torch.randn(4, 3, 32, 32)}",
+    "t5": f"{{'input_ids': {TOKENS}, 'decoder_input_ids': {TOKENS}, 'use_cache': False}}",
+    "bert": f"{{'input_ids': {TOKENS}}}",
+}
+
+
+class Deviation(NamedTuple):
+    """One side of a model, in microseconds; `parts` is None if the lines were not measured."""
+
+    call: float
+    lines: float
+    parts: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.parts is None else self.parts / self.call - 1
+
+    def __str__(self) -> str:
+        if self.ratio is None:
+            return "not measured"
+        return f"{self.call:9.1f} µs, lines {self.lines / self.call:4.0%}, sum {self.ratio:+6.1%}"
+
+
+def main() -> int:
+    """Print the deviation of each model; return 1 if one is over the limit or was not measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--models", default="", help="names, separated by commas; default: all")
+    parser.add_argument("--time-for", default="2", help="seconds of timing")
+    parser.add_argument("--threads", default="", help="1 is the steadiest on a busy machine")
+    parser.add_argument("--json", type=Path, help="write the reports' line times to this file")
+    options = parser.parse_args()
+    names = [name for name in options.models.split(",") if name]
+    wrong, reports = 0, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, file in _files(Path(folder)):
+            if names and name not in names:
+                continue
+            arguments = ["--device", options.device, "--time-for", options.time_for]
+            arguments += ["--threads", options.threads] if options.threads else []
+            report = _check(file, [*arguments, "--train"] if name in TRAINED else arguments)
+            wrong += _show(name, report)
+            keys = ("line_times", "line_times_rest", "missing", "error")
+            reports[name] = {key: report.get(key) for key in keys}
+    if options.json:
+        options.json.write_text(json.dumps(reports))
+    return int(bool(wrong))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for name in ("mlp", "transformer_block", "language_model"):
+        yield name, SAMPLES / f"{name}.py"
+    if importlib.util.find_spec("transformers") is None:
+        print("transformers is not installed")
+        return
+    for name in NAMES:
+        auto, settings = ARCHITECTURES[name]
+        file = folder / f"{name}_model.py"
+        inputs = INPUTS.get(name, f"{{'input_ids': {TOKENS}, 'use_cache': False}}")
+        file.write_text(TRANSFORMER.format(name=name, auto=auto, settings=settings, inputs=inputs))
+        yield name, file
+
+
+def _check(file: Path, arguments: list[str]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tcexplore", "check", str(file), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    if not done.stdout:
+        raise SystemExit(f"no report: {done.stderr}")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def _show(name: str, report: dict[str, Any]) -> bool:
+    """Print a model; return whether it deviates."""
+    if report["timing"] is None:
+        print(f"{name:<18} not timed: {report['error'] or report['missing']}", flush=True)
+        return True
+    sides = {side: _deviation(report, side) for side in ("eager", "compiled")}
+    wrong = any(side.ratio is None or abs(side.ratio) > LIMIT for side in sides.values())
+    print(f"{name:<18} " + "   ".join(f"{side}: {deviation}" for side, deviation in sides.items()), flush=True)
+    for missing in report["missing"]:
+        if missing["fact"] == "time per line":
+            print(f"  missing: {missing['reason']}")
+    for rest in report["line_times_rest"]:
+        print(f"  {rest['name']:<20} eager {_us(rest['eager_us'])}  compiled {_us(rest['compiled_us'])}")
+    for line in report["line_times"][:5]:
+        times = f"eager {_us(line['eager_us'])}  compiled {_us(line['compiled_us'])}  {line['share']:4.0%}"
+        print(f"  {Path(line['file']).name}:{line['line']} {line['phase']:<8} {times}{' shared' * line['shared']}")
+    return wrong
+
+
+def _us(value: float | None) -> str:
+    return "        -" if value is None else f"{value:9.1f}"
+
+
+def _deviation(report: dict[str, Any], side: str) -> Deviation:
+    key = f"{side}_us"
+    lines, rest = ([part[key] for part in report[name]] for name in ("line_times", "line_times_rest"))
+    known = lines + rest and None not in lines + rest
+    return Deviation(report["timing"][key], sum(lines) if known else 0.0, sum(lines + rest) if known else None)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -14,7 +14,9 @@ from tcexplore.cli.options import (
     Parser,
     compile_options,
     config,
+    fake_ranks,
     follow_option,
+    rank_options,
     report_options,
     target_options,
     vary_option,
@@ -78,6 +80,7 @@ def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
     compile_options(parser)
     follow_option(parser)
+    rank_options(parser)
     target_options(parser)
     parser.add_argument(
         "--standbys", type=argument_types.at_least_one, default=STANDBYS, metavar="N",
@@ -85,7 +88,8 @@ def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
         f"about 500 MiB (default: {STANDBYS})",
     )  # fmt: skip
     given = parser.parse_args(arguments)
-    return Request("app", given.file, argv, config(given), standbys=given.standbys)
+    fake = fake_ranks(parser, given)
+    return Request("app", given.file, argv, config(given), standbys=given.standbys, fake=fake)
 
 
 def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
@@ -105,6 +109,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )
     compile_options(parser)
     follow_option(parser)
+    rank_options(parser)
     target_options(parser)
     report = parser.add_argument_group("report")
     vary_option(parser)
@@ -121,7 +126,7 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
         calls=given.calls, limits=limits(given), recompile_queries=tuple(given.recompile_check),
-        outputs=outputs(given),
+        outputs=outputs(given), fake=fake_ranks(parser, given),
     )  # fmt: skip
 
 

@@ -38,6 +38,10 @@ def _app(request: Request) -> int:
     from tcexplore.cli.explore_command import explore, terminal_problem
 
     problem = terminal_problem()
+    if problem is None and request.fake is not None:
+        from tcexplore.cli.fake_ranks_command import explore_ranks
+
+        return explore_ranks(request)
     if problem is None:
         return explore(request)
     sys.stderr.write(f"tcexplore: {problem}; running `tcexplore check` instead\n")
@@ -45,6 +49,10 @@ def _app(request: Request) -> int:
 
 
 def _check(request: Request) -> int:
+    if request.fake is not None:
+        from tcexplore.cli.fake_ranks_command import check_ranks
+
+        return check_ranks(request)
     from tcexplore.cli.check_command import check
     from tcexplore.cli.open_command import is_trace, report_trace
 

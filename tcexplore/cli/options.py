@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from tcexplore import argument_types
 from tcexplore.cli.error_line import print_error
-from tcexplore.cli.request import TIMEOUT
+from tcexplore.cli.request import TIMEOUT, FakeRanks
 from tcexplore.events.job import FOLLOW_S, Config
 from tcexplore.targets.target_names import NATIVE, target_names
 
@@ -63,6 +63,29 @@ def vary_option(parser: Any) -> None:
         help="vary an argument, by name or position: sizes of a dimension, 'x.0=1..64', or values, 'lr=0.1,0.01'; "
         "repeat to combine",
     )  # fmt: skip
+
+
+def rank_options(parser: argparse.ArgumentParser) -> None:
+    """Add the ranks to run a script as."""
+    options = parser.add_argument_group("ranks on one machine, without communication")
+    options.add_argument(
+        "--ranks", type=argument_types.at_least_one, metavar="N", help="run the script as each of N ranks, and compare"
+    )
+    options.add_argument("--rank", type=argument_types.count, metavar="R", help="run the script as this rank only")
+    options.add_argument(
+        "--world", type=argument_types.at_least_one, metavar="N", help="the number of ranks, with --rank"
+    )
+
+
+def fake_ranks(parser: Parser, given: argparse.Namespace) -> FakeRanks | None:
+    """Return the ranks to run a script as; None without these options."""
+    if given.ranks is None and given.rank is None and given.world is None:
+        return None
+    if (given.rank is None) != (given.world is None) or (given.ranks is None) == (given.world is None):
+        parser.error("use either --ranks N, or --rank R with --world N")
+    if given.rank is not None and given.rank >= given.world:
+        parser.error(f"--rank {given.rank}: {given.world} ranks are numbered from 0 to {given.world - 1}")
+    return FakeRanks(given.ranks or given.world, given.rank)
 
 
 def follow_option(parser: argparse.ArgumentParser) -> None:

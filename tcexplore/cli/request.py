@@ -94,6 +94,15 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class FakeRanks:
+    """Ranks to run a script as, without communication."""
+
+    world: int
+    rank: int | None = None
+    """None for each rank."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A parsed command line; times are in seconds."""
 
@@ -119,6 +128,8 @@ class Request:
     study: Any = None
     """The options of a study."""
     export: Export | None = None
+    fake: FakeRanks | None = None
+    """Ranks to run the script as; None for a file that is explored as usual."""
     launch: Launch | None = None
     """How `run` starts the command in `argv`."""
     trace: TraceChoice | None = None

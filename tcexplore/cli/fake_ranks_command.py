@@ -1,0 +1,54 @@
+"""`--ranks N`: a script as each of several ranks on one machine, without communication."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tcexplore.cli.request import Launch, Request, TraceChoice
+from tcexplore.traced_job import TRACE_VARIABLE
+
+
+def fake_ranks_command(file: str, world: int, rank: int | None, argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs the script as each rank, or as one."""
+    chosen = () if rank is None else ("--rank", str(rank))
+    return (sys.executable, "-m", "tcexplore.worker.fake_ranks", "--world", str(world), *chosen, file, *argv)
+
+
+def explore_ranks(request: Request) -> int:
+    """Show the ranks in the app while they compile; return the exit status of the script."""
+    from tcexplore.cli.run_command import run_job
+
+    assert request.fake is not None, "the parser sets it"
+    command = fake_ranks_command(request.target, request.fake.world, request.fake.rank, request.argv)
+    return run_job(replace(request, argv=command, launch=Launch(None)))
+
+
+def check_ranks(request: Request) -> int:
+    """Print the report of the ranks; the script's output goes to stderr. Return the exit status."""
+    from tcexplore.cli.open_command import report_trace
+
+    assert request.fake is not None, "the parser sets it"
+    command = fake_ranks_command(request.target, request.fake.world, request.fake.rank, request.argv)
+    with tempfile.TemporaryDirectory(prefix="tcexplore-ranks-", ignore_cleanup_errors=True) as folder:
+        environment = {**os.environ, TRACE_VARIABLE: folder}
+        job = subprocess.Popen(command, env=environment, stdout=sys.stderr, process_group=0)
+        try:
+            status = job.wait(request.timeout)
+        except subprocess.TimeoutExpired:
+            sys.stderr.write(f"tcexplore: the ranks took more than {request.timeout:g} s\n")
+            return 2
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+        if status:
+            sys.stderr.write(f"tcexplore: a rank ended with exit status {status}\n")
+        reported = report_trace(replace(request, trace=TraceChoice((folder,), report=True)))
+        return reported or (2 if status else 0)

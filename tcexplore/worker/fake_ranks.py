@@ -1,0 +1,124 @@
+"""Run a script once as each rank of a distributed job, on one machine, with torch's fake process group.
+
+Collectives return at once, with this rank's own data: nothing is communicated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_OBJECT_CALLS = (
+    "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "send_object_list",
+    "recv_object_list",
+)  # fmt: skip
+"""Functions of torch.distributed whose results are Python objects of other ranks."""
+
+NEEDS_RESULTS = 3
+"""Exit status of a rank that needs what another rank sends."""
+
+
+class NeedsResultsError(RuntimeError):
+    """The program needs objects of other ranks."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the script as each of the ranks; return the first exit status that is not 0."""
+    parser = argparse.ArgumentParser(prog="python -m tcexplore.worker.fake_ranks", allow_abbrev=False)
+    parser.add_argument("--world", type=int, required=True)
+    parser.add_argument("--rank", type=int, default=None)
+    parser.add_argument("file")
+    parser.add_argument("argv", nargs=argparse.REMAINDER)
+    given = parser.parse_args(arguments)
+    # The ranks are forked from this process, so that torch is imported once.
+    for name in ("torch", "torch.distributed", "torch._dynamo", "torch.testing._internal.distributed.fake_pg"):
+        importlib.import_module(name)
+    ranks = range(given.world) if given.rank is None else (given.rank,)
+    return _run_all(ranks, lambda rank: _run_rank(rank, given.world, given.file, given.argv))
+
+
+def _run_all(ranks: Sequence[int], run: Callable[[int], int]) -> int:
+    most, running, worst = max(1, os.cpu_count() or 1), set[int](), 0
+    for rank in ranks:
+        if len(running) >= most:
+            worst = worst or _wait(running)
+        sys.stdout.flush()
+        pid = os.fork()
+        if not pid:
+            _exit(run, rank)
+        running.add(pid)
+    while running:
+        worst = worst or _wait(running) or 0
+    return worst
+
+
+def _exit(run: Callable[[int], int], rank: int) -> None:
+    status = 1
+    try:
+        status = run(rank)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _wait(running: set[int]) -> int:
+    pid, status = os.wait()
+    running.discard(pid)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _run_rank(rank: int, world: int, file: str, argv: Sequence[str]) -> int:
+    os.environ.update(
+        RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world),
+        MASTER_ADDR="localhost", MASTER_PORT="0",
+    )  # fmt: skip
+    _start_fake_group(rank, world)
+    sys.argv = [file, *argv]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    try:
+        runpy.run_path(file, run_name="__main__")
+    except NeedsResultsError as error:
+        sys.stderr.write(f"rank {rank}: {error}\n")
+        return NEEDS_RESULTS
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:  # noqa: BLE001  any error of the program ends its rank
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _start_fake_group(rank: int, world: int) -> None:
+    """Start the process group at once, so that each record has its rank; the program's own call then does nothing."""
+    dist: Any = importlib.import_module("torch.distributed")
+    store = importlib.import_module("torch.testing._internal.distributed.fake_pg").FakeStore()
+    dist.init_process_group("fake", rank=rank, world_size=world, store=store)
+
+    def keep(*_: Any, **__: Any) -> None:
+        """Keep the fake process group."""
+
+    for name, function in {"init_process_group": keep, **{name: _refuse(name) for name in _OBJECT_CALLS}}.items():
+        for module in (dist, dist.distributed_c10d):
+            if hasattr(module, name):
+                setattr(module, name, function)
+
+
+def _refuse(name: str) -> Callable[..., None]:
+    def refuse(*_: Any, **__: Any) -> None:
+        frame = sys._getframe(1)
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        raise NeedsResultsError(f"{place} needs the results of communication ({name}): run it with torchrun.")
+
+    return refuse
+
+
+if __name__ == "__main__":
+    sys.exit(main())

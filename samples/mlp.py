@@ -22,7 +22,7 @@ class MLP(nn.Module):
         scale, shift, gate = self.fc2(F.relu(self.fc1(style))).chunk(3, dim=-1)
         a = F.relu(x * scale + shift)
         b = F.relu(x * gate - shift)
-        mix = self.mix.item()
+        mix = self.mix.sigmoid().item()
         return F.hardswish(a * mix + b * (1.0 - mix)) + x
 
 

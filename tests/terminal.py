@@ -40,7 +40,8 @@ class Terminal:
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
+        remembered = {"XDG_STATE_HOME": os.devnull}  # the app under test has no settings of earlier starts
+        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **remembered, **(env or {})}
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=environment, start_new_session=True

@@ -122,8 +122,8 @@ class UserFiles:
 
         Modules named in `since` and code that Inductor generated are left out.
         """
-        new = [m for name, m in list(sys.modules.items()) if name not in since and not name.startswith("torch.")]
-        files = {getattr(m, "__file__", None) for m in new}
+        names = [name for name in set(sys.modules).difference(since) if not name.startswith("torch.")]
+        files = {getattr(sys.modules.get(name), "__file__", None) for name in names}
         owned = {os.path.abspath(f) for f in files if f and f.endswith(".py") and self.owns(f)} - {self.file}
         return tuple(sorted(f for f in owned if not self._adopted or not os.path.realpath(f).startswith(self._adopted)))
 

@@ -21,7 +21,7 @@ MARKDOWN_ISSUES = 100
 CELL = 600
 """Maximum characters in a cell of a table."""
 
-_SPECIAL = re.compile(r"[\\`*_{}\[\]()<>#+\-!|~&@:.]")
+_SPECIAL = re.compile(r"[\\`*_\[\]<>#|~&@]|:(?=//)|(?<=www)\.")
 
 
 def gitlab(results: tuple[CiIssue, ...]) -> str:

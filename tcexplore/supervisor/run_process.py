@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,14 +29,24 @@ from tcexplore.events.commands import RunCommand
 from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, explain_late_exit, explain_stop
 from tcexplore.supervisor.output_reader import OutputReader
 
+PAINT_S = 0.1
+"""Seconds for the front end to paint the first graph before preparations for later runs take a core."""
+
 DRAIN_S = 1.0
 """Seconds to wait for the last output, since another process may hold the pipes open."""
 
 Emit = Callable[[Event], None]
 
+RunAgain = Callable[[Job], bool]
+"""Takes a job whose process was killed before its first event; returns whether the job runs again."""
+
 
 def _drop(_: Event) -> None:
     pass
+
+
+def _fail(_: Job) -> bool:
+    return False
 
 
 class RunProcess:
@@ -48,7 +59,7 @@ class RunProcess:
         self.primed = False
         """Whether that process was primed before its job."""
         self.answered = False
-        """Whether the first graph has arrived, or there will be none."""
+        """Whether the first graph has arrived and had time to be painted, or there will be none."""
         self.over = asyncio.Event()
         """Set when the process is gone and its output is read."""
         ours, theirs = socket.socketpair()
@@ -60,13 +71,17 @@ class RunProcess:
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._emit: Emit = _drop
         self._on_answer: Callable[[], None] = lambda: None
+        self._run_again: RunAgain = _fail
         self._phase: RunStage = "worker"
+        self._has_event = False
         self._stopped = False
         self._commands: list[RunCommand] = []
         """Commands sent before the connection was open."""
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._outputs: list[OutputReader] = []
+        self._painting: asyncio.TimerHandle | None = None
+        """Set once the first graph has arrived."""
 
     def close_worker_ends(self) -> None:
         """Close the descriptors that the worker now has copies of."""
@@ -74,12 +89,12 @@ class RunProcess:
             os.close(descriptor)
         self.descriptors = ()
 
-    def start(self, job: Job, emit: Emit, on_answer: Callable[[], None]) -> None:
-        """Send the job; its events go to `emit`, ending with a `Failed` or a `Finished`.
+    def start(self, job: Job, emit: Emit, on_answer: Callable[[], None], run_again: RunAgain) -> None:
+        """Send the job; its events go to `emit`, ending with a `Failed` or a `Finished`, unless it runs again.
 
         `on_answer` is called once the run is `answered`.
         """
-        self._emit, self._on_answer = emit, on_answer
+        self._emit, self._on_answer, self._run_again = emit, on_answer, run_again
         self._task = asyncio.create_task(self._run(job), name=f"run {job.run}")
 
     def mute(self) -> None:
@@ -125,7 +140,8 @@ class RunProcess:
             self._writer = writer
             last = await self._read_until_last(reader, job)
             await self._drain(last)
-            self._emit(last or self._explain_end(job))
+            if last is not None or not (self._killed_early() and self._run_again(job)):
+                self._emit(last or self._explain_end(job))
             self._answer()
             writer.close()
             with suppress(OSError):
@@ -143,6 +159,11 @@ class RunProcess:
         if not self.answered:
             self.answered = True
             self._on_answer()
+
+    def _killed_early(self) -> bool:
+        """Return whether the process was killed before its first event: its server ended."""
+        killed = self._exit.done() and self._exit.result() in (-signal.SIGKILL, -signal.SIGTERM)
+        return killed and not (self._has_event or self._stopped)
 
     def _explain_end(self, job: Job) -> Event:
         crash = self._read_crash()
@@ -170,12 +191,15 @@ class RunProcess:
                 if size > LARGEST:
                     raise ProtocolError(f"a message of {size} bytes")
                 event = decode(await reader.readexactly(size))
+                self._has_event = True
                 if isinstance(event, Failed | Finished):
                     return event
                 if isinstance(event, PhaseStarted) and event.phase:
                     self._phase = event.phase
                 self._emit(event)
-                if isinstance(event, GraphCaptured) or self._phase in ("timing", "answering"):
+                if isinstance(event, GraphCaptured) and self._painting is None:
+                    self._painting = asyncio.get_running_loop().call_later(PAINT_S, self._answer)
+                elif self._phase in ("timing", "answering"):
                     self._answer()
         return None
 

@@ -51,6 +51,8 @@ class RunQueue:
         self.waiting: Job | None = None
         self._workers = workers
         self._current: _CurrentRun | None = None
+        self._second_attempt: Job | None = None
+        """The last job that ran again."""
         self._paused = False
         """Whether the front end paused timing."""
         self._held = False
@@ -100,9 +102,17 @@ class RunQueue:
         assert self.waiting is not None
         job, self.waiting = self.waiting, None
         self._current = _CurrentRun(worker, process)
-        process.start(job, self.emit, self._workers.serve)
+        process.start(job, self.emit, self._workers.serve, self._run_again)
         if self._paused or self._held:
             process.send(PauseTiming(paused=True))
+
+    def _run_again(self, job: Job) -> bool:
+        """Run a job in another process, once; the first was killed before the job began, as when its server ends."""
+        if job is self._second_attempt or self.waiting is not None:
+            return False
+        self._current, self.waiting, self._second_attempt = None, job, job
+        self._workers.serve()
+        return True
 
     def reject(self, failure: Failed) -> None:
         """Fail the waiting job, because no worker can be started."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-FULL_SPEED_S = 60.0
-DUTY = 0.2
-"""Share of the time spent measuring after the full-speed minute."""
+FULL_SPEED_S = 30.0
+DUTY = 0.003
+"""Share of the time spent measuring after that. Calls that use several cores also stay below 1 % of one."""
 
 BURST_PAIRS = 25
 BURST_S = 1.0
@@ -19,7 +19,7 @@ def report_interval(elapsed: float) -> float:
 
 
 def at_full_speed(elapsed: float, *, answered: bool, full: bool) -> bool:
-    """Check whether to continue without a rest: until there is a verdict, then until a minute or the limit of pairs."""
+    """Check whether to continue without a rest: until there is a verdict, and either `FULL_SPEED_S` or enough pairs."""
     return not answered or (elapsed < FULL_SPEED_S and not full)
 
 

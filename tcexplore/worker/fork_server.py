@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from tcexplore.events import Failed
 from tcexplore.events.codec import encode
@@ -32,6 +31,8 @@ from tcexplore.worker import fork_policy, priming, process_setup
 from tcexplore.worker.job_process import DONE, serve
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker
+
+LOW_PRIORITY = 10
 
 LARGEST_LOSS = 2
 """Number of primed servers that may end unexpectedly before no other one is started."""
@@ -255,6 +256,7 @@ class ForkServer:
             return
         for pid, run in self._runs.items():
             if run == command.number:
+                _yield_cores(pid)
                 _signal_group(pid, command.signal)
 
     # ---- ends
@@ -308,14 +310,23 @@ def _signal_group(pid: int, number: int) -> None:
             return
 
 
+def _yield_cores(pid: int) -> None:
+    """Let a run that ends, and frees its memory for up to 100 ms, wait for the run that replaces it."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PGRP, pid, LOW_PRIORITY)  # fails before the run has made its session
+        # Linux may schedule each session as a whole: then the priority within one has no effect on others.
+        with open(f"/proc/{pid}/autogroup", "w") as priority:
+            priority.write(str(LOW_PRIORITY))
+
+
 def _children() -> set[int]:
     """Return the process ids of this process's children, zombies included."""
-    parent, children = str(os.getpid()), set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
+    parent, children = str(os.getpid()).encode(), set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
             # The process name in parentheses may contain spaces and parentheses.
-            if stat.read_text().rpartition(")")[2].split()[1] == parent:
-                children.add(int(stat.parent.name))
+            if stat.read().rpartition(b")")[2].split(None, 2)[1] == parent:
+                children.add(int(pid))
     return children
 
 

@@ -90,8 +90,10 @@ def import_steps(accelerated: bool) -> Iterator[None]:
 
     modules = (*COMPILER_MODULES, *install_hooks.module_names(), *LAZY_MODULES)
     for module in (*modules, *GPU_MODULES) if accelerated else modules:
+        gc.disable()
         with contextlib.suppress(Exception):  # a broken module fails when a job needs it
             importlib.import_module(module)
+        gc.enable()
         yield
     gc.collect()
     gc.freeze()
@@ -126,6 +128,21 @@ def warm_steps(threads: int) -> Iterator[None]:
     for module in list(sys.modules.values()):
         vars(module).get("")
     yield
+    install_and_remove_hooks()
+    gc.collect()
+    gc.freeze()
+    yield
+
+
+def install_and_remove_hooks() -> None:
+    """Install the hooks of a run once, so that a run finds everything that they touch in memory."""
+    from tcexplore.capture.hooks import Hooks
+    from tcexplore.capture.install_hooks import install_all
+    from tcexplore.capture.user_files import UserFiles
+
+    hooks = Hooks(lambda _: None)
+    install_all(hooks, UserFiles("")).remove()
+    hooks.remove()
 
 
 def prime_fork_server() -> None:

@@ -118,7 +118,8 @@ class Run:
         self._frames = CompiledFrames(trace)
         self._overrides = CompileOverrides(self.job.config)
         self._overrides.install(self._hooks)
-        self._dynamo_settings = torch_settings.DynamoSettings()
+        if self.job.baseline is not None:
+            self._dynamo_settings = torch_settings.DynamoSettings()
         model_file = ModelFile(self.job)
         self._environment = dict(os.environ)
         self.progress.enter("importing")
@@ -344,14 +345,10 @@ class Run:
     def _emit_entry(self, entry: Entry) -> None:
         self._emit(
             EntryFound(
-                name=entry.name,
-                kind=entry.kind,
-                rule=entry.rule,
+                name=entry.name, kind=entry.kind, rule=entry.rule, location=entry.location, notes=entry.notes,
                 calls=tuple(describe_call(call) for call in entry.calls),
-                location=entry.location,
-                notes=entry.notes,
             )
-        )
+        )  # fmt: skip
 
     def _emit_sources(self) -> None:
         for file, text in self.user_files.sources():

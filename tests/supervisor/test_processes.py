@@ -87,11 +87,21 @@ async def test_the_next_save_is_answered_after_the_primed_server_was_killed(runs
     assert alive(server)
 
 
+async def test_a_run_whose_server_is_killed_before_its_first_event_runs_again(runs: Runs) -> None:
+    await runs.run(GOOD)
+    for index in (1, 0):  # the primed server, then the first one
+        await until(lambda: bool(idle(runs)) and len(workers()) == SERVERS_AND_STANDBY)
+        runs.submit(GOOD)
+        os.kill(sorted(workers())[index], signal.SIGKILL)
+        assert isinstance(await runs.wait_for(Finished, Failed), Finished)
+
+
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_killed(
     runs: Runs, number: signal.Signals
 ) -> None:
     await runs.run(GOOD)
+    await until(lambda: bool(idle(runs)) and len(workers()) == SERVERS_AND_STANDBY)
     server = min(workers())
     started = {server, *descendants(server)}
     os.kill(server, number)

@@ -33,7 +33,7 @@ class FakeRunProcess:
         self.commands.append(command)
         return True
 
-    def start(self, job: Job, _emit: Any, on_answer: Any) -> None:
+    def start(self, job: Job, _emit: Any, on_answer: Any, _run_again: Any) -> None:
         self.job, self.on_answer = job, on_answer
 
     def answer(self) -> None:

@@ -125,6 +125,17 @@ async def test_a_file_that_disappears_and_returns_is_two_changes(saves: Saves) -
     assert await saves.text() == "first"
 
 
+async def test_a_folder_that_disappears_and_returns_is_two_changes(saves: Saves) -> None:
+    folder = saves.model.parent
+    shutil.rmtree(folder)
+    assert "does not exist" in (await saves.next()).problem
+    folder.mkdir()
+    saves.model.write_text("returned")
+    assert await saves.text() == "returned"
+    saves.model.write_text("saved again")
+    assert await saves.text() == "saved again"
+
+
 async def test_a_file_that_cannot_be_read_gives_the_reason(saves: Saves) -> None:
     saves.model.write_bytes(b"x = 1\ny = '\xff'\n")
     broken = await saves.next()

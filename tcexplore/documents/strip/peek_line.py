@@ -43,7 +43,7 @@ def _name(run: Snapshot, link: Link) -> str:
         case "kernel":
             return labels(run).kernel[link].name if link in labels(run).kernel else link.name
         case "break":
-            return "break"
+            return f"break {link.name.partition(' ')[2]}"
         case "entry":
             return f"cache entry {link.where}"
         case _:
@@ -56,7 +56,8 @@ def _line(run: Snapshot, link: Link) -> str:
 
 def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Piece]:
     """Yield the linked breaks, kernels, lines, ops, guards and bytes, most important first."""
-    yield from _breaks(run, chain)
+    if subject.kind != "break":
+        yield from _breaks(run, chain)
     kernels = sorted((label for link, label in labels(run).kernel.items() if link in chain), key=_order)
     if subject.kind != "kernel" and kernels:
         yield _kernels(kernels)

@@ -35,6 +35,7 @@ E = TypeVar("E", bound=Event)
 @contextlib.contextmanager
 def capture_events(file: str) -> Iterator[list[Event]]:
     """Capture Dynamo within the context; yield the list of events."""
+    torch._dynamo.reset()  # before the hooks, which let the ids of frames continue after a reset
     events: list[Event] = []
     hooks = Hooks(events.append)
     trace = StructuredTrace(hooks)
@@ -42,7 +43,6 @@ def capture_events(file: str) -> Iterator[list[Event]]:
     for module in _MODULES:
         module.install(hooks, trace, project)
     trace.install()
-    torch._dynamo.reset()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about code that it cannot trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,7 +121,7 @@ def test_the_doctor_runs_on_this_machine():
 
 def test_the_probe_prints_json_even_if_torch_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "torch.py").write_text("print('hello from an import')\nraise RuntimeError('broken build')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))  # also without an installed tcexplore
     command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     answers = json.loads(done.stdout)

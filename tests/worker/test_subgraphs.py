@@ -42,11 +42,12 @@ async def events(shared_runs: Runs) -> list[Event]:
 
 
 async def test_compiles_of_the_eager_call_are_not_graphs(events: list[Event]) -> None:
-    assert [graph.graph for graph in only(events, GraphCaptured)] == ["0/0"]
-    assert [guards.graph for guards in only(events, GuardsInstalled)] == ["0/0"]
-    assert {span.graph for span in only(events, PhaseTimed)} == {"0/0"}
+    (captured,) = only(events, GraphCaptured)
+    graph = captured.graph  # torch 2.11 also numbers the compiles of the eager call, so this is 2/0 there
+    assert [guards.graph for guards in only(events, GuardsInstalled)] == [graph]
+    assert {span.graph for span in only(events, PhaseTimed)} == {graph}
     calls = [(call.variant, call.compiles, call.graphs) for call in only(events, CallMade)]
-    assert calls == [("eager", 0, ()), ("compiled", 1, ("0/0",))]
+    assert calls == [("eager", 0, ()), ("compiled", 1, (graph,))]
 
 
 async def test_branches_and_loop_bodies_are_subgraphs_of_their_node(events: list[Event]) -> None:

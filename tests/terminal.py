@@ -42,6 +42,8 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         remembered = {"XDG_STATE_HOME": os.devnull}  # the app under test has no settings of earlier starts
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **remembered, **(env or {})}
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job; the program would inherit it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, cwd=cwd, env=environment, start_new_session=True

@@ -73,7 +73,7 @@ TargetCodegen.{method} = fail
 async def test_a_failure_in_code_for_a_target_does_not_fail_the_run(runs: Runs, method: str, fact: type[Event]) -> None:
     events = await runs.run(MODEL + BROKEN_TARGETS.format(method=method), backend="inductor", target="l4")
     assert isinstance(events[-1], Finished), events[-1]
-    assert "ValueError: broken" in [getattr(event, "reason", "") for event in only(events, fact)]
+    assert any(getattr(event, "reason", "").startswith("ValueError: broken") for event in only(events, fact))
     assert only(events, TimingSkipped)
 
 

@@ -66,7 +66,7 @@ def started(folder: Path) -> Terminal:
     file = folder / "model.py"
     file.write_text(MODEL.replace("CONSTANT", constant(0)))
     terminal = Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=130, rows=50, cwd=str(folder))
-    terminal.type("2")  # the only pane in view is the graph
+    terminal.type("2z")  # the graph pane alone on the screen
     return terminal
 
 

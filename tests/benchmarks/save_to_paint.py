@@ -99,7 +99,7 @@ def explorer_times(folder: Path, saves: int, pane: str, gap: float) -> list[floa
     file.write_text(MODEL.replace("CONSTANT", constant(500)))
     times = []
     with Terminal([sys.executable, "-m", "tcexplore", str(file)], columns=130, rows=200, cwd=str(folder)) as terminal:
-        terminal.type(pane)
+        terminal.type(pane + "z")  # the pane alone on the screen
         saved = terminal.wait_for("layer_norm" if pane == "2" else constant(500), timeout=120)
         for index in range(saves + UNCOUNTED):
             while (left := saved + gap - time.perf_counter()) > 0:

@@ -31,7 +31,7 @@ class App:
         self._file.write_text(self._model)
         command = [sys.executable, "-m", "tcexplore", str(self._file), *options]
         self.terminal = Terminal(command, columns=130, rows=250, cwd=str(folder))
-        self.terminal.type("5")
+        self.terminal.type("5z")  # the pane alone on the screen
         self.terminal.wait_for(constant(self._saves), timeout=180)
 
     @property

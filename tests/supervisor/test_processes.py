@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tcexplore.events import Failed, Finished, Output, PhaseStarted, Standby
 from tests.supervisor.runs import Runs, alive, descendants, printed, until
@@ -43,10 +45,32 @@ def by_age(pids: set[int]) -> list[int]:
     return sorted(pids, key=lambda pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]))
 
 
+OTHERS: set[int] = set()
+"""Processes of the supervisor that all tests of this test process share; these tests count those of their own."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def own_runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runs]:
+    OTHERS.update(workers())
+    runs = Runs(tmp_path_factory.mktemp("processes"))
+    await runs.supervisor.start()
+    await runs.run(GOOD)
+    await runs.until(lambda event: isinstance(event, Standby) and event.primed)
+    yield runs
+    await runs.supervisor.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def runs(own_runs: Runs) -> AsyncIterator[Runs]:
+    yield own_runs
+    own_runs.supervisor.end()
+
+
 def workers(argument: bytes = b"tcexplore.worker") -> set[int]:
     """Return the processes that these tests started and whose command line contains `argument`."""
     pids = set()
-    for pid in descendants(os.getpid()):
+    others = OTHERS.union(*map(descendants, OTHERS))
+    for pid in set(descendants(os.getpid())) - others:
         with suppress(OSError):
             if argument in Path(f"/proc/{pid}/cmdline").read_bytes():
                 pids.add(pid)

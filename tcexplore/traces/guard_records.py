@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.torch_text.dynamo_names import readable_source
-from tcexplore.torch_text.guard_checks import SHAPE_REASONS, Check, split_check
+from tcexplore.torch_text.guard_checks import Check, split_check
+from tcexplore.torch_text.guard_text import GuardedValue, is_structural, summarize, tensor_text
 from tcexplore.traces.graph_text import is_contiguous
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -159,42 +159,21 @@ def _guard(leaf: _Leaf, context: TraceContext, inputs: _Inputs, readers: _Reader
         source=leaf.manager.source,
         code=tuple(check.code.strip() for check in checks),
         summary=_summary(leaf, check, inputs.get(name)),
-        structural=_is_structural(leaf),
+        structural=is_structural(
+            leaf.kind, leaf.manager.source, leaf.checks, leaf.manager.kinds, lambda: _is_library_object(leaf.manager)
+        ),
         location=location,
         user_code=context.sources.code(location),
         name=name,
     )
 
 
-# ---- short descriptions, in the words of `capture/guards/guard_text.py`
-
-_NOUNS = {"code": "function", "builtin_function_or_method": "built-in function", "type": "class"}
-_CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
-
-
 def _summary(leaf: _Leaf, check: Check, node: ev.FxNode | None) -> str:
     code = check.code.strip()
-    source, kind, of_type = leaf.manager.source, leaf.kind, leaf.manager.type.rpartition(".")[2]
-    if kind == "TENSOR_MATCH":
+    if leaf.kind == "TENSOR_MATCH":
         return _tensor(code, node)
-    if kind == "TYPE_MATCH":
-        return f"type is {of_type}"
-    if kind == "ID_MATCH":
-        return f"is the same {_NOUNS.get(of_type, of_type)}"
-    if kind in ("LENGTH_CHECK", "DICT_LENGTH"):
-        return "is empty" if code == f"not {source}" else f"length {code.removeprefix(f'len({source})').strip()}"
-    if kind == "GLOBAL_STATE":
-        return _global_state(code)
-    if kind in ("SHAPE_ENV", "SYMBOLIC_SHAPE_GUARD"):
-        reason = next((reason for text, reason in SHAPE_REASONS.items() if text in check.comment), "")
-        return readable_source(code) + (f" ({reason})" if reason else "")
-    if kind == "DIMENSION_DYNAMIC_MARKING_GUARD":
-        return "the same dimensions are marked as dynamic"
-    if kind == "NO_TENSOR_ALIASING":
-        return readable_source(code.replace("check_no_aliasing", "all different tensors: "))
-    if kind == "DICT_CONTAINS" and (match := _CONTAINS.match(code)):
-        return f"has {'no' if match[1] else 'an'} instance attribute {match[2]}"
-    return code[len(source) :].strip() if source and code.startswith(source) else readable_source(code)
+    value = GuardedValue(leaf.manager.source, leaf.manager.type.rpartition(".")[2])
+    return summarize(leaf.kind, value, check._replace(code=code))
 
 
 def _tensor(code: str, node: ev.FxNode | None) -> str:
@@ -205,48 +184,17 @@ def _tensor(code: str, node: ev.FxNode | None) -> str:
     if node is not None and node.shape is not None and len(node.shape) == len(shape):
         shape, stride = list(node.shape), list(node.stride or stride)
     device = "cpu" if match[4] == "None" else f"{match[2].split(',')[0].strip().lower()}:{match[4]}"
-    layout = "contiguous" if is_contiguous(tuple(shape), tuple(stride)) else f"strides [{', '.join(stride)}]"
-    return f"{_DTYPES.get(match[3], match[3])}[{', '.join(shape)}] {device}, {layout}"
+    strides = None if is_contiguous(tuple(shape), tuple(stride)) else stride
+    return tensor_text(_DTYPES.get(match[3], match[3]), shape, device, strides)
 
 
-def _global_state(code: str) -> str:
-    try:
-        state = json.loads(code.split(" against ", 1)[1])
-        settings = {
-            "grad mode": state.get("grad_mode"),
-            "autocast": any(state.get("autocast_state", {}).get("enabled", ())),
-            "deterministic algorithms": state.get("deterministic_algorithms"),
-        }
-        texts = [f"{name} {'on' if value else 'off'}" for name, value in settings.items() if value is not None]
-        return ", ".join([*texts, f"{state['num_threads']} threads"] if "num_threads" in state else texts)
-    except (IndexError, ValueError, AttributeError):
-        return "torch's global settings are the same"
-
-
-# ---- structural guards, as in `capture/guards/guards.py`
-
-_STRUCTURAL_KINDS = frozenset({
-    "DEFAULT_DEVICE", "DICT_CONTAINS", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKING_GUARD", "LAMBDA_GUARD",
-    "NO_HASATTR", "NOT_NONE", "TORCH_FUNCTION_MODE_STACK",
-})  # fmt: skip
-_IDENTITY_KINDS = frozenset({"ID_MATCH", "TYPE_MATCH", "OBJECT_ALIASING"})
-_INTERNAL_SOURCES = re.compile(
-    r"__import_|__builtins_dict__|_hooks\b|\._(?:modules|parameters|buffers)(?:\)\)\[\d+\])?$"
-    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$|\.__defaults__\[\d+\]$"
-)
 _LIBRARY_TYPES = re.compile(
     r"^(?:module|builtin_function_or_method|method_descriptor|torch\._C\._TensorMeta|torch\.Tensor|torch\.nn\..*)$"
 )
 
 
-def _is_structural(leaf: _Leaf) -> bool:
-    manager = leaf.manager
-    if leaf.kind in _STRUCTURAL_KINDS or _INTERNAL_SOURCES.search(manager.source) or "__import_" in leaf.check:
-        return True
-    if leaf.kind in ("TYPE_MATCH", "LENGTH_CHECK") and "EQUALS_MATCH" in manager.kinds:
-        return True
-    library = manager.in_module or _LIBRARY_TYPES.match(manager.type) is not None
-    return leaf.kind in _IDENTITY_KINDS and (library or _is_module(manager))
+def _is_library_object(manager: _Manager) -> bool:
+    return manager.in_module or _LIBRARY_TYPES.match(manager.type) is not None or _is_module(manager)
 
 
 def _is_module(manager: _Manager) -> bool:

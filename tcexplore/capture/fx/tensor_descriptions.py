@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tcexplore.torch_text.guard_text import tensor_text
+
 try:
     from torch.utils._dtype_abbrs import dtype_abbrs
 except ImportError:
@@ -23,6 +25,11 @@ class TensorFacts(NamedTuple):
     """None for a layout without strides."""
     contiguous: bool
     device: str
+
+    @property
+    def text(self) -> str:
+        """Dtype, sizes, device and layout in one line."""
+        return tensor_text(self.dtype, self.shape, self.device, None if self.contiguous else self.stride or ())
 
 
 def dtype_text(dtype: torch.dtype) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
-from tcexplore.capture.guards.guard_text import tensor_text
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.failure_causes import ONE_OBJECT, ComparedValues
 
@@ -35,7 +34,7 @@ def value_text(value: object) -> str:
     """Return a short text: a constant as a Python literal, a tensor by its facts, another object by its type."""
     facts = tensor_facts(value)
     if facts:
-        return tensor_text(facts)
+        return facts.text
     if isinstance(value, bool | int | float | complex | str | bytes | tuple | type(None)):
         text = repr(value)
         return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 1] + "…"

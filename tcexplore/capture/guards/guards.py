@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from types import BuiltinFunctionType, MethodDescriptorType, ModuleType
@@ -13,7 +12,6 @@ import torch
 
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.tensor_descriptions import TensorFacts, tensor_facts
-from tcexplore.capture.guards.guard_text import summarize
 from tcexplore.capture.guards.guard_tree import LeafGuard, leaf_guards
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.structured_trace import StructuredTrace
@@ -21,6 +19,7 @@ from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Guard, GuardsInstalled, Location
 from tcexplore.torch_text.dynamo_names import readable_source
 from tcexplore.torch_text.guard_checks import Check, split_check
+from tcexplore.torch_text.guard_text import GuardedValue, is_structural, summarize
 
 _FACT = "guards"
 _HOOK = "torch._dynamo.guards:guard_manager_testing_hook_fn"
@@ -85,8 +84,10 @@ class _GuardObserver:
             kind=leaf.kind,
             source=leaf.source,
             code=tuple(check.code for check in checks),
-            summary=summarize(leaf, checks[0], records.tensor(leaf, record)) if checks else "",
-            structural=is_structural(leaf),
+            summary=_summary(leaf, checks[0], records.tensor(leaf, record)) if checks else "",
+            structural=is_structural(
+                leaf.kind, leaf.source, leaf.checks, leaf.sibling_kinds, lambda: _is_library_object(leaf)
+            ),
             location=location,
             user_code=self._user_files.line(location),
             name=readable_source(leaf.source),
@@ -134,46 +135,17 @@ class _GuardRecords:
         return next((self._user_files.find(*place) for place in places if place), None)
 
 
-# ---- structural guards
-
-_STRUCTURAL_KINDS = frozenset(
-    {
-        "DEFAULT_DEVICE",
-        "DICT_CONTAINS",
-        "DICT_VERSION",
-        "DIMENSION_DYNAMIC_MARKING_GUARD",
-        "LAMBDA_GUARD",
-        "NO_HASATTR",
-        "NOT_NONE",
-        "TORCH_FUNCTION_MODE_STACK",
-    }
-)
-_IDENTITY_KINDS = frozenset({"ID_MATCH", "TYPE_MATCH", "OBJECT_ALIASING"})
-_INTERNAL_SOURCES = re.compile(
-    r"__import_|__builtins_dict__|_hooks\b|\._(?:modules|parameters|buffers)(?:\)\)\[\d+\])?$"
-    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$|\.__defaults__\[\d+\]$"
-)
 _LIBRARY_TYPES = (
     ModuleType, BuiltinFunctionType, MethodDescriptorType, torch.nn.Module, torch.Tensor, type(torch.Tensor),
 )  # fmt: skip
-_IMPLIED_KINDS = frozenset({"TYPE_MATCH", "LENGTH_CHECK"})
-"""Guards that are redundant if the value itself is compared."""
-
-
-def is_structural(leaf: LeafGuard) -> bool:
-    """Return whether a guard only checks modules, their structure or torch's internals.
-
-    Users rarely change these, so they are folded behind a count. The global state (grad mode, autocast) and
-    conditions on shapes are not structural.
-    """
-    internal = _INTERNAL_SOURCES.search(leaf.source) or any("__import_" in check for check in leaf.checks)
-    if leaf.kind in _STRUCTURAL_KINDS or internal:
-        return True
-    if leaf.kind in _IMPLIED_KINDS and "EQUALS_MATCH" in leaf.sibling_kinds:
-        return True
-    return leaf.kind in _IDENTITY_KINDS and _is_library_object(leaf)
 
 
 def _is_library_object(leaf: LeafGuard) -> bool:
     """Return whether the guarded object is torch's, Python's or a module. A tensor's type is part of its match."""
     return leaf.in_module or issubclass(leaf.guarded, _LIBRARY_TYPES)
+
+
+def _summary(leaf: LeafGuard, check: Check, tensor: TensorFacts | None) -> str:
+    if tensor is not None:
+        return tensor.text
+    return summarize(leaf.kind, GuardedValue(leaf.source, leaf.guarded.__name__), check)

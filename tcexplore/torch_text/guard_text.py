@@ -1,0 +1,135 @@
+"""What a guard checks, from the text of its check: a short description, and whether it is structural."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
+
+from tcexplore.torch_text.dynamo_names import readable_source
+from tcexplore.torch_text.guard_checks import SHAPE_REASONS, Check
+
+_CONTAINS = re.compile(r"^(not )?___dict_contains\((.+?), ")
+
+
+class GuardedValue(NamedTuple):
+    """The value that a guard checks."""
+
+    source: str
+    """torch's expression for it: `L['x']`."""
+    type_name: str
+    """Name of its class, without the module."""
+
+
+def summarize(kind: str, value: GuardedValue, check: Check) -> str:
+    """Return a short description of the condition: `== 3`, `length 2`, `is the same function`."""
+    return _SUMMARIES.get(kind, _expression)(value, check)
+
+
+def tensor_text(dtype: str, shape: Iterable[str], device: str, stride: Iterable[str] | None) -> str:
+    """Return dtype, sizes (a symbol where the dimension is dynamic), device and layout; no stride is contiguous."""
+    layout = "contiguous" if stride is None else f"strides [{', '.join(stride)}]"
+    return f"{dtype}[{', '.join(shape)}] {device}, {layout}"
+
+
+def _expression(value: GuardedValue, check: Check) -> str:
+    """Return the expression, without the source at its start."""
+    if value.source and check.code.startswith(value.source):
+        return check.code[len(value.source) :].strip()
+    return readable_source(check.code)
+
+
+def _length(value: GuardedValue, check: Check) -> str:
+    if check.code.strip() == f"not {value.source}":
+        return "is empty"
+    return f"length {check.code.removeprefix(f'len({value.source})').strip()}"
+
+
+def _type(value: GuardedValue, _: Check) -> str:
+    return f"type is {value.type_name}"
+
+
+def _identity(value: GuardedValue, _: Check) -> str:
+    return f"is the same {_NOUNS.get(value.type_name, value.type_name)}"
+
+
+_NOUNS = {"code": "function", "builtin_function_or_method": "built-in function", "type": "class"}
+
+
+def _dynamic_marks(_: GuardedValue, __: Check) -> str:
+    return "the same dimensions are marked as dynamic"
+
+
+def _contains(_: GuardedValue, check: Check) -> str:
+    match = _CONTAINS.match(check.code)
+    return f"has {'no' if match.group(1) else 'an'} instance attribute {match.group(2)}" if match else check.code
+
+
+def _shape(_: GuardedValue, check: Check) -> str:
+    reason = next((reason for text, reason in SHAPE_REASONS.items() if text in check.comment), "")
+    return readable_source(check.code) + (f" ({reason})" if reason else "")
+
+
+def _global_state(_: GuardedValue, check: Check) -> str:
+    """Return the global settings that programs often change. torch compares all of them with a JSON text."""
+    try:
+        state = json.loads(check.code.split(" against ", 1)[1])
+        settings = {
+            "grad mode": state.get("grad_mode"),
+            "autocast": any(state.get("autocast_state", {}).get("enabled", ())),
+            "deterministic algorithms": state.get("deterministic_algorithms"),
+        }
+    except (IndexError, ValueError, AttributeError):
+        return "torch's global settings are the same"
+    texts = [f"{name} {'on' if on else 'off'}" for name, on in settings.items() if on is not None]
+    return ", ".join([*texts, f"{state['num_threads']} threads"] if "num_threads" in state else texts)
+
+
+def _aliasing(_: GuardedValue, check: Check) -> str:
+    return readable_source(check.code.replace("check_no_aliasing", "all different tensors: "))
+
+
+_SUMMARIES: dict[str, Callable[[GuardedValue, Check], str]] = {
+    "DICT_CONTAINS": _contains,
+    "DICT_LENGTH": _length,
+    "DIMENSION_DYNAMIC_MARKING_GUARD": _dynamic_marks,
+    "GLOBAL_STATE": _global_state,
+    "ID_MATCH": _identity,
+    "LENGTH_CHECK": _length,
+    "NO_TENSOR_ALIASING": _aliasing,
+    "SHAPE_ENV": _shape,
+    "SYMBOLIC_SHAPE_GUARD": _shape,
+    "TYPE_MATCH": _type,
+}
+
+
+# ---- structural guards
+
+_STRUCTURAL_KINDS = frozenset({
+    "DEFAULT_DEVICE", "DICT_CONTAINS", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKING_GUARD", "LAMBDA_GUARD",
+    "NO_HASATTR", "NOT_NONE", "TORCH_FUNCTION_MODE_STACK",
+})  # fmt: skip
+_IDENTITY_KINDS = frozenset({"ID_MATCH", "TYPE_MATCH", "OBJECT_ALIASING"})
+_IMPLIED_KINDS = frozenset({"TYPE_MATCH", "LENGTH_CHECK"})
+"""Guards that are redundant if the value itself is compared."""
+_INTERNAL_SOURCES = re.compile(
+    r"__import_|__builtins_dict__|_hooks\b|\._(?:modules|parameters|buffers)(?:\)\)\[\d+\])?$"
+    r"|\.__(?:dict|defaults|kwdefaults|mro|closure)__$|\.__defaults__\[\d+\]$"
+)
+
+
+def is_structural(
+    kind: str, source: str, checks: Iterable[str], sibling_kinds: Collection[str], is_library: Callable[[], bool]
+) -> bool:
+    """Return whether a guard only checks modules, their structure or torch's internals.
+
+    Users rarely change these, so they are folded behind a count. The global state (grad mode, autocast) and
+    conditions on shapes are not structural. `is_library` tells whether the guarded object is torch's, Python's or a
+    module.
+    """
+    if kind in _STRUCTURAL_KINDS or _INTERNAL_SOURCES.search(source) or any("__import_" in check for check in checks):
+        return True
+    if kind in _IMPLIED_KINDS and "EQUALS_MATCH" in sibling_kinds:
+        return True
+    return kind in _IDENTITY_KINDS and is_library()

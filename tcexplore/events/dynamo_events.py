@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,6 +38,19 @@ class FxNode:
     """Path of the module that runs it, e.g. `self.blocks.0.norm`."""
     origins: tuple[str, ...] = ()
     """Dynamo nodes that an AOT or post-grad node comes from."""
+
+    @property
+    def itemsize(self) -> int | None:
+        """Bytes of one element, from the bits in the name of the dtype (`bf16`, `f8e4m3fn`); None if not a tensor."""
+        bits = re.search(r"\d+", self.dtype or "")
+        return max(1, int(bits[0]) // 8) if bits else None
+
+    @property
+    def tensor_bytes(self) -> int | None:
+        """Size of the tensor; None if its sizes are symbolic or it is not a tensor."""
+        if self.itemsize is None or self.shape is None or not all(size.isdecimal() for size in self.shape):
+            return None
+        return self.itemsize * math.prod(map(int, self.shape))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

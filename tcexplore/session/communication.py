@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +14,6 @@ _COLLECTIVE = re.compile(
     r"(?:_c10d_functional(?:_autograd)?|c10d_functional|torch\.distributed|c10d)\.(?!wait_tensor)\w+"
 )
 _GROUP = re.compile(r"'([^']*)'\s*$")
-_ITEMSIZES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "b8": 1}
 
 
 class CollectiveCall(NamedTuple):
@@ -46,11 +44,4 @@ def collective_calls(snapshot: Snapshot) -> Iterator[CollectiveCall]:
         for node in filter(is_collective, nodes):
             name = node.target.removesuffix(".default").rpartition(".")[2]
             group = _GROUP.search(node.args)
-            yield CollectiveCall(graph, phase, name, group[1] if group else "", _bytes(node), node)
-
-
-def _bytes(node: ev.FxNode) -> int | None:
-    itemsize = _ITEMSIZES.get(node.dtype or "")
-    if itemsize is None or node.shape is None or not all(size.isdecimal() for size in node.shape):
-        return None
-    return itemsize * math.prod(map(int, node.shape))
+            yield CollectiveCall(graph, phase, name, group[1] if group else "", node.tensor_bytes, node)

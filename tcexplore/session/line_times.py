@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 from tcexplore import events as ev
 
-_BITS = re.compile(r"\d+")
 _SYMBOLIC_SIZE = 64
 """Stands for a symbolic size where only the ratio of two tensors matters."""
 
@@ -70,14 +68,6 @@ class LineTimes:
     def side(self) -> str:
         """Side that the shares are based on."""
         return "eager" if self.compiled_us is None else "compiled"
-
-    def share_of(self, file: str, line: int) -> float:
-        """Return the share of a line, forward and backward together."""
-        return sum(time.share for time in self.lines if (time.file, time.line) == (file, line))
-
-    def of_line(self, file: str, line: int) -> list[LineTime]:
-        """Return the times of a line in each phase."""
-        return [time for time in self.lines if (time.file, time.line) == (file, line)]
 
 
 class KernelGraphs(NamedTuple):
@@ -212,5 +202,4 @@ def _elements(node: ev.FxNode) -> int:
 
 
 def _size(node: ev.FxNode) -> int:
-    bits = _BITS.search(node.dtype or "")
-    return _elements(node) * (max(1, int(bits[0]) // 8) if bits else 1)
+    return _elements(node) * (node.itemsize or 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.traces import dynamo_records, guard_records, inductor_records
-from tcexplore.traces.graph_text import CALLS, read_graph, tensor_bytes
+from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
 from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
@@ -211,7 +211,7 @@ def _read_split(context: TraceContext, record: Record) -> None:
     nodes = read_graph(context.payload(record), place)
     calls = [node for node in nodes if node.op in CALLS]
     places = [node.location for node in calls if node.location]
-    sizes = [tensor_bytes(node) for node in nodes if node.op == "placeholder" and "parameters" in node.name]
+    sizes = [node.tensor_bytes for node in nodes if node.op == "placeholder" and "parameters" in node.name]
     known = [size for size in sizes if size is not None]
     context.emit(
         ev.GraphSplit(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -219,14 +218,3 @@ def _value(tree: ast.expr, values: dict[str, int]) -> int:
         left, right = _value(tree.left, values), _value(tree.right, values)
         return {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}[type(tree.op)]
     raise ValueError(ast.dump(tree))
-
-
-_SIZES = {"b8": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8}
-
-
-def tensor_bytes(node: FxNode) -> int | None:
-    """Return the size of a node's tensor; None if its sizes are symbolic or its type is unknown."""
-    itemsize = _SIZES.get(node.dtype or "", 1 if (node.dtype or "").startswith("f8") else 0)
-    if not itemsize or node.shape is None or not all(size.isdecimal() for size in node.shape):
-        return None
-    return itemsize * math.prod(map(int, node.shape))

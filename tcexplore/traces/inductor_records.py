@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from tcexplore import events as ev
-from tcexplore.traces.graph_text import CALLS, read_graph, tensor_bytes
+from tcexplore.traces.graph_text import CALLS, read_graph
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
 
@@ -76,7 +76,7 @@ def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.Fx
     saved = tuple(
         ev.SavedTensor(
             name=node.name,
-            bytes=tensor_bytes(known[node.name]),
+            bytes=known[node.name].tensor_bytes,
             input=known[node.name].op == "placeholder",
             location=known[node.name].location,
         )

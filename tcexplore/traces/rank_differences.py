@@ -326,10 +326,6 @@ _RECOMPILE_KINDS: dict[str, DivergenceKind] = {
 """Kinds of divergence by kinds of recompile; any other is a guard."""
 
 
-def _guard_text(check: GuardCheck | None) -> str:
-    return f"{check.kind} {readable_source(check.code)}" if check else "no such guard"
-
-
 def _guard_key(check: GuardCheck) -> tuple[str, str]:
     return check.kind, normalize(check.code)
 

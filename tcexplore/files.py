@@ -82,9 +82,10 @@ def require_unused(file: str | Path, *, force: bool = False) -> None:
     """Refuse an existing file; with `force`, only one that is not a regular file, or is read-only."""
     path = Path(file)
     with _os_errors(path):
-        if not os.path.lexists(path):
+        try:
+            status = path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
             return
-        status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             raise NotWrittenError(f"{path} is a symbolic link, which is not followed. Choose another name.")
         if not stat.S_ISREG(status.st_mode):

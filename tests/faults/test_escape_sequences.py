@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
@@ -89,6 +89,7 @@ ARGUMENTS = (
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
 @few_examples
 @given(text=hostile_texts)
+@example(text="\x00")
 def test_errors_and_help_repeat_arguments_without_control_sequences(arguments: list[str], text: str):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):

@@ -25,14 +25,15 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 def require_outputs(outputs: Outputs, sources: Iterable[str | None]) -> None:
     """Raise `BadFileError` if a report cannot be written, or would replace a source of the run."""
     paths = [path for path in (outputs.sarif, outputs.junit, outputs.gitlab, outputs.markdown) if path]
-    kept = {os.path.realpath(source) for source in sources if source}
-    for number, path in enumerate(paths):
-        if os.path.realpath(path) in kept | {os.path.realpath(earlier) for earlier in paths[:number]}:
-            raise BadFileError(f"{path} is also used for something else.", "Choose another name for the report.")
+    kept = {os.path.realpath(source) for source in sources if source and os.path.exists(source)}
+    for path in paths:
         try:
             require_unused(path, force=True)
         except NotWrittenError as error:
             raise BadFileError(str(error)) from None
+        if os.path.realpath(path) in kept:
+            raise BadFileError(f"{path} is also used for something else.", "Choose another name for the report.")
+        kept.add(os.path.realpath(path))
         if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise BadFileError(f"The folder of {path} does not exist.")
 

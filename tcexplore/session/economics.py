@@ -13,6 +13,9 @@ from tcexplore.session.snapshot import Snapshot
 UNDECIDED = ("undecided", "measuring")
 """Verdicts from which no advice follows."""
 
+DECIDED = ("faster", "slower", "no difference")
+"""The other verdicts."""
+
 
 class Range(NamedTuple):
     """A figure with its 95% interval."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
+from tcexplore.session.economics import DECIDED
 from tcexplore.studies.study import Announce, StudyState
 from tcexplore.studies.study_progress import BudgetSpentError
 from tcexplore.studies.study_runs import RefusedError, Runs, StudyRun, has_ended, timed_out
@@ -26,7 +27,6 @@ MAX_AT_ONCE = 4
 SLICES = 4
 """How often a cell that matters is timed again."""
 
-DECIDED = ("faster", "slower", "no difference")
 NARROW = 1.04
 """Ratio of the ends of an interval that is narrow enough."""
 FAR = 3.0

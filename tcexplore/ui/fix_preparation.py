@@ -7,8 +7,9 @@ from typing import Any
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
+from tcexplore.session.economics import DECIDED
 from tcexplore.session.ranked_breaks import rank_breaks
-from tcexplore.studies.fix.fix_result import DECIDED, FixedFiles, FixTarget, break_fix
+from tcexplore.studies.fix.fix_result import FixedFiles, FixTarget, break_fix
 from tcexplore.studies.fix.fix_study import STUDY, FixOptions, fix_target
 from tcexplore.studies.study import StudyState, study_job
 from tcexplore.ui.engine import Engine

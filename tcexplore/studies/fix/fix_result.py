@@ -14,11 +14,9 @@ from tcexplore.fixes.fix import Change
 from tcexplore.fixes.proposals import installed, proposals
 from tcexplore.fixes.verification import Verification
 from tcexplore.session import Snapshot, summarize
+from tcexplore.session.economics import DECIDED
 from tcexplore.studies.study import StudyState
 from tcexplore.watch import read_source
-
-DECIDED = ("faster", "slower", "no difference")
-"""Timing verdicts whose speedup is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from tcexplore.documents.timing.accuracy_rows import describe_accuracy
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import TimingEstimate
 from tcexplore.quantities import duration
+from tcexplore.session.economics import DECIDED
 from tcexplore.session.run_summary import RunFigures, is_faster, may_be_faster
 from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
@@ -176,4 +177,4 @@ def bar(timing: TimingEstimate, scale: float, width: int = BAR_WIDTH) -> str:
 
 
 def _decided(timing: TimingEstimate) -> bool:
-    return timing.verdict in ("faster", "slower", "no difference")
+    return timing.verdict in DECIDED

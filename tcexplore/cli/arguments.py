@@ -1,4 +1,4 @@
-"""The arguments of each command."""
+"""The request of each command line."""
 
 from __future__ import annotations
 
@@ -7,38 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
-from tcexplore import __version__, argument_types
-from tcexplore.cli.gate.gate_options import limit_options, limits, output_options, outputs
-from tcexplore.cli.options import (
-    Parser,
-    compile_options,
-    config,
-    fake_ranks,
-    follow_option,
-    rank_options,
-    report_options,
-    target_options,
-    vary_option,
-)
-from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT, Export, Launch, Request, TraceChoice
-from tcexplore.cli.study_arguments import parse_study
+from tcexplore.cli import parsers
+from tcexplore.cli.gate.gate_options import limits, outputs
+from tcexplore.cli.options import Parser, config, fake_ranks
+from tcexplore.cli.request import Export, Launch, Request, TraceChoice
+from tcexplore.cli.study_arguments import study_parser, study_request
 from tcexplore.studies.registry import STUDIES
-
-_COMMAND_HELP = {
-    "FILE[:NAME]": "open the explorer, recompile on every save",
-    "check FILE[:NAME]": "run once and print a report, or JSON",
-    **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
-    "export FILE[:NAME]": "write a kernel as files, down to machine code",
-    "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
-    "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
-    "doctor": "show what this machine can do, and what is missing",
-}
-
-COMMANDS = "\n".join([
-    "commands:", *(f"  tcexplore {usage:<24}{text}" for usage, text in _COMMAND_HELP.items()), "",
-    "Arguments after -- are passed to FILE if it is a script.", "",
-])  # fmt: skip
 
 
 def parse(arguments: Sequence[str]) -> Request:
@@ -47,7 +23,9 @@ def parse(arguments: Sequence[str]) -> Request:
     command = _COMMANDS.get(before[0]) if before else None
     if command is None and (similar := _similar_command(before)):
         Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {similar}?")
-    return _app(before, after) if command is None else command(before[1:], after)
+    parser = (command or _APP).parser()
+    given = parser.parse_args(before[1:] if command else before)
+    return (command or _APP).request(parser, given, after)
 
 
 def _similar_command(arguments: Sequence[str]) -> str:
@@ -69,60 +47,12 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     return list(arguments[:at]), tuple(arguments[at + 1 :])
 
 
-def _app(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
-    parser = Parser(
-        prog="tcexplore",
-        description="The terminal explorer for torch.compile: see on every save how your model is compiled.",
-        examples=("model.py", "model.py:net --mode max-autotune", "train.py --target h100 -- --epochs 1"),
-        epilog=COMMANDS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
-    compile_options(parser)
-    follow_option(parser)
-    rank_options(parser)
-    target_options(parser)
-    parser.add_argument(
-        "--standbys", type=argument_types.at_least_one, default=STANDBYS, metavar="N",
-        help="processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
-        f"about 500 MiB (default: {STANDBYS})",
-    )  # fmt: skip
-    given = parser.parse_args(arguments)
+def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     fake = fake_ranks(parser, given)
     return Request("app", given.file, argv, config(given), standbys=given.standbys, fake=fake)
 
 
-def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
-    parser = Parser(
-        prog="tcexplore check",
-        description="Run the file once without a screen, and print a report.",
-        examples=(
-            "model.py --json > report.json",
-            "model.py --max-breaks 0 --min-speedup 1.2 --summary",
-            "model.py --max-breaks 0 --own models/ --allow breaks.toml",
-            "model.py --baseline report.json --github --sarif tcexplore.sarif",
-            "model.py --recompile-check 'f32[33,512]'",
-            "traces/ --max-recompiles 3",
-        ),
-        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, "
-        "3 error in the compiler or the worker",
-    )
-    compile_options(parser)
-    follow_option(parser)
-    rank_options(parser)
-    target_options(parser)
-    report = parser.add_argument_group("report")
-    vary_option(parser)
-    report_options(report, TIME_FOR)
-    report.add_argument("--calls", type=argument_types.at_least_one, metavar="N", help="report net time over N calls")
-    report.add_argument(
-        "--recompile-check", action="append", default=[], type=argument_types.inputs, metavar="INPUTS",
-        help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
-        "for more",
-    )  # fmt: skip
-    limit_options(parser, measured=True)
-    output_options(parser)
-    given = parser.parse_args(arguments)
+def _check(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
         calls=given.calls, limits=limits(given), recompile_queries=tuple(given.recompile_check),
@@ -130,62 +60,14 @@ def _check(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
     )  # fmt: skip
 
 
-def _export(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
-    parser = Parser(
-        prog="tcexplore export",
-        description="Write one kernel into a folder: its source, a file that runs and times it if torch provides one, "
-        "and every stage down to machine code.",
-        examples=(
-            "model.py --kernel cpp_fused_add_0 --to kernel",
-            "model.py --target h100 --kernel triton_poi_fused_0 --to kernel",
-        ),
-    )
-    compile_options(parser)
-    target_options(parser)
-    parser.add_argument(
-        "--kernel", type=argument_types.name, required=True, metavar="NAME", help="name of the kernel in the report"
-    )
-    parser.add_argument(
-        "--to", type=argument_types.name, required=True, metavar="DIR", help="the folder, created if missing"
-    )
-    argument_types.force_option(parser)
-    parser.add_argument("--timeout", type=argument_types.positive_seconds, default=TIMEOUT, metavar="S",
-                        help=f"give up if the run takes more than S seconds (default: {TIMEOUT:g})")  # fmt: skip
-    given = parser.parse_args(arguments)
+def _export(_parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     return Request(
         "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,
         export=Export(given.kernel, given.to, given.force),
     )  # fmt: skip
 
 
-def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
-    parser = Parser(
-        prog="tcexplore open",
-        description="Open what a job wrote with TORCH_TRACE: the explorer's panes for any rank, and the first "
-        "difference between ranks. Without a terminal, print a report.",
-        examples=("traces/", "traces/ --json", "traces.tar.xz --rank 3", "traces/ --follow", "s3://bucket/job/traces"),
-        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 nothing can be read",
-    )
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="a folder, trace files, .gz, .zst or tar files of them, or a URL"
-    )
-    parser.add_argument(
-        "--job", type=argument_types.at_least_one, metavar="N", help="the job to open if there are several, from 1"
-    )
-    parser.add_argument("--rank", type=argument_types.count, metavar="N", help="the rank to show first (default: 0)")
-    parser.add_argument(
-        "--against",
-        default="",
-        metavar="PATH",
-        help="another trace, such as yesterday's, to diff this one with",
-    )
-    parser.add_argument("--follow", action="store_true", help="show what a running job writes, as it writes it")
-    report = parser.add_argument_group("report")
-    report.add_argument("--json", action="store_true", help="print the whole result as JSON")
-    report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
-    limit_options(parser, measured=False)
-    output_options(parser)
-    given = parser.parse_args(arguments)
+def _open(parser: Parser, given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:
     if given.follow and any("://" in path for path in given.paths):
         parser.error("--follow needs local paths; on the job's machine, use it over SSH")
     report_only = given.report or given.json or given.summary
@@ -193,37 +75,34 @@ def _open(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
     return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given))
 
 
-def _run(arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
-    parser = Parser(
-        prog="tcexplore run",
-        usage="tcexplore run [--trace DIR] [--detach] [--json] -- COMMAND",
-        description="Run a command with TORCH_TRACE, and show what its ranks compile while it runs. Without a "
-        "terminal, its output passes through, and a summary follows on stderr.",
-        examples=("-- python train.py", "-- torchrun --nproc-per-node 2 train.py", "--detach -- python train.py"),
-        epilog="exit status: that of COMMAND",
-    )
-    parser.add_argument("--trace", metavar="DIR", help="write the trace into this folder (default: a new one)")
-    parser.add_argument("--detach", action="store_true", help="leave the command running when tcexplore ends")
-    parser.add_argument(
-        "--json", action="store_true", help="pass the output through; the report is the last line of stdout"
-    )
-    given = parser.parse_args(arguments)
+def _run(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     if not argv:
         parser.error("a command is needed after --")
     return Request("run", argv[0], argv, json=given.json, launch=Launch(given.trace, given.detach))
 
 
-def _doctor(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
-    description = "Show what this machine can do, and what to install."
-    Parser(prog="tcexplore doctor", description=description, examples=("",)).parse_args(arguments)
+def _doctor(_parser: Parser, _given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:
     return Request("doctor")
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str], tuple[str, ...]], Request]] = {
-    "check": _check,
-    **{entry.name: partial(parse_study, entry.name) for entry in STUDIES if entry.command},
-    "export": _export,
-    "open": _open,
-    "run": _run,
-    "doctor": _doctor,
+class _Command(NamedTuple):
+    """A command: its parser, and the request of its parsed arguments."""
+
+    parser: Callable[[], Parser]
+    request: Callable[[Parser, argparse.Namespace, tuple[str, ...]], Request]
+
+
+_APP = _Command(parsers.app_parser, _app)
+
+_COMMANDS: dict[str, _Command] = {
+    "check": _Command(parsers.check_parser, _check),
+    **{
+        entry.name: _Command(partial(study_parser, entry.name), partial(study_request, entry.name))
+        for entry in STUDIES
+        if entry.command
+    },
+    "export": _Command(parsers.export_parser, _export),
+    "open": _Command(parsers.open_parser, _open),
+    "run": _Command(parsers.run_parser, _run),
+    "doctor": _Command(parsers.doctor_parser, _doctor),
 }

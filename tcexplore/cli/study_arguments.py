@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 
 from tcexplore.argument_types import positive_seconds
 from tcexplore.cli.options import Parser, compile_options, config, report_options
@@ -12,8 +12,8 @@ from tcexplore.studies.registry import StudyName
 EXIT_STATUS = "2 error in FILE or arguments, 3 error in the compiler or the worker, 130 stopped"
 
 
-def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]) -> Request:
-    """Return the request that these arguments make. Exits with 2 and one line on stderr if they are invalid."""
+def study_parser(name: StudyName) -> Parser:
+    """Return the parser of a study's command."""
     from tcexplore.studies.study import RUN_TIMEOUT_S, RUN_TIMING_S, load_study
 
     study = load_study(name)
@@ -31,7 +31,14 @@ def parse_study(name: StudyName, arguments: Sequence[str], argv: tuple[str, ...]
         "--budget", type=positive_seconds, metavar="S",
         help="end the study after S seconds, with the results so far; what was left out is named",
     )  # fmt: skip
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def study_request(name: StudyName, parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
+    """Return the request of a study. Exits with 2 and one line on stderr if an option is invalid."""
+    from tcexplore.studies.study import load_study
+
+    study = load_study(name)
     try:
         options = study.options(given)
     except ValueError as error:

@@ -1,0 +1,170 @@
+"""The parser of each command."""
+
+from __future__ import annotations
+
+import argparse
+
+from tcexplore import __version__, argument_types
+from tcexplore.cli.gate.gate_options import limit_options, output_options
+from tcexplore.cli.options import (
+    Parser,
+    compile_options,
+    follow_option,
+    rank_options,
+    report_options,
+    target_options,
+    vary_option,
+)
+from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT
+from tcexplore.studies.registry import STUDIES
+
+_COMMAND_HELP = {
+    "FILE[:NAME]": "open the explorer, recompile on every save",
+    "check FILE[:NAME]": "run once and print a report, or JSON",
+    **{f"{entry.name} FILE[:NAME]": entry.summary[0].lower() + entry.summary[1:] for entry in STUDIES if entry.command},
+    "export FILE[:NAME]": "write a kernel as files, down to machine code",
+    "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
+    "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
+    "doctor": "show what this machine can do, and what is missing",
+}
+
+COMMANDS = "\n".join([
+    "commands:", *(f"  tcexplore {usage:<24}{text}" for usage, text in _COMMAND_HELP.items()), "",
+    "Arguments after -- are passed to FILE if it is a script.", "",
+])  # fmt: skip
+
+
+def app_parser() -> Parser:
+    """Return the parser of `tcexplore FILE`."""
+    parser = Parser(
+        prog="tcexplore",
+        description="The terminal explorer for torch.compile: see on every save how your model is compiled.",
+        examples=("model.py", "model.py:net --mode max-autotune", "train.py --target h100 -- --epochs 1"),
+        epilog=COMMANDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
+    compile_options(parser)
+    follow_option(parser)
+    rank_options(parser)
+    target_options(parser)
+    parser.add_argument(
+        "--standbys", type=argument_types.at_least_one, default=STANDBYS, metavar="N",
+        help="processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
+        f"about 500 MiB (default: {STANDBYS})",
+    )  # fmt: skip
+    return parser
+
+
+def check_parser() -> Parser:
+    """Return the parser of `tcexplore check`."""
+    parser = Parser(
+        prog="tcexplore check",
+        description="Run the file once without a screen, and print a report.",
+        examples=(
+            "model.py --json > report.json",
+            "model.py --max-breaks 0 --min-speedup 1.2 --summary",
+            "model.py --max-breaks 0 --own models/ --allow breaks.toml",
+            "model.py --baseline report.json --github --sarif tcexplore.sarif",
+            "model.py --recompile-check 'f32[33,512]'",
+            "traces/ --max-recompiles 3",
+        ),
+        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, "
+        "3 error in the compiler or the worker",
+    )
+    compile_options(parser)
+    follow_option(parser)
+    rank_options(parser)
+    target_options(parser)
+    report = parser.add_argument_group("report")
+    vary_option(parser)
+    report_options(report, TIME_FOR)
+    report.add_argument("--calls", type=argument_types.at_least_one, metavar="N", help="report net time over N calls")
+    report.add_argument(
+        "--recompile-check", action="append", default=[], type=argument_types.inputs, metavar="INPUTS",
+        help="report whether a call with these inputs would recompile, without making it: 'f32[33,512], True'; repeat "
+        "for more",
+    )  # fmt: skip
+    limit_options(parser, measured=True)
+    output_options(parser)
+    return parser
+
+
+def export_parser() -> Parser:
+    """Return the parser of `tcexplore export`."""
+    parser = Parser(
+        prog="tcexplore export",
+        description="Write one kernel into a folder: its source, a file that runs and times it if torch provides one, "
+        "and every stage down to machine code.",
+        examples=(
+            "model.py --kernel cpp_fused_add_0 --to kernel",
+            "model.py --target h100 --kernel triton_poi_fused_0 --to kernel",
+        ),
+    )
+    compile_options(parser)
+    target_options(parser)
+    parser.add_argument(
+        "--kernel", type=argument_types.name, required=True, metavar="NAME", help="name of the kernel in the report"
+    )
+    parser.add_argument(
+        "--to", type=argument_types.name, required=True, metavar="DIR", help="the folder, created if missing"
+    )
+    argument_types.force_option(parser)
+    parser.add_argument("--timeout", type=argument_types.positive_seconds, default=TIMEOUT, metavar="S",
+                        help=f"give up if the run takes more than S seconds (default: {TIMEOUT:g})")  # fmt: skip
+    return parser
+
+
+def open_parser() -> Parser:
+    """Return the parser of `tcexplore open`."""
+    parser = Parser(
+        prog="tcexplore open",
+        description="Open what a job wrote with TORCH_TRACE: the explorer's panes for any rank, and the first "
+        "difference between ranks. Without a terminal, print a report.",
+        examples=("traces/", "traces/ --json", "traces.tar.xz --rank 3", "traces/ --follow", "s3://bucket/job/traces"),
+        epilog="exit status: 0 ok, 1 a limit was exceeded, 2 nothing can be read",
+    )
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a folder, trace files, .gz, .zst or tar files of them, or a URL"
+    )
+    parser.add_argument(
+        "--job", type=argument_types.at_least_one, metavar="N", help="the job to open if there are several, from 1"
+    )
+    parser.add_argument("--rank", type=argument_types.count, metavar="N", help="the rank to show first (default: 0)")
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="PATH",
+        help="another trace, such as yesterday's, to diff this one with",
+    )
+    parser.add_argument("--follow", action="store_true", help="show what a running job writes, as it writes it")
+    report = parser.add_argument_group("report")
+    report.add_argument("--json", action="store_true", help="print the whole result as JSON")
+    report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
+    limit_options(parser, measured=False)
+    output_options(parser)
+    return parser
+
+
+def run_parser() -> Parser:
+    """Return the parser of `tcexplore run`."""
+    parser = Parser(
+        prog="tcexplore run",
+        usage="tcexplore run [--trace DIR] [--detach] [--json] -- COMMAND",
+        description="Run a command with TORCH_TRACE, and show what its ranks compile while it runs. Without a "
+        "terminal, its output passes through, and a summary follows on stderr.",
+        examples=("-- python train.py", "-- torchrun --nproc-per-node 2 train.py", "--detach -- python train.py"),
+        epilog="exit status: that of COMMAND",
+    )
+    parser.add_argument("--trace", metavar="DIR", help="write the trace into this folder (default: a new one)")
+    parser.add_argument("--detach", action="store_true", help="leave the command running when tcexplore ends")
+    parser.add_argument(
+        "--json", action="store_true", help="pass the output through; the report is the last line of stdout"
+    )
+    return parser
+
+
+def doctor_parser() -> Parser:
+    """Return the parser of `tcexplore doctor`."""
+    description = "Show what this machine can do, and what to install."
+    return Parser(prog="tcexplore doctor", description=description, examples=("",))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
 
 from tcexplore.events import Standby
 from tests.supervisor.runs import Runs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the configuration of the user who runs the tests out of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,25 +7,27 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
-from tcexplore.cli import parsers
+from tcexplore.cli.config_arguments import config_request
+from tcexplore.cli.configuration.configured_options import parse_options
 from tcexplore.cli.gate.gate_options import limits, outputs
 from tcexplore.cli.options import Parser, config, fake_ranks
+from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS
 from tcexplore.cli.request import Export, Launch, Request, TraceChoice
-from tcexplore.cli.study_arguments import study_parser, study_request
+from tcexplore.cli.study_arguments import study_request
 from tcexplore.studies.registry import STUDIES
 
 
 def parse(arguments: Sequence[str]) -> Request:
     """Return the request of these arguments. Exits with 2 and one line on stderr if they are invalid."""
     before, after = _split(arguments)
-    command = _COMMANDS.get(before[0]) if before else None
-    if command is None and (similar := _similar_command(before)):
+    if before and before[0] == "config":
+        return config_request(before[1:], after)
+    command = before.pop(0) if before and before[0] in COMMAND_NAMES else APP
+    if command == APP and (similar := _similar_command(before)):
         Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {similar}?")
-    parser = (command or _APP).parser()
-    given = parser.parse_args(before[1:] if command else before)
-    return (command or _APP).request(parser, given, after)
+    parser = PARSERS[command]()
+    return _REQUESTS[command](parser, parse_options(parser, before), after)
 
 
 def _similar_command(arguments: Sequence[str]) -> str:
@@ -36,7 +38,7 @@ def _similar_command(arguments: Sequence[str]) -> str:
         return ""
     import difflib  # not imported before the first frame
 
-    return next(iter(difflib.get_close_matches(arguments[0], _COMMANDS, 1)), "")
+    return next(iter(difflib.get_close_matches(arguments[0], COMMAND_NAMES, 1)), "")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -85,24 +87,12 @@ def _doctor(_parser: Parser, _given: argparse.Namespace, _argv: tuple[str, ...])
     return Request("doctor")
 
 
-class _Command(NamedTuple):
-    """A command: its parser, and the request of its parsed arguments."""
-
-    parser: Callable[[], Parser]
-    request: Callable[[Parser, argparse.Namespace, tuple[str, ...]], Request]
-
-
-_APP = _Command(parsers.app_parser, _app)
-
-_COMMANDS: dict[str, _Command] = {
-    "check": _Command(parsers.check_parser, _check),
-    **{
-        entry.name: _Command(partial(study_parser, entry.name), partial(study_request, entry.name))
-        for entry in STUDIES
-        if entry.command
-    },
-    "export": _Command(parsers.export_parser, _export),
-    "open": _Command(parsers.open_parser, _open),
-    "run": _Command(parsers.run_parser, _run),
-    "doctor": _Command(parsers.doctor_parser, _doctor),
+_REQUESTS: dict[str, Callable[[Parser, argparse.Namespace, tuple[str, ...]], Request]] = {
+    "app": _app,
+    "check": _check,
+    **{entry.name: partial(study_request, entry.name) for entry in STUDIES if entry.command},
+    "export": _export,
+    "open": _open,
+    "run": _run,
+    "doctor": _doctor,
 }

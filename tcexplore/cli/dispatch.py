@@ -83,6 +83,12 @@ def _export(request: Request) -> int:
     return export(request)
 
 
+def _config(request: Request) -> int:
+    from tcexplore.cli.config_command import show_config
+
+    return show_config(request)
+
+
 def _doctor(_: Request) -> int:
     from tcexplore.cli.doctor import doctor
 
@@ -90,6 +96,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {
-    "app": _app, "check": _check, "export": _export, "doctor": _doctor, "open": _open, "run": _run,
+    "app": _app, "check": _check, "export": _export, "config": _config, "doctor": _doctor, "open": _open, "run": _run,
     **{entry.name: _study for entry in STUDIES},
 }  # fmt: skip

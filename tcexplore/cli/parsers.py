@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 
 from tcexplore import __version__, argument_types
 from tcexplore.cli.gate.gate_options import limit_options, output_options
@@ -16,6 +18,7 @@ from tcexplore.cli.options import (
     vary_option,
 )
 from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT
+from tcexplore.cli.study_arguments import study_parser
 from tcexplore.studies.registry import STUDIES
 
 _COMMAND_HELP = {
@@ -25,6 +28,7 @@ _COMMAND_HELP = {
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
+    "config [FILE]": "show which configuration applies, and where each value is from",
     "doctor": "show what this machine can do, and what is missing",
 }
 
@@ -168,3 +172,21 @@ def doctor_parser() -> Parser:
     """Return the parser of `tcexplore doctor`."""
     description = "Show what this machine can do, and what to install."
     return Parser(prog="tcexplore doctor", description=description, examples=("",))
+
+
+APP = "app"
+"""The command `tcexplore FILE`, which has no name on the command line."""
+
+PARSERS: dict[str, Callable[[], Parser]] = {
+    APP: app_parser,
+    "check": check_parser,
+    **{entry.name: partial(study_parser, entry.name) for entry in STUDIES if entry.command},
+    "export": export_parser,
+    "open": open_parser,
+    "run": run_parser,
+    "doctor": doctor_parser,
+}
+"""Makes the parser of each command whose options a configuration file may set."""
+
+COMMAND_NAMES = tuple(name for name in (*PARSERS, "config") if name != APP)
+"""First words of a command line that are commands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,11 +104,23 @@ class FakeRanks:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigQuery:
+    """What `config` shows."""
+
+    explain: bool
+    """Whether to show defaults, too."""
+    keys: bool
+    """Whether to show the keys of the app instead."""
+    flags: Mapping[str, Any]
+    """Options of the command line, by the names of their attributes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A parsed command line; times are in seconds."""
 
     command: str
-    """`app`, `check`, `doctor`, `export`, `open` or the name of a study."""
+    """`app`, `check`, `config`, `doctor`, `export`, `open` or the name of a study."""
     target: str = ""
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
@@ -132,5 +145,7 @@ class Request:
     """Ranks to run the script as; None for a file that is explored as usual."""
     launch: Launch | None = None
     """How `run` starts the command in `argv`."""
+    query: ConfigQuery | None = None
+    """What `config` shows."""
     trace: TraceChoice | None = None
     """The traces that `open` reads."""

@@ -1,0 +1,154 @@
+"""Values of options in configuration files: which keys there are, which value applies, and its type."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any
+
+from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile
+
+ONE_CALL = frozenset({
+    "help", "version", "json", "report", "force", "write", "break", "kernel", "to", "repro", "recompile-check", "ranks",
+    "rank", "world", "job", "against", "trace", "detach",
+})  # fmt: skip
+"""Options that belong to one call: what to look at now, where to write. A file cannot set them."""
+
+PATHS = ("FILE", "PATH", "DIR")
+"""Metavars of options whose values are paths; in a file, they are relative to its folder."""
+
+FILES = "files"
+"""Name of the tables with options for some model files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """The value of an option in a configuration file."""
+
+    value: Any
+    file: ConfigFile
+    key: tuple[str | int, ...]
+    """Where it is in the file's table."""
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return self.file.place(self.key)
+
+
+def command_of(parser: argparse.ArgumentParser) -> str:
+    """Return the command that a parser is for; `app` without one."""
+    return parser.prog.partition(" ")[2] or "app"
+
+
+def configurable(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """Return the options of a command that a file can set, by their keys: the names without dashes in front."""
+    options = {}
+    for action in parser._actions:
+        name = next((text[2:] for text in action.option_strings if text.startswith("--")), "")
+        if name and name not in ONE_CALL and not (command_of(parser) == "open" and name == "follow"):
+            options[name] = action
+    return options
+
+
+def is_shared(name: str, action: argparse.Action) -> bool:
+    """Return whether a key outside of the command's own table sets the option.
+
+    A study that varies an option, such as `modes --dynamic`, gives it another meaning and another destination.
+    """
+    return action.dest == name.replace("-", "_")
+
+
+def config_values(files: Sequence[ConfigFile], parser: argparse.ArgumentParser, model: str) -> dict[str, ConfigValue]:
+    """Return the values that apply to a command and a model file; a later file, and a narrower table, wins."""
+    options, command, values = configurable(parser), command_of(parser), dict[str, ConfigValue]()
+    for file in files:
+        for table, key in _tables(file, command, model):
+            for name, value in table.items():
+                if isinstance(value, dict) and name == command and command not in key:
+                    continue  # the command's own table
+                if name in options and (command in key or is_shared(name, options[name])):
+                    values[name] = ConfigValue(value, file, (*key, name))
+    return values
+
+
+def _tables(file: ConfigFile, command: str, model: str) -> Iterator[tuple[Mapping[str, Any], tuple[str | int, ...]]]:
+    """Yield the tables of a file that apply, with their keys, from the most general to the narrowest."""
+    tables: list[tuple[Any, tuple[str | int, ...]]] = [(file.content, ())]
+    entries = file.content.get(FILES)
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict) and matches(file, entry.get("pattern"), model):
+            tables.append((entry, (FILES, number)))
+    for table, key in tables:
+        yield table, key
+        if isinstance(own := table.get(command), dict):
+            yield own, (*key, command)
+
+
+def matches(file: ConfigFile, pattern: Any, model: str) -> bool:
+    """Return whether a model file matches a pattern: its path from the file's folder, its whole path or its name."""
+    if not isinstance(pattern, str) or "\0" in model:
+        return False
+    path = os.path.abspath(model)
+    forms = (os.path.relpath(path, file.folder), path, os.path.basename(path))
+    return any(fnmatch(form.replace(os.sep, "/"), pattern.removeprefix("./")) for form in forms)
+
+
+def converted(action: argparse.Action, value: ConfigValue) -> Any:
+    """Return a value as the option's own type. Raises `ConfigError`."""
+    raw = value.value
+    if isinstance(action, argparse._StoreTrueAction):
+        if not isinstance(raw, bool):
+            raise _wrong(value, "is not true or false")
+        return raw
+    if isinstance(action, argparse._AppendAction):
+        items = raw if isinstance(raw, list) else [raw]
+        return [_one(action, value, item) for item in items]
+    if isinstance(raw, list):
+        if not raw or any(isinstance(item, list | dict) for item in raw):
+            raise _wrong(value, "is not a list of values")
+        result = _one(action, value, ",".join(map(_text, raw)))
+        if not isinstance(result, tuple):
+            raise _wrong(value, "is one value, not a list")
+        return result
+    return _one(action, value, raw)
+
+
+def _one(action: argparse.Action, value: ConfigValue, raw: Any) -> Any:
+    """Return one value as the option's own type."""
+    if not isinstance(raw, str | int | float) or (isinstance(raw, bool) and not action.choices and action.type is None):
+        raise _wrong(value, "is not a text or a number")
+    text = _text(raw)
+    if action.metavar in PATHS or (isinstance(raw, str) and raw.endswith(".toml")):
+        text = os.path.join(value.file.folder, os.path.expanduser(text))
+    try:
+        result = action.type(text) if callable(action.type) else text
+    except argparse.ArgumentTypeError as error:
+        raise _wrong(value, str(error), "") from None
+    if action.choices is not None and result not in action.choices:
+        raise _wrong(value, f"{text!r} is not one of {', '.join(map(str, action.choices))}", "")
+    if isinstance(raw, str) and isinstance(result, int | float) and not isinstance(result, bool) and _is_number(raw):
+        raise _wrong(value, f"is a number: write {raw} without quotes")
+    if not isinstance(raw, str) and result == text and not action.choices:
+        raise _wrong(value, f"is a text: write {text!r} with quotes")
+    return result
+
+
+def _text(raw: Any) -> str:
+    return str(raw).lower() if isinstance(raw, bool) else str(raw)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _wrong(value: ConfigValue, problem: str, separator: str = " ") -> ConfigError:
+    separator = separator or ": "
+    return ConfigError(f"{value.place}: {value.key[-1]}{separator}{problem}.")

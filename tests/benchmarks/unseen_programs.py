@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.unseen_truth import BACKEND
+from tests.benchmarks.unseen_truth import BACKEND, cause
 from tests.report.consistency import inconsistencies
 
 FOLDER = Path(__file__).with_name("unseen")
@@ -31,10 +31,15 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
     except json.JSONDecodeError:
         return {"error": result.stderr[-300:]}, []
     compiled = {entry["graph"] for frame in report["frames"] for entry in frame["entries"]}
+    causes: dict[str, list[str]] = {}
+    for one in report["recompiles"]:
+        if one["graph"] in compiled:
+            causes.setdefault(one["graph"], []).append(cause(f"{one['failed_entry']}: {one['failed_guard']}"))
     figures = {
         "graphs": len(report["graphs"]),
-        "breaks": sorted({broken["line"] for broken in report["breaks"]}),
-        "recompiles": len({recompile["graph"] for recompile in report["recompiles"]} & compiled),
+        "breaks": sorted(map(list, {(Path(b["file"]).name, b["line"]) for b in report["breaks"]})),
+        "recompiles": len(causes),
+        "causes": list(causes.values()),
         "over_limit": sum(len(frame["over_limit"]) for frame in report["frames"]),
         "guards": len(report["guard_latency_us"]),
         "calls": [call["compiles"] for call in report["calls"] if call["variant"] == "compiled"],

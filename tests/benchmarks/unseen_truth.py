@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import runpy
 import sys
@@ -16,20 +17,26 @@ import torch
 
 BACKEND = "aot_eager"
 _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
+_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
+_ADDRESS = re.compile(r"\d{9,}")
+_SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
 
 
 class TraceReader(logging.Handler):
     """Collects compile ids from torch's structured trace. After a reset, ids begin again: each gets a generation."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
         super().__init__(logging.DEBUG)
+        self._folder = folder
+        """The folder of the program."""
         self.generation = 0
         self.graphs: dict[str, None] = {}
         self.compiled: list[str] = []
         self.guarded: dict[str, None] = {}
-        self.recompiled: dict[str, None] = {}
+        self.causes: dict[str, list[str]] = {}
+        """The failed guards of each recompile."""
         self.over_limit: list[str] = []
-        self.breaks: dict[int, None] = {}
+        self.breaks: dict[tuple[str, int], None] = {}
 
     def handle(self, record: logging.LogRecord) -> bool:
         metadata, payload = getattr(record, "metadata", {}), getattr(record, "payload", None) or ""
@@ -42,44 +49,67 @@ class TraceReader(logging.Handler):
             self.guarded[graph] = None
         elif name == "compilation_metrics":
             self._compiled(graph, metadata[kind])
-        elif name == "dynamo_graph_break_reason" and (match := _BREAK.search(payload)):
-            self.breaks[int(match[2])] = None
+        elif name == "recompile_reasons":
+            reasons = json.loads(payload) if payload.startswith("[") else [payload]
+            self.causes[graph] = [cause(text) for text in reasons]
+        elif name == "dynamo_graph_break_reason" and (place := self._place(payload)):
+            self.breaks[place] = None
         return True
 
     def _compiled(self, graph: str, metrics: Any) -> None:
         if metrics.get("has_guarded_code"):
             self.compiled.append(graph)
-            if not graph.endswith("/0"):
-                self.recompiled[graph] = None
         elif "recompile limit" in str(metrics.get("fail_reason")):
             self.over_limit.append(graph)
+        elif "Unsupported" in str(metrics.get("fail_type")):  # with `fullgraph=True`
+            file = os.path.basename(metrics["fail_user_frame_filename"])
+            self.breaks[file, metrics["fail_user_frame_lineno"]] = None
+
+    def _place(self, text: str) -> tuple[str, int] | None:
+        """Return the innermost line of the program, which may call a library that breaks."""
+        traceback = text.partition("User code traceback:")[2].partition("\n\n")[0]
+        match = _BREAK.search(text)
+        places = [*_FRAME.findall(traceback), *([match.groups()] if match else [])]
+        return next(((os.path.basename(f), int(n)) for f, n in reversed(places) if f.startswith(self._folder)), None)
 
     def result(self) -> dict[str, Any]:
+        recompiled = [graph for graph in self.causes if graph in self.compiled]
         return {
             "graphs": len(self.graphs),
-            "breaks": sorted(self.breaks),
-            "recompiles": len(self.recompiled),
+            "breaks": sorted([file, line] for file, line in self.breaks),
+            "recompiles": len(recompiled),
+            "causes": [self.causes[graph] for graph in recompiled],
             "over_limit": len(self.over_limit),
             "guards": len(self.guarded),
         }
 
 
+def cause(text: str) -> str:
+    """Return the entry and the guard that failed, without addresses, hints and the line of the program."""
+    guard = text.partition("\n")[0].partition("  #")[0].partition(" (HINT")[0].strip()
+    return _SUBMODULE.sub(r".\1", _ADDRESS.sub("0", guard))
+
+
 def main(file: str) -> None:
     """Run the file and print what was traced."""
-    reader = TraceReader()
+    reader = TraceReader(os.path.dirname(file))
     logger = logging.getLogger("torch.__trace")
     logger.handlers.insert(0, reader)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
     _count_resets(reader)
     torch.manual_seed(0)
+    sys.argv = [file]
     names = runpy.run_path(file, run_name="__main__")
     calls = []
     if "inputs" in names:
         model, inputs = names["model"], names["inputs"]
         with torch.no_grad():
+            logger.setLevel(logging.WARNING)
             for call in inputs:
                 model(*call)
+            logger.setLevel(logging.DEBUG)
+            torch._dynamo.reset()  # torch compiles parts of an eager call, such as `torch.cond`
             compiled = torch.compile(model, backend=BACKEND)
             for call in inputs:
                 before = len(reader.compiled)

@@ -1,0 +1,82 @@
+"""Reports made on a loaded machine must not contradict themselves: `python -m tests.benchmarks.loaded_reports`.
+
+    python -m tests.benchmarks.loaded_reports [--busy 2] [--first 0] [--count 50]
+
+Makes JSON reports of the samples and of the unseen programs while busy processes take the cores, and prints the
+contradictory figures of each. A verdict counts as false if it is not `undecided`, since the cores are taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.unseen_programs import FOLDER
+from tests.report.consistency import inconsistencies
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+@contextmanager
+def load(processes: int) -> Iterator[None]:
+    """Keep this number of cores busy inside the context."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def programs(folder: Path) -> list[Path]:
+    """Return the samples and the unseen programs as model files."""
+    files = sorted(SAMPLES.glob("*.py"))
+    for text in sorted(FOLDER.glob("*.txt")):
+        files.append(folder / f"{text.stem}.py")
+        files[-1].write_text(text.read_text())
+    return files
+
+
+def problems(file: Path) -> list[str]:
+    """Return the contradictions in the report of a file."""
+    command = [sys.executable, "-m", "tcexplore", "check", str(file), "--json", "--time-for", "0.5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        return [done.stderr[-300:]]
+    timing = report["timing"]
+    verdict = timing["verdict"] if timing else "no timing"
+    print(f"  {verdict}", *(missing["fact"] for missing in report["missing"]), sep=", ")
+    false = [f"a verdict on a loaded machine: {verdict}"] if verdict not in ("undecided", "no timing") else []
+    return [*inconsistencies(report), *false]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--busy", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=50)
+    options = parser.parse_args()
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder, load(options.busy):
+        files = programs(Path(folder))[options.first : options.first + options.count]
+        for file in files:
+            print(file.stem, flush=True)
+            contradictions = problems(file)
+            wrong += bool(contradictions)
+            print(*(f"  {text}" for text in contradictions), sep="\n", flush=True)
+    print(f"{wrong} of {len(files)} reports contradict themselves")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

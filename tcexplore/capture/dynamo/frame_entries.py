@@ -86,6 +86,14 @@ def frames_begun() -> int:
     return getattr(convert_frame, "FRAME_COUNTER", 0)
 
 
+def forget_frames() -> None:
+    """Reset Dynamo, and number frames from 0 again. No event of the run may name a frame yet."""
+    from torch._dynamo import convert_frame
+
+    torch._dynamo.reset()
+    convert_frame.FRAME_COUNTER = 0
+
+
 def _continue_frame_ids(original: Callable[[], None]) -> Callable[[], None]:
     """Make compile ids unique in a run: after a `torch._dynamo.reset()`, torch would number frames from 0 again."""
 

@@ -7,12 +7,14 @@ for every architecture here.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tcexplore.events.clean_text import clean
 from tcexplore.targets.target_names import DEVICES, NATIVE, target_names
 
 
@@ -123,18 +125,32 @@ def _bundled(name: str) -> Target:
 
 
 def _read(path: Path) -> Target:
+    if path.exists() and not path.is_file():
+        raise TargetError(f"{path} is not a regular file")  # to read a pipe would not end
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = _cleaned(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise TargetError(f"cannot read the target {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TargetError(f"{path} is not TOML: {error}") from error
     base = data.pop("like", None)
     if base is not None:
+        if base not in target_names():
+            raise TargetError(f"{path}: like is {base!r}; it must be one of {', '.join(target_names())}")
         data = _merged(_as_dict(find_target(base)), data)
-    if path.stem == NATIVE:
+    key = clean(path.stem)
+    if key == NATIVE:
         raise TargetError(f"{path}: {NATIVE!r} is the device in the machine; give the file another name")
-    return _target(path.stem, {**data, "reference": str(path)}, str(path))
+    return _target(key, {**data, "reference": str(path)}, str(path))
+
+
+def _cleaned(value: Any) -> Any:
+    """Return a value from a file with all its text cleaned."""
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    return clean(value) if isinstance(value, str) else value
 
 
 def _as_dict(target: Target) -> dict[str, Any]:
@@ -174,7 +190,9 @@ def _record(cls: type, values: Any, where: str) -> Any:
     if unknown := sorted(values.keys() - known.keys()):
         raise TargetError(f"{where} has unknown keys: {', '.join(unknown)}")
     for name, value in values.items():
-        if ("int" in known[name] or "float" in known[name]) and "str" not in known[name]:
+        if "str" in known[name]:
+            _check_text(name, value, known[name], where)
+        elif "int" in known[name] or "float" in known[name]:
             _check_number(name, value, known[name], where)
     try:
         return cls(**values)
@@ -183,7 +201,24 @@ def _record(cls: type, values: Any, where: str) -> Any:
         raise TargetError(f"{where} lacks {missing}") from error
 
 
+_LARGEST = 2**63
+_MAY_BE_ZERO = frozenset({"minor", "cudnn", "is_integrated", "is_multi_gpu_board", "shared_reserved"})
+
+
+def _check_text(name: str, value: Any, kind: str, where: str) -> None:
+    allowed = (str, int) if "int" in kind else (str, tuple) if "tuple" in kind else (str,)
+    if not isinstance(value, allowed) or isinstance(value, bool):
+        raise TargetError(f"{where} {name} is {value!r}; it must be text")
+
+
 def _check_number(name: str, value: Any, kind: str, where: str) -> None:
+    if value is None:
+        return
     allowed = (int, float) if "float" in kind else (int,)
-    if value is not None and (not isinstance(value, allowed) or isinstance(value, bool)):
+    if not isinstance(value, allowed) or isinstance(value, bool):
         raise TargetError(f"{where} {name} is {value!r}; it must be {'a number' if float in allowed else 'an integer'}")
+    smallest = 0 if name in _MAY_BE_ZERO else math.ulp(0)
+    if not smallest <= value < _LARGEST:
+        raise TargetError(
+            f"{where} {name} is {value!r}; it must be {'positive' if smallest else '0 or more'}, and finite"
+        )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tcexplore.targets.device_table import TargetError, all_targets, find_target
+from tests.faults.terminal_bytes import control_characters
 
 NAMES = ("h100", "h200", "a100", "l4", "rtx4090", "b200", "mi300x")
 
@@ -50,13 +52,22 @@ def test_a_user_target_extends_a_bundled_one(tmp_path: Path):
     ("text", "message"),
     [
         ("x = [", "is not TOML"),
-        ('like = "h201"', "no target called 'h201'"),
+        ('like = "h201"', "like is 'h201'; it must be one of a100"),
         ('like = "h200"\nspeed = 3', "has unknown keys: speed"),
         ('like = "h200"\n[properties]\nwarps = 3', "has unknown keys: warps"),
         ('like = "h200"\n[properties]\nwarp_size = "32"', "warp_size is '32'; it must be an integer"),
         ('like = "h200"\n[peaks]\nmemory = true', "memory is True; it must be a number"),
         ('like = "h200"\nbackend = "metal"', "must be 'cuda' or 'hip'"),
         ('like = "h200"\nproperties = 3', "must be a table"),
+        ('like = "own.toml"', "like is 'own.toml'; it must be one of"),
+        ("like = 3", "like is 3; it must be one of"),
+        ('like = "h200"\narch = 1.5', "arch is 1.5; it must be text"),
+        ('like = "h200"\n[properties]\nname = [1]', r"name is \[1\]; it must be text"),
+        ('like = "h200"\n[properties]\nwarp_size = 0', "warp_size is 0; it must be positive"),
+        ('like = "h200"\n[peaks]\nmemory = nan', "memory is nan; it must be positive"),
+        ('like = "h200"\n[peaks]\nmemory = inf', "memory is inf; it must be positive, and finite"),
+        ('like = "h200"\n[occupancy]\nshared_reserved = -1', "shared_reserved is -1; it must be 0 or more"),
+        ("a = " + "[" * 5000, "is not TOML"),
         ('backend = "cuda"', "lacks"),
     ],
 )
@@ -72,6 +83,20 @@ def test_an_unknown_name_and_a_missing_file_are_rejected_with_the_reason(tmp_pat
         find_target("v100")
     with pytest.raises(TargetError, match="cannot read"):
         find_target(str(tmp_path / "none.toml"))
+
+
+def test_a_pipe_is_no_target(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(TargetError, match="not a regular file"):
+        find_target(str(tmp_path / "pipe.toml"))
+
+
+def test_text_of_a_user_target_is_cleaned(tmp_path: Path):
+    file = tmp_path / "a\x1b[2J.toml"
+    file.write_text('like = "h200"\nsources = ["\\u001b[2J"]\n[properties]\nname = "\\u009b2J\\u202e"\n')
+    own = find_target(str(file))
+    texts = (own.key, own.properties.name, *own.sources)
+    assert all(control_characters(text) == [] for text in texts), texts
 
 
 def test_a_reference_finds_its_target(tmp_path: Path):

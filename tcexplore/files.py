@@ -55,7 +55,8 @@ def create_all(
 ) -> tuple[Path, ...]:
     """Write files by their names relative to a folder, which is created if missing; return their paths.
 
-    Nothing is written if one of them is refused. Files in `keep` are not overwritten, even with `force`.
+    Nothing is written if one of them is refused, and no new file stays if the disk is full. Files in `keep` are not
+    overwritten, even with `force`.
     """
     root = Path(folder)
     paths = {root / name: _encoded(content) for name, content in contents.items()}
@@ -71,11 +72,26 @@ def create_all(
         )
     for path in existing:
         require_unused(path, force=True)
-    for path, data in paths.items():
-        with _os_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _put(path, data, overwrite=force)
+    is_new = not root.exists()
+    try:
+        for path, data in paths.items():
+            with _os_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _put(path, data, overwrite=force)
+    except NotWrittenError:
+        _remove(paths.keys() - set(existing))
+        if is_new:
+            with suppress(OSError):
+                root.rmdir()
+        raise
     return tuple(paths)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    """Remove the files of an incomplete set, none of which existed before."""
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
 
 
 def require_unused(file: str | Path, *, force: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -121,6 +123,31 @@ def test_a_process_killed_while_it_writes_loses_nothing(file: Path, call: str):
     assert done.returncode == -signal.SIGKILL
     assert file.read_bytes() == before
     assert replace(str(file), before, b"new").after == file.read_bytes() == b"new"
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "utime"])
+def test_a_full_disk_loses_nothing(file: Path, monkeypatch: pytest.MonkeyPatch, call: str):
+    before = tree_checksum(file.parent)
+    monkeypatch.setattr(os, call, Mock(side_effect=FULL))
+    with pytest.raises(NotWrittenError, match="No space left on device"):
+        write_change(str(file), OLD, NEW)
+    assert tree_checksum(file.parent) == before
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_a_full_disk_leaves_no_file_of_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int):
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=[None] * (writes - 1) + [FULL]))
+    with pytest.raises(NotWrittenError, match="No space left on device"):
+        create_all(tmp_path / "new", {"a": "1", "b": "2"})
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_folder_that_takes_no_files_is_refused():
+    with pytest.raises(NotWrittenError, match="cannot be written"):
+        create("/proc/self/report.txt", "x")
 
 
 # ---- new files

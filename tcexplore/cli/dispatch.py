@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from tcexplore.cli.arguments import parse
+from tcexplore.cli.error_line import print_error
 from tcexplore.cli.request import Request
 from tcexplore.studies.registry import STUDIES
+
+NOT_PRINTED = 2
+"""Exit status if standard output takes no more text."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def dispatch(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status.
 
-    0 ok, 1 a limit was exceeded, 2 error in FILE or arguments, 3 error in the compiler or the worker, 130 interrupted.
+    0 ok, 1 a limit was exceeded, 2 error in FILE, arguments or the output, 3 error in the compiler or the worker,
+    130 interrupted.
     """
-    _replace_unencodable()
+    _prepare_streams()
     try:
-        request = parse(sys.argv[1:] if arguments is None else arguments)
-        return _COMMANDS[request.command](request)
+        try:
+            request = parse(sys.argv[1:] if arguments is None else arguments)
+            return _COMMANDS[request.command](request)
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError:
-        # The reader closed the pipe. Python would print another error when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
         return 141
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        print_error(f"the report cannot be written to standard output: {error.strerror}")
+        _discard_stdout()
+        return NOT_PRINTED
 
 
-def _replace_unencodable() -> None:
-    """Print `?` for characters that the terminal or the pipe cannot encode."""
+def _discard_stdout() -> None:
+    """Drop what is left to write: Python would print another error when it flushes it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _prepare_streams() -> None:
+    """Replace closed streams, and print `?` for characters that the terminal or the pipe cannot encode."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  it stays open until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -13,6 +13,7 @@ from tcexplore.cli.gate.judge import USER
 from tcexplore.cli.progress_line import progress
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
+from tcexplore.events.clean_text import clean
 from tcexplore.files import NotWrittenError, create_all
 from tcexplore.session import Snapshot
 from tcexplore.session.kernel_files import NoSuchKernelError, kernel_files
@@ -39,7 +40,7 @@ def export(request: Request) -> int:
         paths = create_all(export_request.folder, files, force=export_request.force, keep=_sources(outcome.snapshot))
     except (NoSuchKernelError, NotWrittenError) as error:
         return _refuse(str(error))
-    sys.stdout.writelines(f"{path}\n" for path in paths)
+    sys.stdout.writelines(f"{clean(str(path))}\n" for path in paths)
     return 0
 
 

@@ -6,6 +6,8 @@ import contextlib
 import io
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
 
-from tcexplore.cli import main
+from tcexplore.cli import export_command, main
 from tcexplore.report import printed
 from tcexplore.report.check_report import check_report
 from tcexplore.session import Session, Snapshot
@@ -77,6 +79,21 @@ async def test_the_app_sends_no_control_sequences_of_the_program():
             strips = ui.app.screen._compositor.render_strips()
             segments: list[Segment] = [segment for strip in strips for segment in strip]
             assert_safe("".join(segment.text for segment in segments))
+
+
+def test_export_prints_paths_without_control_sequences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    async def finished(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(snapshot=snapshot)
+
+    snapshot, model = fakes.complete(), tmp_path / "model.py"
+    model.write_text("x = 1\n")
+    monkeypatch.setattr(export_command, "run_once", finished)
+    folder = tmp_path / "a\x1b[2J\u202e"
+    assert main(["export", str(model), "--kernel", "cpp_fused_relu_0", "--to", str(folder)]) == 0
+    assert list(folder.iterdir())
+    assert "a␛[2J" in capsys.readouterr().out
 
 
 ARGUMENTS = (

@@ -17,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from tcexplore.cli.dispatch import dispatch
 
     try:
-        signal.signal(signal.SIGINT, previous)
+        # `tcexplore.__main__` set SIG_DFL; without it, SIGINT may be ignored, as in a background job.
+        signal.signal(signal.SIGINT, signal.default_int_handler if previous is signal.SIG_DFL else previous)
         return dispatch(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED

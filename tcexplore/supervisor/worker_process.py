@@ -38,6 +38,12 @@ CLOSE_S = 1.0
 ANSWER_S = 2.0
 """Seconds for a fork server to provide a run process, once everything is imported, before it counts as hanging."""
 
+CHECK_S = 0.5
+"""Seconds between two checks of a fork server that has not answered."""
+
+STOPPED_CHECKS = 4
+"""Number of checks in a row that find a worker stopped while it imports before it counts as hanging."""
+
 STAGES = get_args(WorkerStage)
 
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -132,8 +138,7 @@ class WorkerProcess:
         self._runs[self._opened] = run
         self._send(OpenRun(number=self._opened), run.descriptors)
         run.close_worker_ends()
-        if self._stage != "loaded":
-            asyncio.get_running_loop().call_later(ANSWER_S, self._check_opened, run, 1)
+        asyncio.get_running_loop().call_later(ANSWER_S, self._check_opened, run, 1)
 
     def prepare(self, *, prime: bool) -> None:
         """Have the fork server prepare for later runs, while it serves."""
@@ -142,18 +147,29 @@ class WorkerProcess:
         self._send(Prepare(prime=prime))
 
     def _check_opened(self, run: RunProcess, checks: int) -> None:
-        """Give up on a fork server that does not answer: it is stopped or hangs."""
+        """Give up on a fork server that does not answer: it is stopped or hangs. An import may take many seconds."""
         if run.pid is not None or run.number not in self._runs or self.gone or self._hung:
             return
+        if self._stage == "loaded" and not self._is_stopped():
+            checks = STOPPED_CHECKS
         if checks:  # the front end itself may have been stopped: read what has arrived meanwhile
-            asyncio.get_running_loop().call_later(ANSWER_S / 4, self._check_opened, run, checks - 1)
+            asyncio.get_running_loop().call_later(CHECK_S, self._check_opened, run, checks - 1)
             return
-        self._hung = self.closed_to_runs = True
+        self._hung = self.closed_to_runs = self._failure_known = True
         self._discard_idle()
         for number in list(self._killed):
             self._kill_directly(number)
         self._kill_if_unused()
         self._changed(self)
+
+    def _is_stopped(self) -> bool:
+        """Return whether a signal stopped the process. Only Linux shows it."""
+        if self._process is None:
+            return False
+        try:
+            return Path(f"/proc/{self._process.pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"T"
+        except OSError:
+            return False
 
     def signal(self, run: RunProcess, number: int) -> None:
         """Send a signal to the process group of a run that has not ended."""

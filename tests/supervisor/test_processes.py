@@ -140,6 +140,22 @@ async def test_the_next_saves_are_answered_after_the_fork_server_was_stopped_or_
     await until(lambda: not any(map(alive, started)))
 
 
+async def test_a_worker_that_is_stopped_while_it_imports_is_replaced(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, prime=False)
+    await runs.supervisor.start()
+    runs.submit(GOOD)
+    pool = runs.supervisor._pool
+    (first,) = pool._workers
+    await first._started.wait()
+    assert first._process is not None
+    os.kill(first._process.pid, signal.SIGSTOP)
+    assert first.standby is None, "it is still importing"
+    assert isinstance(await runs.wait_for(Finished, Failed), Finished)
+    assert first.gone
+    assert first not in pool._workers
+    await runs.supervisor.close()
+
+
 async def test_closing_does_not_wait_for_a_stopped_fork_server(tmp_path: Path) -> None:
     runs = Runs(tmp_path, prime=False)
     await runs.supervisor.start()

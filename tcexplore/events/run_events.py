@@ -39,6 +39,14 @@ class PhaseStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageStarted(Event):
+    """An optional stage of the run began, or goes on after one inside it. Only the supervisor receives it."""
+
+    fact: str
+    """The fact that is missing if the process ends during the stage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimed(Event):
     """A finished span of compile time, from torch's event log."""
 

@@ -15,6 +15,8 @@ from tcexplore.events.run_events import BROKEN_STATUS
 SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(Current thread|Thread) ", re.MULTILINE)
+_TIMEOUT = "Timeout ("
+"""Begin of faulthandler's traceback of a process that exceeds a limit."""
 _TCEXPLORE = str(Path(__file__).resolve().parents[1])
 _LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
 _BAD_POINTER = "Native code (ctypes, an extension, a kernel) accessed invalid memory."
@@ -55,18 +57,24 @@ OPTIONAL_FACTS: dict[RunStage, str] = {
     "comparing": "comparison with the original",
     "answering": "recompile check",
 }
-"""Facts that are missing if a phase after the compile fails."""
+"""Facts that are missing if the process ends in a phase after the compile."""
 
 
-def explain_late_exit(code: int, phase: RunStage, job: Job) -> FactMissing | None:
-    """Return the fact that is missing if the program ended its process after the compile, None if the run failed."""
-    if code < 0 or phase not in OPTIONAL_FACTS:
-        return None
+def explain_late_exit(code: int, fact: str, job: Job, crash: str) -> FactMissing:
+    """Return the fact that is missing because the process ended in an optional stage, and with it all later facts."""
+    failed = explain_exit(code, job, crash)
     if code == BROKEN_STATUS:
         reason = "the program replaced parts of Python that tcexplore needs"
-    else:
+    elif crash.startswith(_TIMEOUT):
+        reason = "native code did not end within the time limit; the process was ended, and with it all later steps"
+    elif code >= 0:
         reason = f"the program ended its own process with status {code}, and with it all later steps"
-    return FactMissing(run=job.run, fact=OPTIONAL_FACTS[phase], symbol="os._exit", reason=reason)
+    else:
+        place = " in the compiler" if failed.blame == "compiler" else ""
+        reason = f"t{failed.message[1:-1]}{place}, which ended all later steps"
+    if failed.location is not None:
+        reason += f" ({Path(failed.location.file).name}, line {failed.location.line})"
+    return FactMissing(run=job.run, fact=fact, symbol=failed.type, reason=reason)
 
 
 def explain_syntax_error(job: Job) -> Failed | None:

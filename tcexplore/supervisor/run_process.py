@@ -22,11 +22,18 @@ from tcexplore.events import (
     PhaseStarted,
     ProtocolError,
     RunStage,
+    StageStarted,
     decode,
     encode,
 )
 from tcexplore.events.commands import RunCommand
-from tcexplore.supervisor.exits import explain_exit, explain_invalid_message, explain_late_exit, explain_stop
+from tcexplore.supervisor.exits import (
+    OPTIONAL_FACTS,
+    explain_exit,
+    explain_invalid_message,
+    explain_late_exit,
+    explain_stop,
+)
 from tcexplore.supervisor.output_reader import OutputReader
 
 PAINT_S = 0.1
@@ -73,6 +80,8 @@ class RunProcess:
         self._on_answer: Callable[[], None] = lambda: None
         self._run_again: RunAgain = _fail
         self._phase: RunStage = "worker"
+        self._optional_fact = ""
+        """The fact that is missing if the process ends now; empty while its end fails the run."""
         self._has_event = False
         self._stopped = False
         self._commands: list[RunCommand] = []
@@ -170,8 +179,8 @@ class RunProcess:
         if self._stopped:
             return explain_stop(self._phase, job, crash)
         code = self._exit.result() if self._exit.done() else 0
-        if missing := explain_late_exit(code, self._phase, job):
-            self._emit(missing)
+        if self._optional_fact:
+            self._emit(explain_late_exit(code, self._optional_fact, job, crash))
             return Finished(run=job.run)
         return explain_exit(code, job, crash)
 
@@ -194,8 +203,12 @@ class RunProcess:
                 self._has_event = True
                 if isinstance(event, Failed | Finished):
                     return event
+                if isinstance(event, StageStarted):
+                    self._optional_fact = event.fact
+                    continue
                 if isinstance(event, PhaseStarted) and event.phase:
                     self._phase = event.phase
+                    self._optional_fact = OPTIONAL_FACTS.get(event.phase, self._optional_fact)
                 self._emit(event)
                 if isinstance(event, GraphCaptured) and self._painting is None:
                     self._painting = asyncio.get_running_loop().call_later(PAINT_S, self._answer)

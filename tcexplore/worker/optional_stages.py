@@ -8,8 +8,9 @@ from typing import Any
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.user_files import UserFiles
+from tcexplore.events import StageStarted
 from tcexplore.worker.failure import describe_error
-from tcexplore.worker.time_limit import TimeLimitError, time_limit
+from tcexplore.worker.time_limit import TimeLimitError, process_limit, time_limit
 
 LIMIT_S = 120.0
 """Time limit of a stage in seconds, for calls that take no time."""
@@ -26,6 +27,8 @@ class OptionalStages:
         self._user_files = user_files
         self.eager_seconds = 0.0
         """Duration of all eager calls."""
+        self._facts: list[str] = []
+        """The facts of the stages in progress, innermost last."""
 
     @property
     def limit_s(self) -> float:
@@ -40,13 +43,19 @@ class OptionalStages:
         `limit_s` replaces the time limit; 0 for none.
         """
         limit = self.limit_s if limit_s is None else limit_s
+        self._facts.append(fact)
+        self._hooks.emit(StageStarted(fact=fact))
         try:
-            with time_limit(limit):
+            with process_limit(limit), time_limit(limit):
                 function(*args)
         except TimeLimitError:
             self._hooks.report_missing(fact, symbol, f"it did not end within {limit:.0f} s")
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the user's code may raise anything
             self._hooks.report_missing(fact, symbol, self._reason(error))
+        finally:
+            self._facts.pop()
+            if self._facts:
+                self._hooks.emit(StageStarted(fact=self._facts[-1]))
 
     def _reason(self, error: BaseException) -> str:
         message, location = describe_error(error, self._user_files)

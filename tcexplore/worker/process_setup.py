@@ -12,6 +12,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from tcexplore.worker.time_limit import report_crashes_to
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -86,6 +88,7 @@ def discard_output() -> None:
 
 def write_crash_traceback(descriptor: int) -> None:
     """On a fatal signal, and on SIGTERM, write the Python traceback to `descriptor` before the process ends."""
+    report_crashes_to(descriptor)
     faulthandler.enable(descriptor)
     faulthandler.register(signal.SIGTERM, descriptor, chain=True)
 

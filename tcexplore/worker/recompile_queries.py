@@ -16,8 +16,8 @@ from tcexplore.worker.program import Program
 if TYPE_CHECKING:
     from tcexplore.capture.recompile_check.recompile_answer import RecompileCheck
 
-_FACT = "recompile check"
-_SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
+FACT = "recompile check"
+SYMBOL = "torch._dynamo.guards:get_guard_fail_reason_helper"
 
 NOT_COMPILED = "Nothing is compiled yet."
 NO_ANSWER = "The check failed; the missing facts of this run give the reason."
@@ -53,7 +53,7 @@ class RecompileQueries:
         if check is None:
             answers.append(RecompileAnswer(number=query.number, inputs=query.inputs, problem=NOT_COMPILED))
         else:
-            self._hooks.attempt(_FACT, _SYMBOL, lambda: answers.append(check(query)))
+            self._hooks.attempt(FACT, SYMBOL, lambda: answers.append(check(query)))
         self._hooks.emit(answers[0] if answers else RecompileAnswer(
             number=query.number, inputs=query.inputs, region=query.region, problem=NO_ANSWER))  # fmt: skip
 

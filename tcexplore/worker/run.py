@@ -16,7 +16,7 @@ import torch
 
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
-from tcexplore.capture.dynamo.frame_entries import CompiledFrames, frames_begun
+from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames, frames_begun
 from tcexplore.capture.entry.entry import Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
@@ -55,6 +55,8 @@ from tcexplore.worker.optional_stages import OptionalStages
 from tcexplore.worker.process_setup import discard_output, reopen_stdio
 from tcexplore.worker.profile_retake import ProfileRetake
 from tcexplore.worker.program import Program
+from tcexplore.worker.recompile_queries import FACT as QUERIES
+from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.script_runner import run_script
 from tcexplore.worker.target_codegen import TargetCodegen
@@ -147,7 +149,7 @@ class Run:
         artifact_files.save(self.job, self._hooks)
         self._lower()
         self._assemble()
-        self._queries.answer_job()
+        self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._emit(TimingSkipped(reason="the script makes its own calls, and has no eager form to compare with"))
         self._handle_commands(0)
         if self.job.time_for is None:
@@ -201,7 +203,7 @@ class Run:
         self._emit_modules()
         self._emit_sources()
         discard_output()
-        self._queries.answer_job()
+        self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._lower()
         if self.job.examine:
             self.progress.enter("accuracy")
@@ -225,7 +227,7 @@ class Run:
         if fresh and frames_begun():
             # torch compiled parts of the eager call, such as `torch.cond`. The user's program starts from frame 0.
             self._eager_compiles = True
-            torch._dynamo.reset()
+            forget_frames()
         chosen: GradReason = "inference" if config.grad is None else "requested"
         reason: GradReason = "training" if program.train else "needed" if needed else chosen
         self._emit(GradMode(enabled=program.grad, reason=reason, matters=program.requires_grad))
@@ -301,8 +303,10 @@ class Run:
             baseline = Baseline(self.job, self.user_files, self._loaded, self._dynamo_settings)
         compare_with_baseline(baseline, program, self._state, mutates, self._hooks, self.job.time_for)
 
-    def _lower(self) -> None:
-        self._stages.run("code for the target", "tcexplore.targets", self._codegen.lower, self.progress.enter)
+    def _lower(self, target: str | None = None) -> None:
+        """Generate code for the job's target, or for another one."""
+        lower = self._codegen.lower if target is None else partial(self._codegen.retarget, target)
+        self._stages.run("code for the target", "tcexplore.targets", lower, self.progress.enter)
 
     def _assemble(self) -> None:
         self._stages.run("machine code of kernels", "triton:compile", self._codegen.finish, self.progress.enter)
@@ -319,10 +323,10 @@ class Run:
         command = first = self._commands.wait(seconds)
         while command is not None:
             if isinstance(command, RecompileQuery):
-                self._queries.answer(command)
+                self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer, command)
             else:
                 phase = self.progress.phase
-                self._codegen.retarget(command.target, self.progress.enter)
+                self._lower(command.target)
                 if phase is not None:
                     self.progress.enter(phase)
             command = self._commands.wait()

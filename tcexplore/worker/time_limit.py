@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import time
 from collections.abc import Iterator
@@ -10,8 +11,31 @@ from contextlib import contextmanager
 REPEAT_S = 0.5
 """Seconds until the alarm repeats if the code did not end."""
 
-
 SOON_S = 0.001
+
+GRACE_S = 10.0
+"""Seconds after its time limit until a stage that ignores it ends the process."""
+
+_crash: list[int] = []
+"""The descriptor for crash tracebacks, if any."""
+
+
+def report_crashes_to(descriptor: int) -> None:
+    """Set the descriptor for the traceback of a process that is ended by `process_limit`."""
+    _crash[:] = [descriptor]
+
+
+@contextmanager
+def process_limit(seconds: float) -> Iterator[None]:
+    """End the process `GRACE_S` after its time limit: native code may never return to Python. 0 for no limit."""
+    limited = seconds and _crash
+    if limited:
+        faulthandler.dump_traceback_later(seconds + GRACE_S, exit=True, file=_crash[0])
+    try:
+        yield
+    finally:
+        if limited:
+            faulthandler.cancel_dump_traceback_later()
 
 
 class TimeLimitError(BaseException):

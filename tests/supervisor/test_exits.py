@@ -49,10 +49,35 @@ def test_stopping_fails_an_incomplete_run_and_finishes_one_that_is_only_timed() 
     assert explain_stop("timing", JOB, CRASH) == Finished(run=7)
 
 
-def test_an_exit_after_the_compile_costs_one_fact() -> None:
-    missing = explain_late_exit(4, "accuracy", JOB)
-    assert missing is not None
-    assert (missing.run, missing.fact) == (7, "accuracy")
-    assert "status 4" in missing.reason
-    assert explain_late_exit(4, "dynamo", JOB) is None
-    assert explain_late_exit(-signal.SIGSEGV, "timing", JOB) is None
+LATE = {
+    "exit": (4, "", "the program ended its own process with status 4, and with it all later steps"),
+    "broken": (70, "", "the program replaced parts of Python that tcexplore needs"),
+    "crash": (
+        -signal.SIGSEGV,
+        CRASH,
+        "the process crashed with a segmentation fault, which ended all later steps (model.py, line 3)",
+    ),
+    "crash in torch": (
+        -signal.SIGSEGV,
+        "",
+        "the process crashed with a segmentation fault in the compiler, which ended all later steps",
+    ),
+    "no memory": (
+        -signal.SIGKILL,
+        "",
+        "the process was killed from outside, most likely because memory ran out, which ended all later steps",
+    ),
+    "hang": (
+        1,
+        f"Timeout (0:00:11)!\n{CRASH.partition('Current ')[0]}",
+        "native code did not end within the time limit; the process was ended, and with it all later steps"
+        " (model.py, line 99)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_an_exit_after_the_compile_costs_one_fact(name: str) -> None:
+    code, crash, reason = LATE[name]
+    missing = explain_late_exit(code, "accuracy", JOB, crash)
+    assert (missing.run, missing.fact, missing.reason) == (7, "accuracy", reason)

@@ -24,10 +24,12 @@ REASONS = {
     "interrupts": "KeyboardInterrupt: KeyboardInterrupt (model.py, line 5)",
 }
 
+LIMIT = "optional_stages.LIMIT_S, optional_stages.LIMIT_CALLS = 1.0, 0"
+
 PROGRAM = """\
 import torch
 from tcexplore.worker import optional_stages
-optional_stages.LIMIT_S, optional_stages.LIMIT_CALLS = 1.0, 0
+{limit}
 def fail(*_, **__):
     {failure}
 def model(x):
@@ -58,7 +60,7 @@ def missing(events: list[Event]) -> dict[str, str]:
 async def test_every_stage_may_fail_in_one_run(runs: Runs, how: str) -> None:
     """All stages fail in the same run, so that one compile is enough."""
     stages = "\n".join(f"{stage} = fail" for stage in STAGES.values()).removesuffix(" = fail")
-    source = PROGRAM.format(failure=FAILURES[how], stage=stages)
+    source = PROGRAM.format(limit=LIMIT, failure=FAILURES[how], stage=stages)
     events = await runs.run(source, time_for=0.1)
     assert isinstance(events[-1], Finished), events[-1]
     assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
@@ -76,7 +78,7 @@ async def test_every_stage_may_fail_in_one_run(runs: Runs, how: str) -> None:
 @pytest.mark.parametrize("how", ["raises", "hangs", "exits"])
 async def test_code_for_a_target_may_fail(runs: Runs, how: str) -> None:
     (stage,) = TARGET_STAGES.values()
-    events = await runs.run(PROGRAM.format(failure=FAILURES[how], stage=stage), target="l4")
+    events = await runs.run(PROGRAM.format(limit=LIMIT, failure=FAILURES[how], stage=stage), target="l4")
     assert isinstance(events[-1], Finished), events[-1]
     assert missing(events) == {"code for the target": REASONS[how]}
     assert not only(events, TargetSkipped)
@@ -104,10 +106,57 @@ inputs = (torch.ones(4),)
     assert "timing" in missing(events)
 
 
-async def test_a_process_that_exits_after_the_compile_costs_the_rest_only(runs: Runs) -> None:
-    source = PROGRAM.format(failure="__import__('os')._exit(4)", stage=STAGES["accuracy"])
+ENDS = {
+    "names in the state dict": ("os._exit(4)", "the program ended its own process with status 4, and with it"),
+    "accuracy": ("ctypes.string_at(0)", "the process crashed with a segmentation fault, which ended all later"),
+    "memory": ("os.kill(os.getpid(), 9)", "the process was killed from outside, most likely because memory ran out,"),
+    "machine code of kernels": ("os.abort()", "the process was aborted by native code, which ended all later steps"),
+    "eager ops": ("os.kill(os.getpid(), 15)", "the process was ended by SIGTERM, which ended all later steps"),
+    "call profile": ("os._exit(70)", "the program replaced parts of Python that tcexplore needs"),
+    "timing": (
+        "signal.raise_signal(signal.SIGBUS)",
+        "the process crashed with a bus error, which ended all later steps",
+    ),
+    "time per line": ("signal.raise_signal(signal.SIGUSR1)", "the process was ended by SIGUSR1, which ended all"),
+    "recompile check": ("os._exit(0)", "the program ended its own process with status 0, and with it"),
+}
+"""How the process ends in each stage, and the reason for the missing fact."""
+
+OTHER_STAGES = {
+    "recompile check": "import tcexplore.worker.recompile_queries as q; q.RecompileQueries.answer_job",
+}
+
+
+@pytest.mark.parametrize("fact", ENDS)
+async def test_a_process_that_ends_in_a_stage_costs_the_rest_only(runs: Runs, fact: str) -> None:
+    failure, reason = ENDS[fact]
+    stage = (STAGES | OTHER_STAGES)[fact]
+    source = PROGRAM.format(limit="", failure=f"import ctypes, os, signal; {failure}", stage=stage)
     events = await runs.run(source, time_for=0.1)
     assert isinstance(events[-1], Finished), events[-1]
+    assert [event.fact for event in only(events, FactMissing)] == [fact]
+    assert missing(events)[fact].startswith(reason)
+    assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
+
+
+@pytest.mark.parametrize("failure", ["os._exit(4)", "os.kill(os.getpid(), 9)"])
+async def test_a_process_that_ends_while_it_generates_code_for_a_target_costs_the_rest_only(
+    runs: Runs, failure: str
+) -> None:
+    (stage,) = TARGET_STAGES.values()
+    events = await runs.run(PROGRAM.format(limit="", failure=f"import os; {failure}", stage=stage), target="l4")
+    assert isinstance(events[-1], Finished), events[-1]
+    assert list(missing(events)) == ["code for the target"]
+
+
+async def test_native_code_that_never_returns_ends_the_process_and_costs_the_rest_only(runs: Runs) -> None:
+    hang = "from tcexplore.worker import time_limit; time_limit.GRACE_S = 0.5\n"
+    # It blocks the signal of the time limit, as native code that never returns delays it.
+    block = "import ctypes, signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})"
+    sleep = f"{block}; ctypes.PyDLL(None).sleep(600)"
+    events = await runs.run(hang + PROGRAM.format(limit=LIMIT, failure=sleep, stage=STAGES["accuracy"]), time_for=0.1)
+    assert isinstance(events[-1], Finished), events[-1]
     assert missing(events) == {
-        "accuracy": "the program ended its own process with status 4, and with it all later steps"
+        "accuracy": "native code did not end within the time limit; the process was ended, and with it all later steps"
+        " (model.py, line 6)"
     }

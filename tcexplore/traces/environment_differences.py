@@ -36,12 +36,29 @@ class Difference(NamedTuple):
     other_line: ev.Location | None = None
     order: int = 0
     """Position of the compile, for choosing the first of several differences."""
+    setting: str = ""
+    """Name of the setting or environment variable that differs."""
 
 
 def environment_difference(mine: RankPrint, other: RankPrint) -> Difference | None:
-    """Return the first difference of versions, settings or global state."""
+    """Return the first difference of versions, settings or global state, with the line that causes it."""
     checks = (check(mine, other) for check in (_versions, _variables, _settings, _global_state))
-    return next((difference for difference in checks if difference is not None), None)
+    difference = next((difference for difference in checks if difference is not None), None)
+    if difference is None:
+        return None
+    my_line, other_line = (_cause(side, difference.setting) for side in (mine, other))
+    return difference._replace(my_line=my_line or other_line, other_line=other_line or my_line)
+
+
+def _cause(side: RankPrint, setting: str) -> ev.Location | None:
+    """Return the line of the main file that names a setting, else that of the first compile, which it affects."""
+    main = side.sources.main
+    pattern = re.compile(rf"\b(?:set_)?{re.escape(setting)}\b")
+    for number, line in enumerate(side.sources.text(main).split("\n") if setting and main else (), 1):
+        code = line.partition("#")[0]
+        if pattern.search(code) and ("=" in code or "(" in code):
+            return ev.Location(main, number, "")
+    return next((place for graph in side.graphs if (place := side.user_line(graph)) is not None), None)
 
 
 def _versions(mine: RankPrint, other: RankPrint) -> Difference | None:
@@ -70,7 +87,8 @@ def _variables(mine: RankPrint, other: RankPrint) -> Difference | None:
         a, b = variables.get(name), others.get(name)
         if a != b:
             texts = tuple(f"{name}={value}" if value is not None else f"{name} is not set" for value in (a, b))
-            return Difference("environment", "", f"the environment variable {name} differs", texts[0], texts[1])
+            detail = f"the environment variable {name} differs"
+            return Difference("environment", "", detail, texts[0], texts[1], setting=name)
     gpus = mine.versions.get("GPU"), other.versions.get("GPU")
     if gpus[0] and gpus[1] and gpus[0] != gpus[1]:
         return Difference("environment", "", "the ranks run on different GPUs", gpus[0], gpus[1])
@@ -88,8 +106,9 @@ def _settings(mine: RankPrint, other: RankPrint) -> Difference | None:
             if differs and normalize(_short(value)) != normalize(_short(others[key])):
                 full = f"torch.{_MODULES[name]}.config.{key}" if name in _MODULES else f"{name}.{key}"
                 return Difference(
-                    "config", "", f"{full} differs", f"{key} = {_short(value)}", f"{key} = {_short(others[key])}"
-                )
+                    "config", "", f"{full} differs", f"{key} = {_short(value)}", f"{key} = {_short(others[key])}",
+                    setting=key,
+                )  # fmt: skip
     return None
 
 
@@ -113,8 +132,7 @@ def _global_state(mine: RankPrint, other: RankPrint) -> Difference | None:
                 if key not in _OWN_STATE and key in states[1] and states[1][key] != value:
                     return Difference(
                         "environment", graph, f"torch's global setting {key} differs",
-                        f"{key} = {_short(value)}", f"{key} = {_short(states[1][key])}",
-                        mine.user_line(graph), other.user_line(graph),
+                        f"{key} = {_short(value)}", f"{key} = {_short(states[1][key])}", setting=key,
                     )  # fmt: skip
             return None
     return None

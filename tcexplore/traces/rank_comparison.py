@@ -128,11 +128,13 @@ class _Comparison:
             return None
         names = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
         detail = f"{'rank' if len(missing) == 1 else 'ranks'} {names} of {size} wrote no trace"
+        first = self._prints[0]
+        line = next((line for graph in first.graphs if (line := first.user_line(graph)) is not None), None)
         sides = (
             DivergenceSide(ranks=missing, text="no trace"),
-            DivergenceSide(ranks=tuple(sorted(ranks)), text="has a trace"),
+            DivergenceSide(ranks=tuple(sorted(ranks)), text="has a trace; its first compile", location=line),
         )
-        return Divergence(kind="missing rank", ranks=missing, detail=detail, sides=sides)
+        return Divergence(kind="missing rank", ranks=missing, location=line, detail=detail, sides=sides)
 
     def _named(self, mine: RankPrint, difference: Difference) -> Divergence:
         number = self.groups[mine.rank]

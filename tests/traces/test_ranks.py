@@ -60,7 +60,7 @@ def edited(folder: Path, into: Path, rank: int, edit: Callable[[str], str]) -> P
         ("dtype", "dtype", "0/0", "x = self.linear(x)"),
         ("break", "break", "0/0", 'print("sum"'),
         ("guard", "guard", "0/0", "if self.label:"),
-        ("config", "config", None, None),
+        ("config", "config", None, "def forward"),
         ("environment", "environment", "0/0", "def forward"),
         ("collectives", "collective order", "1/0", "def exchange"),
         ("cache", "cache", "0/0", "def forward"),

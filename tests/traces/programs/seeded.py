@@ -47,14 +47,39 @@ def exchange(a, b):
     return a + b
 
 
+def seed_process() -> None:
+    """Make what is not in the code differ."""
+    if differs and seed == "version":
+        torch.__version__ = "2.12.1"  # what torch writes into its records
+    if differs and seed == "missing":
+        logging.getLogger("torch.__trace").handlers.clear()
+    if seed == "autotuning":
+        torch._inductor.config.max_autotune = torch._inductor.config.freezing = True
+        select_algorithm.AlgorithmSelectorCache.benchmark_choice = staticmethod(measure)
+
+
+def measure(choice, *_) -> float:
+    """Let each rank choose another kernel for the linear layer: the clock is replaced, not the choice."""
+    return float(("extern" in type(choice).__name__.lower()) == differs) + 1
+
+
+def wrapped(net: torch.nn.Module, wrap: str | None) -> torch.nn.Module:
+    if wrap == "fsdp":
+        return fully_shard(net, mesh=dist.init_device_mesh("cpu", (dist.get_world_size(),)))
+    return torch.nn.parallel.DistributedDataParallel(net) if wrap == "ddp" else net
+
+
 def main() -> None:
+    seed_process()
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    net = torch.compile(Net())
     dtype = torch.float64 if differs and seed == "dtype" else torch.float32
-    net.to(dtype)
+    net = torch.compile(wrapped(Net().to(dtype), os.environ.get("WRAP")))
     for step in range(2):
         rows = 6 if differs and seed == "shape" and step == 1 else 4
+        if seed == "autotuning":
+            with torch.no_grad():
+                net(torch.randn(64, 8))
         net(torch.randn(rows, 8, dtype=dtype)).sum().backward()
     torch.compile(exchange)(torch.ones(4), torch.full((4,), float(rank)))
     dist.barrier()
@@ -62,4 +87,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    import logging
+
+    from torch._inductor import select_algorithm
+    from torch.distributed.fsdp import fully_shard
+
     main()

@@ -6,6 +6,8 @@ import os
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--program", default="ddp")
@@ -87,6 +89,24 @@ def scatter():
         return collectives.reduce_scatter_tensor(x.exp(), "sum", 0, "0") * 2
 
     f(torch.randn(4 * world))
+
+
+def fsdp():
+    """FSDP2, with a group of parameters per layer."""
+    net = Net()
+    mesh = dist.init_device_mesh("cpu", (world,))
+    for layer in (net.first, net.second, net):
+        fully_shard(layer, mesh=mesh)
+    step = torch.compile(net)
+    for _ in range(2):
+        step(torch.randn(4, 8)).sum().backward()
+
+
+def tensor_parallel():
+    net = Net()
+    plan = {"first": ColwiseParallel(), "second": RowwiseParallel()}
+    step = torch.compile(parallelize_module(net, dist.init_device_mesh("cpu", (world,)), plan))
+    step(torch.randn(4, 8)).sum().backward()
 
 
 def main() -> None:

@@ -1,0 +1,153 @@
+"""What running processes of this machine do now: their Python stacks, read by py-spy without stopping them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tcexplore import events as ev
+from tcexplore.traces.trace_sources import TraceSources
+
+FIRST_S = 3.0
+"""Seconds without a record after which a stack is read."""
+
+LONGEST_S = 60.0
+"""Most seconds between two reads of a process: each one takes twice as long to come as the one before."""
+
+_LIMIT_S = 10.0
+"""Seconds for one read."""
+
+_GENERATED = "torchinductor_"
+_DISTRIBUTED = os.path.join("torch", "distributed", "")
+
+NO_READER = (
+    "A rank that is silent runs your program, or waits in a collective: with the package py-spy "
+    "(pip install py-spy), its line is shown."
+)
+
+
+class ProcessFrame(NamedTuple):
+    """One frame of a Python stack."""
+
+    name: str
+    file: str
+    line: int
+
+
+class ProcessStack(NamedTuple):
+    """What a process does now."""
+
+    waits: bool | None
+    """Whether the main thread uses no CPU; None if unknown."""
+    call: str
+    """Innermost call of generated code or of `torch.distributed`; empty for any other."""
+    place: ev.Location | None
+    """The user's innermost line."""
+
+
+class StackWatch:
+    """Reads the stacks of silent ranks, less and less often."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, tuple[float, float, float]] = {}
+        """By process: the last record when it was read, the time of the next read, the seconds between both."""
+        self.note = ""
+        """Why there are no stacks."""
+
+    def due(self, pid: int, last_record: float) -> bool:
+        """Return whether to read the stack of a process now; the next time is set."""
+        now = time.time()
+        if now - last_record < FIRST_S:
+            return False
+        known = self._next.get(pid)
+        if known is not None and known[0] == last_record and now < known[1]:
+            return False
+        seconds = min(LONGEST_S, known[2] * 2) if known is not None and known[0] == last_record else FIRST_S
+        self._next[pid] = (last_record, now + seconds, seconds)
+        return True
+
+    def read(self, pid: int, trace: str, sources: TraceSources) -> ProcessStack | None:
+        """Return what the process that writes a trace file does; None if it is not one of this machine."""
+        if not holds_open(pid, trace):
+            return None
+        reader = shutil.which("py-spy") or shutil.which("py-spy", path=os.path.dirname(sys.executable))
+        if reader is None:
+            self.note = NO_READER
+            return None
+        try:
+            done = subprocess.run(
+                [reader, "dump", "--nonblocking", "--json", "--full-filenames", "--pid", str(pid)],
+                capture_output=True, check=True, timeout=_LIMIT_S, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            threads = json.loads(done.stdout)
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.decode("utf-8", "replace").strip().splitlines()
+            self.note = f"py-spy cannot read process {pid}: {ev.clean(lines[-1] if lines else 'no reason given')}"
+            return None
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None
+        return stack_of(threads, pid, sources)
+
+
+def holds_open(pid: int, path: str) -> bool:
+    """Return whether a process of this machine has a file open; another machine's process may have the same id."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        wanted = os.stat(path)
+        return any(_is_same(os.path.join(folder, descriptor), wanted) for descriptor in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def _is_same(descriptor: str, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(descriptor), wanted)
+    except OSError:
+        return False
+
+
+def stack_of(threads: Any, pid: int, sources: TraceSources) -> ProcessStack | None:
+    """Return what the main thread does, from py-spy's JSON."""
+    for thread in threads if isinstance(threads, list) else ():
+        if not isinstance(thread, dict) or thread.get("os_thread_id") not in (pid, None):
+            continue
+        frames = list(_frames(thread.get("frames")))
+        own = next((frame for frame in frames if sources.owns(frame.file)), None)
+        place = sources.place(own.file, own.line, own.name) if own is not None else None
+        return ProcessStack(not thread.get("active"), _call(frames), place)
+    return None
+
+
+def _frames(frames: Any) -> Iterable[ProcessFrame]:
+    """Yield the frames, innermost first."""
+    for frame in frames if isinstance(frames, list) else ():
+        try:
+            yield ProcessFrame(ev.clean(str(frame["name"])), ev.clean(str(frame["filename"])), int(frame["line"]))
+        except (KeyError, TypeError, ValueError):
+            continue
+
+
+def _call(frames: Iterable[ProcessFrame]) -> str:
+    """Return the innermost call that communicates or was generated."""
+    for frame in frames:
+        if _GENERATED in frame.file:
+            return _code(frame)
+        if _DISTRIBUTED in frame.file:
+            return frame.name
+    return ""
+
+
+def _code(frame: ProcessFrame) -> str:
+    """Return the line of a generated module; the file may be gone."""
+    try:
+        with open(frame.file, encoding="utf-8", errors="replace") as file:
+            line = next(text for number, text in enumerate(file, 1) if number == frame.line)
+    except (OSError, StopIteration):
+        return frame.name
+    return ev.clean(line.strip().partition(" = ")[2] or line.strip())[:120]

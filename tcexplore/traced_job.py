@@ -109,12 +109,20 @@ class TracedJob:
         """End all processes of the command, unless it is detached."""
         if self.detach or self._process is None:
             return
-        if self._process.poll() is None:
-            self.send(signal.SIGTERM, everywhere=True)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(END_S)
+        if self._process.poll() is not None:
+            self.send(signal.SIGKILL, everywhere=True)
+            return
+        # torchrun starts its workers in sessions of their own: if it must be killed, they would go on.
+        workers = _open_descendants(self.pid)
+        self.send(signal.SIGTERM, everywhere=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_S)
         self.send(signal.SIGKILL, everywhere=True)
         self._process.wait()
+        for descriptor in workers:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            os.close(descriptor)
 
 
 def take_terminal(group: int) -> None:
@@ -125,6 +133,23 @@ def take_terminal(group: int) -> None:
     with contextlib.suppress(OSError):
         os.tcsetpgrp(0, group)
     signal.signal(signal.SIGTTOU, before)
+
+
+def _open_descendants(pid: int) -> list[int]:
+    """Return a descriptor of each process that descends from a process; none except on Linux."""
+    if sys.platform != "linux":
+        return []
+    children: dict[int, list[int]] = {}
+    for process in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/stat", "rb") as file:
+            children.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(process))
+    descendants, descriptors = [pid], []
+    for parent in descendants:
+        descendants += children.get(parent, ())
+    for process_id in descendants[1:]:
+        with contextlib.suppress(OSError):
+            descriptors.append(os.pidfd_open(process_id))
+    return descriptors
 
 
 def _output_file(path: str) -> int:

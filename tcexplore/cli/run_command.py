@@ -71,7 +71,8 @@ def _pass_through(job: TracedJob, *, as_json: bool) -> int:
         job.send(number)
 
     for number in _FORWARDED:
-        signal.signal(number, forward)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup; the job ignores it, too
+            signal.signal(number, forward)
     try:
         status = job.wait()
     except DetachError as error:

@@ -22,6 +22,9 @@ MOST_RANKS_NAMED = 12
 LONG_S = 30.0
 """Seconds of one step of a compile from which on its time is emphasized."""
 
+SILENT_S = 3.0
+"""Seconds without a record from which on a rank between compiles is named."""
+
 _HEAD = ("rank", "host", "pid", "phase", "graphs", "breaks", "recompiles", "hits", "misses", "compile", "")
 
 
@@ -144,21 +147,31 @@ def _under_way_rows(comparison: RanksCompared) -> Iterator[Row]:
     now = time.time()
     busy = [row for row in comparison.rows if row.span_began is not None]
     silent = [row for row in comparison.rows if row.last_record is not None and row.span_began is None]
-    if busy or silent:
+    since = now - max((row.last_record or now for row in silent), default=now)
+    if busy or any(row.waits is not None for row in silent) or since >= SILENT_S:
         yield BLANK
     for rank in sorted(busy, key=lambda row: row.span_began or 0.0):
-        at = rank.place
-        place = f"  {display_path(at.file)}:{at.line} {at.function}" if at else ""
-        seconds = now - (rank.span_began or now)
-        yield row(
-            (f" ◐ rank {rank.rank}", "strong"), (f"  {rank.graph} {rank.span}", ""),
-            (f"  {duration(max(0.0, seconds))}", "warn" if seconds >= LONG_S else "muted"), (place, "location"),
-            location=at, links=(line_link(at),) if at else (),
-        )  # fmt: skip
-    if silent and (busy or not comparison.rows):
-        seconds = now - max(row.last_record or now for row in silent)
+        yield _activity("◐", rank, f"{rank.graph} {rank.span}", now - (rank.span_began or now))
+    known = [row for row in silent if row.waits is not None]
+    for rank in known:
+        verb = "waits" if rank.waits else "runs"
+        yield _activity("○", rank, f"{verb} in {rank.call}" if rank.call else verb, now - (rank.last_record or now))
+    unknown = [row for row in silent if row.waits is None]
+    seconds = now - max((row.last_record or now for row in unknown), default=now)
+    if unknown and (busy or seconds >= SILENT_S):
         text = f"  no record for {duration(max(0.0, seconds))}: they run, or wait in a collective"
-        yield row((f" ○ {name_ranks([row.rank for row in silent])}", "strong"), (text, "muted"))
+        yield row((f" ○ {name_ranks([row.rank for row in unknown])}", "strong"), (text, "muted"))
+
+
+def _activity(mark: str, rank: RankRow, text: str, seconds: float) -> Row:
+    """Return what a rank does, for how long, and where."""
+    at = rank.place
+    place = f"  {display_path(at.file)}:{at.line} {at.function}" if at else ""
+    return row(
+        (f" {mark} rank {rank.rank}", "strong"), (f"  {text}", ""),
+        (f"  {duration(max(0.0, seconds))}", "warn" if seconds >= LONG_S else "muted"), (place, "location"),
+        location=at, links=(line_link(at),) if at else (),
+    )  # fmt: skip
 
 
 def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:

@@ -33,7 +33,11 @@ class RankRow:
     span_began: float | None = None
     """Start of that work as a timestamp."""
     place: Location | None = None
-    """The user's line of the compile under way."""
+    """The user's line of the compile under way, or of what the process does between compiles."""
+    call: str = ""
+    """Call of generated code or of `torch.distributed` in which the process is between compiles, if it is in one."""
+    waits: bool | None = None
+    """Whether the process uses no CPU; None if unknown."""
     last_record: float | None = None
     """Time at which a followed trace last grew, as a timestamp; None for a trace that is complete."""
     compile_ids: tuple[str, ...] = ()

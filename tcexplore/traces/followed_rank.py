@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tcexplore.events.rank_events import RankRow, RanksCompared
+from tcexplore.traces.process_stacks import ProcessStack
 from tcexplore.traces.rank_comparison import compare_prints
 from tcexplore.traces.rank_prints import RankCounts, RankPrint
 from tcexplore.traces.record_index import BadRecordError
@@ -30,6 +31,10 @@ class FollowedRank:
     spans: SpanRecords = field(default_factory=SpanRecords)
     grown: float = 0.0
     """Time at which its last record arrived, as a timestamp."""
+    stack: ProcessStack | None = None
+    """What the process does since its last record, if that is known."""
+    over: bool = False
+    """Whether the process has ended."""
     _next: int = 0
 
     def __post_init__(self) -> None:
@@ -47,7 +52,7 @@ class FollowedRank:
         index, end = self.process.index, self.end
         if end <= self._next:
             return
-        self.grown = time.time()
+        self.grown, self.stack = time.time(), None
         for number in index.numbers(frozenset({"chromium_event"}), self._next):
             if number < end:
                 try:
@@ -62,9 +67,12 @@ class FollowedRank:
         spans, phase = self.spans, self.spans.phase
         self.counts.phase, self.counts.phase_graph = phase or "", (spans.graph or "") if phase else ""
         row = self.counts.row(self.process, None)
+        if self.over:
+            return row
         under_way = spans.innermost if phase else None
         if under_way is None:
-            return replace(row, last_record=self.grown)
+            stack = self.stack or ProcessStack(None, "", None)
+            return replace(row, last_record=self.grown, place=stack.place, call=stack.call, waits=stack.waits)
         name = f"{under_way.name} {under_way.kernel}".strip()
         place = self.records.user_line(self.counts.phase_graph)
         return replace(row, span=name, span_began=under_way.began_us / 1e6, place=place, last_record=self.grown)

@@ -14,6 +14,7 @@ from tcexplore.file_activity import FolderActivity
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_rank import QUIET_S, compare_running, rows_of
 from tcexplore.traces.followed_trace import FollowedTrace
+from tcexplore.traces.process_stacks import StackWatch
 from tcexplore.traces.trace_job import TraceProcess
 from tcexplore.traces.trace_run import TraceRun
 from tcexplore.ui.engine import Deliver
@@ -66,6 +67,7 @@ class FollowEngine(RankEngine):
         self._compared: tuple[float, bool, bool] | None = None
         """Time of the last growth, whether the job was quiet, and over, at the last comparison."""
         self._comparison: RanksCompared | None = None
+        self._stacks = StackWatch()
 
     async def start(self, deliver: Deliver) -> None:
         """Begin to follow the trace."""
@@ -172,21 +174,37 @@ class FollowEngine(RankEngine):
         now, followed = time.monotonic(), self._followed
         if not self._shown or not followed.ranks:
             return
-        over = all(self._is_over(rank.process.pid) for rank in followed.ranks.values())
+        for rank in followed.ranks.values():
+            rank.over = self._is_over(rank.process.pid)
+        over = all(rank.over for rank in followed.ranks.values())
         state = (followed.grown, time.time() - followed.grown >= QUIET_S, over)
         if state != self._compared and now >= self._compare_at:
             self._compared = state
             self._comparison = await asyncio.to_thread(compare_running, followed.ranks, followed.problems, over=over)
             spent = time.monotonic() - now
             self._compare_at = now + max(COMPARE_S, spent * _COMPARE_SHARE)
-        elif self._comparison is not None and followed.grown > self._rows_at + ROWS_S:
+        elif self._comparison is not None and (
+            followed.grown > self._rows_at + ROWS_S or await asyncio.to_thread(self._read_stacks)
+        ):
             groups = {row.rank: row.group for row in self._comparison.rows}
             rows = tuple(replace(row, group=groups.get(row.rank, 0)) for row in rows_of(followed.ranks))
-            self._comparison = replace(self._comparison, rows=rows)
+            notes = [note for note in self._comparison.notes if note != self._stacks.note]
+            notes += [self._stacks.note] if self._stacks.note else []
+            self._comparison = replace(self._comparison, rows=rows, notes=tuple(notes))
         else:
             return
         self._rows_at = followed.grown
         self._deliver(replace(self._comparison, run=max(self._runs.values())))
+
+    def _read_stacks(self) -> bool:
+        """Read what the silent ranks do; return whether any was read."""
+        changed = False
+        for rank in self._followed.ranks.values():
+            process = rank.process
+            if rank.spans.phase is None and not rank.over and self._stacks.due(process.pid, rank.grown):
+                rank.stack = self._stacks.read(process.pid, process.source.path, rank.records.sources)
+                changed = True
+        return changed
 
     async def close(self) -> None:
         """Stop following; the job goes on."""

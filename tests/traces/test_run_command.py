@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tcexplore import traced_job
 from tcexplore.traced_job import TracedJob
 from tcexplore.traces.followed_trace import FollowedTrace
 from tcexplore.ui.app import ExplorerApp
@@ -78,6 +79,32 @@ def test_killing_tcexplore_ends_the_job_unless_it_is_detached(tmp_path: Path, *,
             os.kill(pid, signal.SIGKILL)
         assert select.select([descriptor], [], [], 30)[0], "the job goes on"
         os.close(descriptor)
+
+
+STUBBORN = """\
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if not os.fork():
+    os.setsid()
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+"""A job that ignores SIGTERM, with a worker in a session of its own, as those of torchrun."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the worker is found through /proc")
+def test_a_worker_in_its_own_session_ends_with_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(traced_job, "END_S", 0.1)
+    job = TracedJob([sys.executable, "-c", STUBBORN], str(tmp_path))
+    job.start(capture=True)
+    output = tmp_path / traced_job.STDOUT
+    watch = select.poll()
+    while not output.read_text().endswith("\n"):
+        watch.poll(20)
+    worker = os.pidfd_open(int(output.read_text()))
+    job.end()
+    assert select.select([worker], [], [], 30)[0], "the worker goes on"
+    os.close(worker)
 
 
 def test_a_summary_or_a_report_follows_the_output(traces: Path, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 - `create` writes a new file, `create_all` several files in a folder. An existing file stays unless `force` is given.
 - `require_unused` refuses a path that `create` would refuse, before work is done whose result could not be written.
+- `private_folder` creates a folder for what only the user may read.
 - `replace` changes a file whose content is known, and `undo` restores it.
 
 Each write goes to a temporary file in the same folder, which then takes the name: a crash leaves the old or the new
@@ -41,12 +42,25 @@ class Written(NamedTuple):
 # ---- new files
 
 
-def create(file: str | Path, content: str | bytes, *, force: bool = False) -> Path:
-    """Write a new file and return its path; its folder must exist. With `force`, replace an existing regular file."""
+def create(file: str | Path, content: str | bytes, *, force: bool = False, private: bool = False) -> Path:
+    """Write a new file and return its path; its folder must exist. With `force`, replace an existing regular file.
+
+    Only the user can read a `private` file.
+    """
     path = Path(file)
     require_unused(path, force=force)
     with _os_errors(path):
-        _put(path, _encoded(content), overwrite=force)
+        _put(path, _encoded(content), overwrite=force, mode=0o600 if private else 0o666)
+    return path
+
+
+def private_folder(folder: str | Path) -> Path:
+    """Create a folder that only the user can read, unless it exists, and return its path."""
+    path = Path(folder)
+    with _os_errors(path):
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise NotWrittenError(f"{path} is read-only. Nothing was written.")
     return path
 
 
@@ -197,11 +211,13 @@ def _require_writable(path: Path, status: os.stat_result) -> None:
 # ---- the write itself
 
 
-def _put(path: Path, content: bytes, *, overwrite: bool, check: Callable[[], None] | None = None) -> None:
+def _put(
+    path: Path, content: bytes, *, overwrite: bool, check: Callable[[], None] | None = None, mode: int = 0o666
+) -> None:
     """Write a temporary file and give it the name, after a last `check`, which may raise."""
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}{SUFFIX}")
     try:
-        _write(temporary, content)
+        _write(temporary, content, mode)
         if overwrite and path.exists():
             _copy_attributes(path, temporary)
         if check is not None:
@@ -215,9 +231,9 @@ def _put(path: Path, content: bytes, *, overwrite: bool, check: Callable[[], Non
             os.unlink(temporary)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, mode: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, 0o666), "wb") as opened:
+    with os.fdopen(os.open(path, flags, mode), "wb") as opened:
         opened.write(content)
         opened.flush()
         os.fsync(opened.fileno())

@@ -14,8 +14,8 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "events", "files", "fixes", "quantities", "report", "session", "studies", "supervisor",
-         "torch_text", "traces", "ui", "watch")  # fmt: skip
+FRONT = ("cli", "documents", "events", "files", "fixes", "quantities", "report", "run_store", "session", "studies",
+         "supervisor", "torch_text", "traces", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
 PURE = ("documents", "events", "files", "fixes", "quantities", "session", "studies", "torch_text", "traces")
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "events": {"events"},
     "quantities": {"quantities"},
     "session": {"events", "session"},
+    "run_store": {"events", "files", "run_store", "session"},
     "watch": {"file_activity", "watch"},
     "files": {"files"},
     "torch_text": {"events", "torch_text"},

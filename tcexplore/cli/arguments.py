@@ -50,8 +50,11 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
-    fake = fake_ranks(parser, given)
-    return Request("app", given.file, argv, config(given), standbys=given.standbys, fake=fake)
+    return Request(
+        "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
+        history=not given.no_history and os.environ.get("TCEXPLORE_NO_HISTORY", "") in ("", "0"),
+        target_given=hasattr(given, "target"),
+    )  # fmt: skip
 
 
 def _check(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:

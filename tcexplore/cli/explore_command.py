@@ -35,6 +35,7 @@ def explore(request: Request) -> int:
     except BadFileError as error:
         print_error(error.sentence)
         return 2
-    from tcexplore.ui.run_app import run_app
+    from tcexplore.ui.run_app import Choices, run_app
 
-    return run_app(path, request.config, request.argv, name, request.standbys)
+    choices = Choices(request.standbys, request.history, request.target_given)
+    return run_app(path, request.config, request.argv, name, choices)

@@ -100,7 +100,7 @@ def target_options(parser: argparse.ArgumentParser) -> None:
     """Add the device to generate code for, and the last stage to generate."""
     options = parser.add_argument_group("code for a GPU")
     options.add_argument(
-        "--target", type=argument_types.target, default=NATIVE, metavar="NAME",
+        "--target", type=argument_types.target, default=argparse.SUPPRESS, metavar="NAME",
         help=f"generate code for this GPU (need not be present): {', '.join(target_names())}, or a TARGET.toml file "
         f"(default: {NATIVE}, the device in the machine)",
     )  # fmt: skip

@@ -57,6 +57,10 @@ def app_parser() -> Parser:
         help="processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
         f"about 500 MiB (default: {STANDBYS})",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-history", action="store_true",
+        help="neither store runs nor show those of earlier starts (also: TCEXPLORE_NO_HISTORY=1)",
+    )  # fmt: skip
     return parser
 
 

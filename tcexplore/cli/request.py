@@ -138,6 +138,10 @@ class Request:
     outputs: Outputs = field(default_factory=Outputs)
     standbys: int = STANDBYS
     """Number of processes that the app keeps ready where each prepares itself."""
+    history: bool = True
+    """Whether the app stores runs, and shows those of earlier starts."""
+    target_given: bool = False
+    """Whether the command line has a target."""
     study: Any = None
     """The options of a study."""
     export: Export | None = None

@@ -63,6 +63,8 @@ def _decoder(hint: Any, text: Callable[[str], str]) -> Decoder:
         return _record(hint, text)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
+        if all(get_origin(a) is Literal for a in args):
+            return _choice({value: value for a in args for value in get_args(a)})
         return _optional(next(a for a in args if a is not type(None)), text)
     if origin is tuple:
         return _tuple(args, text)

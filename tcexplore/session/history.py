@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tcexplore import events as ev
-from tcexplore.session.packed_run import PackedRun, pack
+from tcexplore.session.packed_run import PackedRun, StoredRun, pack
 from tcexplore.session.run_summary import RunSummary, summarize
 from tcexplore.session.snapshot import Snapshot, end_snapshot, start_snapshot
 
@@ -23,8 +23,8 @@ class Session:
 
     runs: tuple[Snapshot, ...] = field(default=())
     """The newest runs, and older ones in view."""
-    packed: tuple[PackedRun, ...] = ()
-    """The other runs."""
+    packed: tuple[PackedRun | StoredRun, ...] = ()
+    """The other runs, oldest first."""
     pinned: int | None = None
     """Run that the user stepped back to; None follows the newest."""
     baseline: int | None = None
@@ -50,9 +50,9 @@ class Session:
             return shown
         return next((s for s in reversed(self.runs) if has(s)), shown)
 
-    def begin(self, job: ev.Job) -> Session:
-        """Return the session with a new run, which the view follows."""
-        snapshot = replace(start_snapshot(job), expected_calls=self.expected_calls)
+    def begin(self, job: ev.Job, at: float = 0.0) -> Session:
+        """Return the session with a new run, which the view follows; `at` is the time in seconds since the epoch."""
+        snapshot = replace(start_snapshot(job, at), expected_calls=self.expected_calls)
         runs = (*self.runs[:-1], *(end_snapshot(run) for run in self.runs[-1:]), snapshot)
         oldest = [summary.run for summary in self.summaries][-HISTORY_LIMIT + 1 :][:1]
         kept = tuple(run for run in runs if not oldest or run.run >= oldest[0] or run.run == self.baseline)
@@ -72,14 +72,30 @@ class Session:
     def _unpack(self, number: int) -> Session:
         """Return the session with the snapshot of this run, with the target and the calls of the newest."""
         packed = next((run for run in self.packed if run.run == number), None)
+        return self.unpacked(packed.unpack()) if isinstance(packed, PackedRun) else self
+
+    def unpacked(self, snapshot: Snapshot) -> Session:
+        """Return the session with the snapshot of a run that it has in compressed form or on disk."""
         newest = self.newest
-        if packed is None or newest is None:
+        if newest is None or all(run.run != snapshot.run for run in self.packed):
             return self
-        snapshot = replace(packed.unpack(), expected_calls=self.expected_calls)
+        snapshot = replace(snapshot, expected_calls=self.expected_calls)
         if snapshot.has_code(newest.target):
             snapshot = snapshot.with_target(newest.target)
         runs = sorted((*self.runs, snapshot), key=lambda run: run.run)
-        return replace(self, runs=tuple(runs), packed=tuple(run for run in self.packed if run is not packed))
+        return replace(self, runs=tuple(runs)).without_packed(snapshot.run)
+
+    def with_stored(self, stored: Sequence[StoredRun]) -> Session:
+        """Return the session with runs of earlier starts before its own."""
+        return replace(self, packed=tuple(sorted((*self.packed, *stored), key=lambda run: run.run)))
+
+    def without_packed(self, number: int) -> Session:
+        """Return the session without the compressed or stored form of a run."""
+        return replace(self, packed=tuple(run for run in self.packed if run.run != number))
+
+    def stored(self, number: int) -> StoredRun | None:
+        """Return the run of this number if its snapshot is on disk."""
+        return next((run for run in self.packed if run.run == number and isinstance(run, StoredRun)), None)
 
     @property
     def summaries(self) -> tuple[RunSummary, ...]:
@@ -116,13 +132,19 @@ class Session:
 
     def step(self, by: int) -> Session:
         """Move the view by a number of runs, negative for older; at the newest run, the view follows again."""
-        if not self.runs:
-            return self
-        numbers = [summary.run for summary in self.summaries]
         shown = self.shown
-        index = numbers.index(shown.run if shown is not None else numbers[-1]) + by
-        number = numbers[max(0, min(index, len(numbers) - 1))]
-        return replace(self._unpack(number), pinned=None if number == numbers[-1] else number)
+        return self if shown is None else self.go_to(self.number_at(shown.run, by))
+
+    def number_at(self, number: int, by: int) -> int:
+        """Return the number of the run `by` runs after that of a number, or of the first or last run."""
+        numbers = [summary.run for summary in self.summaries]
+        return numbers[max(0, min(numbers.index(number) + by, len(numbers) - 1))]
+
+    def go_to(self, number: int) -> Session:
+        """Return the session with this run in view, unless its snapshot is on disk; see `unpacked`."""
+        if self.newest is None or self.stored(number) is not None:
+            return self
+        return replace(self._unpack(number), pinned=None if number == self.newest.run else number)
 
     def last_complete_before(self, snapshot: Snapshot) -> Snapshot | None:
         """Return the last complete run before this one."""

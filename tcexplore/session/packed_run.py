@@ -1,4 +1,4 @@
-"""An older run of the history, compressed to about a tenth of its memory."""
+"""Older runs of the history: compressed to about a tenth of their memory, or on disk."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ class PackedRun:
         """Return the snapshot."""
         snapshot: Snapshot = pickle.loads(zlib.decompress(self.data))
         return snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run of an earlier start of the app."""
+
+    run: int
+    """Negative: -1 for the newest."""
+    summary: RunSummary
+    file: str
+    """The file that holds its snapshot."""
 
 
 def pack(snapshot: Snapshot) -> PackedRun:

@@ -27,6 +27,8 @@ class RunSummary:
     verdict: str
     error: str
     wrong: bool
+    past: str = ""
+    """As in `Snapshot`."""
 
 
 def wrong_result(snapshot: Snapshot) -> bool:
@@ -52,6 +54,7 @@ def summarize(snapshot: Snapshot) -> RunSummary:
         verdict=timing.verdict if timing else "",
         error=snapshot.failure.type if snapshot.failure else "",
         wrong=wrong_result(snapshot),
+        past=snapshot.past,
     )
 
 

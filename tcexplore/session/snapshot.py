@@ -38,6 +38,10 @@ class Snapshot:
     config: ev.Config
     trace: str = ""
     """The trace that the run was read from; empty for a live run."""
+    began: float = 0.0
+    """Time of the save, in seconds since the epoch; 0 if unknown."""
+    past: str = ""
+    """When an earlier start of the app made the run, such as `Sat 17:32`; empty for a run of this start."""
     status: RunStatus = "running"
     phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
@@ -111,6 +115,11 @@ class Snapshot:
     missing_facts: tuple[ev.FactMissing, ...] = ()
 
     @property
+    def label(self) -> str:
+        """The name of the run on the screen."""
+        return self.trace or (f"run of {self.past}" if self.past else f"run {self.run}")
+
+    @property
     def compiled(self) -> bool:
         """Whether anything was compiled."""
         return bool(self.graphs)
@@ -160,11 +169,12 @@ class Snapshot:
         return self if target == self.target else replace(self, target=target)
 
 
-def start_snapshot(job: ev.Job) -> Snapshot:
+def start_snapshot(job: ev.Job, began: float = 0.0) -> Snapshot:
     """Return the snapshot of a new run, with its own target in view."""
     return Snapshot(
-        run=job.run, file=job.file, source=job.source, config=job.config, trace=job.trace, target=target_of(job.config)
-    )
+        run=job.run, file=job.file, source=job.source, config=job.config, trace=job.trace,
+        target=target_of(job.config), began=began,
+    )  # fmt: skip
 
 
 def end_snapshot(snapshot: Snapshot) -> Snapshot:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.driver import Driver
@@ -15,6 +15,7 @@ from textual.screen import Screen
 
 from tcexplore import events as ev
 from tcexplore.events import Job, Standby
+from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.background_task import collect_garbage, start_gc
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from tcexplore.events import BreakFix
+    from tcexplore.ui.run_history import RunHistory
 
 CLOCK_S = 0.25
 """Seconds between two updates of what the run under way does."""
@@ -58,7 +60,10 @@ def _command_provider() -> type[Provider]:
 
 
 class ExplorerApp(RunActions):
-    """`engine` returns what watches and runs the file; it is called after the first frame. The caller closes it."""
+    """`engine` returns what watches and runs the file, `history` its runs on disk.
+
+    Both are called after the first frame. The caller closes the engine, and stores the last run.
+    """
 
     TITLE = "tcexplore"
     CSS_PATH = "screens/main.tcss"  # Textual does not load the style sheet of a default screen
@@ -72,11 +77,13 @@ class ExplorerApp(RunActions):
         engine: Callable[[], Engine],
         now: Callable[[], float] = monotonic,
         settings: Settings | None = None,
+        history: Callable[[], RunHistory] | None = None,
     ) -> None:
         super().__init__()
         self._now = now
         self.animation_level = "none"
         self._make_engine = engine
+        self._make_history = history
         self._started = self._phase_started = now()
         self._untidy_runs = 0
         """Runs that began since older runs were compressed."""
@@ -95,13 +102,15 @@ class ExplorerApp(RunActions):
         self.used_commands.update(settings.used_commands)
         for pane in self.main.grid.panes.values():
             pane.view = pane.spec.view(settings.views.get(pane.spec.id, "")) or pane.view
+        if settings.pane in self.main.grid.panes:
+            self.main.grid.open_with(settings.pane)
 
     @property
     def settings(self) -> Settings:
         """What the user has chosen so far."""
         grid = self.main.grid
         views = {name: pane.view.name for name, pane in grid.panes.items()}
-        return Settings(grid.sizes, self.theme, views, dict(self.used_commands))
+        return Settings(grid.sizes, self.theme, views, dict(self.used_commands), grid.current)
 
     def get_driver_class(self) -> type[Driver]:
         return minimizing_driver(super().get_driver_class())
@@ -142,6 +151,17 @@ class ExplorerApp(RunActions):
         import tcexplore.documents.source.source_view  # noqa: F401
 
         start_gc()
+        if self._make_history is not None:
+            self.history = self._make_history()
+            self.run_worker(self._list_history(self.history), group="history", exit_on_error=False)
+
+    async def _list_history(self, history: RunHistory) -> None:
+        """Add the runs of earlier starts to the session."""
+        stored = await history.earlier_runs()
+        self.session = self.session.with_stored(stored.runs)
+        if stored.unreadable:
+            runs = count(stored.unreadable, "run")
+            self.main.say(f"{runs} of the history can't be read: damaged, or of another version of tcexplore.")
 
     def _exit_if_terminal_closed(self) -> None:
         if terminal_closed():
@@ -163,7 +183,7 @@ class ExplorerApp(RunActions):
                 if item.config.target.endswith(".toml"):
                     self._target_files = tuple(dict.fromkeys((*self._target_files, item.config.target)))
                 self._started = self._phase_started = self._now()
-                session = session.begin(item)
+                session = session.begin(item, time())
                 if not self._untidy_runs:
                     self.set_timer(TIDY_S, self._tidy)
                 self._untidy_runs += 1
@@ -210,6 +230,8 @@ class ExplorerApp(RunActions):
             self.set_timer(TIDY_S, self._tidy)
             return
         self._untidy_runs = 0
+        if self.history is not None:
+            self.run_worker(self.history.store(self.session, newest=False), group="store", exit_on_error=False)
         self.session = self.session.pack()
         collect_garbage(self.session.newest)
 

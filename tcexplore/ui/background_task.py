@@ -75,6 +75,11 @@ def gc_paused(*, large: bool = True) -> Iterator[None]:
                 gc.enable()
 
 
+async def run_in_background(work: Callable[[], Built]) -> Built:
+    """Do some work in the thread, and return its result."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)
+
+
 def _build_without_gc(build: Callable[[], Built]) -> Built:
     with gc_paused():
         return build()

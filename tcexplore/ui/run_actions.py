@@ -20,7 +20,9 @@ from tcexplore.ui.screens.main_screen import MainScreen
 
 if TYPE_CHECKING:
     from tcexplore.documents.code.target_choices import TargetChoice  # not imported before the first frame
+    from tcexplore.session.packed_run import StoredRun
     from tcexplore.ui.fix_preparation import FixPreparation
+    from tcexplore.ui.run_history import RunHistory
     from tcexplore.ui.screens.fix_screen import FixScreen
     from tcexplore.ui.screens.study_screen import LastStudies
 
@@ -40,6 +42,12 @@ class RunActions(App[int]):
         """How often the user chose each command of the palette."""
         self._last_studies: LastStudies = {}
         self._fixes: FixPreparation | None = None
+        self.history: RunHistory | None = None
+        """The runs on disk."""
+        self._read_next: int | None = None
+        """Number of the run that is being read, to be shown then."""
+        self.chosen_target = ""
+        """The target that the user chose last, as in `Config.target`."""
         self._target_files: tuple[str, ...] = ()
         """Target files given so far."""
 
@@ -63,10 +71,38 @@ class RunActions(App[int]):
             self.main.say(f"Run {newest.run} is stopped. r runs the file again.")
 
     def action_step(self, by: int) -> None:
-        self.session = self.session.step(by)
+        shown = self.session.shown
+        if shown is not None:
+            self._show_run(self.session.number_at(shown.run if self._read_next is None else self._read_next, by))
 
     def action_newest(self) -> None:
-        self.session = self.session.step(len(self.session.summaries))
+        if self.session.newest is not None:
+            self._show_run(self.session.newest.run)
+
+    def _show_run(self, number: int) -> None:
+        """Bring a run into view, after reading it if it is on disk."""
+        stored = self.session.stored(number)
+        if stored is None or self.history is None:
+            self._read_next = None
+            self.session = self.session.go_to(number)
+            return
+        self._read_next = number
+        self.run_worker(self._read_run(self.history, stored), group="history", exit_on_error=False)
+
+    async def _read_run(self, history: RunHistory, stored: StoredRun) -> None:
+        """Read a run, and bring it into view unless the user has gone to another one meanwhile."""
+        from tcexplore.run_store import UnreadableRunError
+
+        try:
+            snapshot = await history.read(stored)
+        except UnreadableRunError as error:
+            self.main.say(f"The run of {stored.summary.past} is lost: {error}.", "warning")
+            self.session = self.session.without_packed(stored.run)
+            self._read_next = None
+            return
+        if self._read_next == stored.run:
+            self._read_next = None
+            self.session = self.session.unpacked(snapshot).go_to(stored.run)
 
     def action_base(self) -> None:
         self.session = self.session.toggle_baseline()
@@ -163,6 +199,7 @@ class RunActions(App[int]):
         shown, newest = self.session.shown, self.session.newest
         if shown is None or newest is None or self.engine is None:
             return
+        self.chosen_target = choice.named
         alive = self.engine.retarget(choice.named, known=newest.has_code(choice.key))
         self.session = self.session.with_target(choice.key)
         if not alive:
@@ -211,20 +248,16 @@ class RunActions(App[int]):
             return "Only a trace has ranks."
         run = self.engine.runs.get(rank)
         if run is not None:
-            at = [snapshot.run for snapshot in self.session.runs]
-            shown = self.session.shown
-            if shown is not None and run in at:
-                self.session = self.session.step(at.index(run) - at.index(shown.run))
+            if any(snapshot.run == run for snapshot in self.session.runs):
+                self.session = self.session.go_to(run)
             return ""
         return "" if self.engine.load(rank) else f"Rank {rank} has no trace."
 
     # ---- for the palette and clicks
 
     def on_run_chosen(self, message: RunChosen) -> None:
-        numbers = [summary.run for summary in self.session.summaries]
-        shown = self.session.shown
-        if shown is not None and message.run in numbers:
-            self.session = self.session.step(numbers.index(message.run) - numbers.index(shown.run))
+        if any(summary.run == message.run for summary in self.session.summaries):
+            self._show_run(message.run)
 
     def set_mode(self, mode: str) -> None:
         """Use this mode of torch.compile from now on, and rerun."""

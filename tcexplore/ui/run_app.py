@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore.events import Config
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.traces.trace_job import TraceJob
     from tcexplore.ui.engine import Engine
-
+    from tcexplore.ui.run_history import RunHistory
+    from tcexplore.ui.saved_settings import Settings
 
 FRAMES_PER_S = "200"
 """Maximum repaints per second. Textual's 60 delay a second paint within 17 to 33 ms of the first one by as much."""
@@ -22,7 +24,17 @@ FRAMES_PER_S = "200"
 _RATE = "TEXTUAL_FPS"
 
 
-def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, standbys: int) -> int:
+class Choices(NamedTuple):
+    """What the user chose on the command line for the app alone."""
+
+    standbys: int
+    history: bool = True
+    """Whether runs are stored, and those of earlier starts are shown."""
+    target_given: bool = False
+    """Whether the target was given, so that the one of the last start is not used."""
+
+
+def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, choices: Choices) -> int:
     """Show the app until the user leaves it; return the exit status (128 + n after signal n).
 
     On return, the terminal is restored and no worker is left.
@@ -33,12 +45,24 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
     _set_frame_rate()
     import asyncio
 
+    from tcexplore.ui.saved_settings import load, settings_file
+
+    settings = load(settings_file())
+    if not choices.target_given and (target := settings.target_of(file)):
+        config = replace(config, target=target)
+
     def engine() -> Engine:
         from tcexplore.ui.file_engine import FileEngine
 
-        return FileEngine(file, config, argv, name, standbys)
+        return FileEngine(file, config, argv, name, choices.standbys)
 
-    return asyncio.run(_run(engine))
+    def history() -> RunHistory:
+        from tcexplore.run_store import RunStore, history_folder
+        from tcexplore.ui.run_history import RunHistory
+
+        return RunHistory(RunStore(file, history_folder()))
+
+    return asyncio.run(_run(engine, settings, file, history if choices.history else None))
 
 
 def _set_frame_rate() -> None:
@@ -83,16 +107,25 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
     return asyncio.run(_run(engine))
 
 
-async def _run(engine: Callable[[], Engine]) -> int:
+async def _run(
+    engine: Callable[[], Engine],
+    settings: Settings | None = None,
+    model_file: str = "",
+    history: Callable[[], RunHistory] | None = None,
+) -> int:
     from tcexplore.ui.app import ExplorerApp
     from tcexplore.ui.saved_settings import load, settings_file, store
 
     file = settings_file()
-    app = ExplorerApp(engine, settings=load(file))
+    settings = settings or load(file)
+    app = ExplorerApp(engine, settings=settings, history=history)
     try:
         await app.run_async()
     finally:
         if app.engine is not None:
             await app.engine.close()
-        store(file, app.settings)
+        if app.history is not None:
+            await app.history.store(app.session, newest=True)
+        chosen = replace(app.settings, targets=settings.targets)
+        store(file, chosen.with_target(model_file, app.chosen_target))
     return app.return_code or 0

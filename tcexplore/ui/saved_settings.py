@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tcexplore.targets.target_names import target_names
 from tcexplore.ui.panes.pane_sizes import LEAST, PaneSizes
 
 VERSION = 1
@@ -17,6 +19,9 @@ MOST_BYTES = 65_536
 
 MOST_COMMANDS = 100
 """Commands of the palette whose uses are counted."""
+
+MOST_TARGETS = 50
+"""Model files whose targets are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,22 @@ class Settings:
     """The view of each pane."""
     used_commands: dict[str, int] = field(default_factory=dict)
     """How often each command of the palette was chosen."""
+    pane: str = ""
+    """The current pane."""
+    targets: dict[str, str] = field(default_factory=dict)
+    """The target that the user chose for each model file, as in `Config.target`; the newest choice is last."""
+
+    def target_of(self, file: str) -> str:
+        """Return the target that the user chose for a model file; empty if there is none, or no more."""
+        target = self.targets.get(os.path.realpath(file), "")
+        return target if target in target_names() or os.path.isfile(target) else ""
+
+    def with_target(self, file: str, target: str) -> Settings:
+        """Return the settings with the target of a model file; an empty target changes nothing."""
+        path = os.path.realpath(file)
+        target = os.path.abspath(target) if target.endswith(".toml") else target
+        others = {other: name for other, name in self.targets.items() if other != path}
+        return replace(self, targets={**others, path: target} if target else self.targets)
 
 
 def settings_file() -> Path:
@@ -48,7 +69,7 @@ def load(file: Path) -> Settings:
 
 def store(file: Path, settings: Settings) -> None:
     """Write the settings; a folder that refuses them costs only their memory."""
-    from tcexplore.files import NotWrittenError, create  # not imported before the first frame
+    from tcexplore.files import NotWrittenError, create, private_folder  # not imported before the first frame
 
     used = sorted(settings.used_commands.items(), key=lambda item: -item[1])[:MOST_COMMANDS]
     sizes = settings.sizes
@@ -58,10 +79,12 @@ def store(file: Path, settings: Settings) -> None:
         "theme": settings.theme,
         "views": settings.views,
         "used_commands": dict(used),
+        "pane": settings.pane,
+        "targets": dict(list(settings.targets.items())[-MOST_TARGETS:]),
     }
     with suppress(OSError, NotWrittenError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        create(file, json.dumps(record, indent=1), force=True)
+        private_folder(file.parent)
+        create(file, json.dumps(record, indent=1), force=True, private=True)
 
 
 def _decoded(record: Any) -> Settings:
@@ -73,6 +96,8 @@ def _decoded(record: Any) -> Settings:
         theme if isinstance(theme, str) else "",
         _entries(record.get("views"), str),
         _entries(record.get("used_commands"), int),
+        pane if isinstance(pane := record.get("pane"), str) else "",
+        _entries(record.get("targets"), str),
     )
 
 

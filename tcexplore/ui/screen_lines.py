@@ -38,11 +38,11 @@ def history_line(session: Session) -> Line:
     return lambda width: history_row(session, width)
 
 
-def clicked_run(texts: Sequence[str]) -> int | None:
+def clicked_run(session: Session, texts: Sequence[str]) -> int | None:
     """Return the run of a clicked entry of the history; `texts` are the spans of the line up to the clicked one."""
     from tcexplore.documents.strip.history_strip import run_of
 
-    return next((run for text in reversed(texts) if (run := run_of(text)) is not None), None)
+    return next((run for text in reversed(texts) if (run := run_of(session, text)) is not None), None)
 
 
 def peek_line(run: Snapshot | None, links: Sequence[Link], chain: frozenset[Link]) -> Line:
@@ -67,10 +67,8 @@ def diff_line(before: Snapshot | None, after: Snapshot | None, base: int | None)
         return lambda width: fitted([piece(" diff", "title"), piece("no run yet", "muted")], width)
     against = ""
     if before is not None:
-        other = before.trace or f"run {before.run}"
-        against = f"with the base, {other}" if before.run == base else f"with {other}"
-    name = after.trace or f"run {after.run}"
-    pieces = [piece(" diff", "title"), piece(f"{name} of {os.path.basename(after.file)}"), piece(against)]
+        against = f"with the base, {before.label}" if before.run == base else f"with {before.label}"
+    pieces = [piece(" diff", "title"), piece(f"{after.label} of {os.path.basename(after.file)}"), piece(against)]
     return lambda width: fitted(pieces, width)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli import main
+from tcexplore.ui.run_app import Choices
 from tests.cli.conftest import BREAK, DONE, ENTRY, GRAPH, OURS, THEIRS, Check, Playback
 
 
@@ -109,4 +110,8 @@ def test_the_app_gets_the_file_and_the_configuration(check: Check, monkeypatch: 
     monkeypatch.setattr("tcexplore.cli.explore_command.terminal_problem", lambda: None)
     monkeypatch.setattr("tcexplore.ui.run_app.run_app", record)
     assert main(["model.py:Net", "--train", "--standbys", "3", "--", "-v"]) == 0
-    assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net", 3)]
+    assert calls == [("model.py", ev.Config(train=True), ("-v",), "Net", Choices(3))]
+    monkeypatch.setenv("TCEXPLORE_NO_HISTORY", "1")
+    assert main(["model.py", "--target", "native"]) == 0
+    assert main(["model.py", "--no-history"]) == 0
+    assert [call[4] for call in calls[1:]] == [Choices(2, history=False, target_given=True), Choices(2, history=False)]

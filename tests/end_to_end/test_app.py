@@ -170,3 +170,19 @@ def test_closing_the_terminal_ends_every_process(terminal: Terminal, continued: 
         terminal.process.send_signal(signal.SIGCONT)
     assert terminal.process.wait(30) == 128 + signal.SIGHUP
     assert gone(workers)
+
+
+def test_the_runs_of_an_earlier_start_are_in_the_history(tmp_path: Path):
+    """A file with a syntax error needs no worker, and its run is stored as any other."""
+    (tmp_path / "model.py").write_text("x = (\n")
+    command = [sys.executable, "-m", "tcexplore", "model.py"]
+    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with Terminal(command, columns=160, rows=50, cwd=str(tmp_path), env=env) as first:
+        first.wait_for("SyntaxError")
+        first.type("q")
+        assert first.wait(20) == 0
+    with Terminal(command, columns=160, rows=50, cwd=str(tmp_path), env=env) as second:
+        second.wait_for("error [1 error]")
+        second.forget()
+        second.type("[")
+        second.wait_for("from history")

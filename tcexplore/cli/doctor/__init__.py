@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tcexplore import __version__
 from tcexplore.cli.doctor.findings import Section, print_findings
-from tcexplore.cli.doctor.machine_checks import check_caches, check_installation, probe_machine
+from tcexplore.cli.doctor.machine_checks import check_caches, check_history, check_installation, probe_machine
 from tcexplore.cli.doctor.terminal_check import check_terminal
 from tcexplore.cli.doctor.trial_compile import run_trials
 from tcexplore.cli.progress_line import Line, progress
@@ -32,4 +32,5 @@ def examine(line: Line) -> Iterable[Section]:
     line.write("compiling a small model")
     yield from run_trials(answers)
     yield check_caches(answers)
+    yield check_history()
     yield check_terminal()

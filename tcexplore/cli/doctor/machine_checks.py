@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 from tcexplore.cli.doctor.findings import Finding, Section
-from tcexplore.quantities import size
+from tcexplore.files import NotWrittenError, private_folder
+from tcexplore.quantities import count, size
+from tcexplore.run_store import history_folder, stored_files
 
 TIMEOUT_S = 120.0
 
@@ -137,3 +140,18 @@ def check_caches(answers: Answers) -> Section:
         "Caches",
         tuple(Finding(c["name"], "good", f"{size(c['bytes'])}  {c['path']}") for c in answers["caches"]),
     )
+
+
+def check_history() -> Section:
+    """Return the section on the history of runs that the app keeps on disk."""
+    folder = history_folder()
+    if os.environ.get("TCEXPLORE_NO_HISTORY", "") not in ("", "0"):
+        return Section("History", (Finding("runs", "limited", "not kept, since TCEXPLORE_NO_HISTORY is set"),))
+    try:
+        private_folder(folder)
+        paths = stored_files(folder)
+        text = f"{count(len(paths), 'run')}, {size(sum(path.stat().st_size for path in paths))}  {folder}"
+    except (NotWrittenError, OSError) as error:
+        remedy = "make the folder writable, or set XDG_STATE_HOME to one that is"
+        return Section("History", (Finding("runs", "limited", f"not kept: {error}", remedy),))
+    return Section("History", (Finding("runs", "good", text),))

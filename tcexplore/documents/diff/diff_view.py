@@ -35,7 +35,7 @@ def diff_document(
         return Parts("", [fixed(wrapped(NOTHING, width, "muted"))])
     diff = _compared(before, after)
     parts = [fixed(_summary(diff, width)), *(_section(section, diff, toggled, width) for section in SECTIONS)]
-    return Parts(f"run {before.run} → run {after.run}", parts)
+    return Parts(f"{before.label} → {after.label}", parts)
 
 
 _compared = by_identity(4)(run_diff)
@@ -44,7 +44,7 @@ _compared = by_identity(4)(run_diff)
 def _summary(diff: RunDiff, width: int) -> Iterator[Row]:
     """Yield whether the generated code is the same, and the figures that changed."""
     before, after = diff.before, diff.after
-    runs = (f" run {before.run} → run {after.run} ", "title")
+    runs = (f" {before.label} → {after.label} ", "title")
     if diff.same_program:
         yield row(runs, (" ✔ SAME PROGRAM ", "badge.ok"), ("  the generated code is identical", "ok"))
         text = "Kernels and wrappers are the same except for names and comments: any timing difference is noise."

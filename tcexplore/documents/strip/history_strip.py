@@ -25,10 +25,15 @@ def history_row(session: Session, width: int) -> Row:
     return Row((*spans, *(span for cell in cells[first:last] for span in cell.spans)))
 
 
-def run_of(text: str) -> int | None:
+def run_of(session: Session, text: str) -> int | None:
     """Return the run whose entry begins with this text."""
-    number = text[1:].strip()
-    return int(number) if text[:1] in (" ", "[") and number.isdecimal() else None
+    if text[:1] not in (" ", "["):
+        return None
+    return next((save.run for save in session.summaries if _name(save) == text[1:].strip()), None)
+
+
+def _name(save: RunSummary) -> str:
+    return save.past or str(save.run)
 
 
 def _window(widths: list[int], at: int, room: int) -> tuple[int, int]:
@@ -47,7 +52,7 @@ def _cell(save: RunSummary, *, seen: bool, base: bool) -> Piece:
     left, right = ("[", "]") if seen else (" ", " ")
     style = "strong" if seen else "muted"
     based = (Span("base ", "key"),) if base else ()
-    return Piece((Span(f"{left}{save.run} ", style), *based, *_figures(save), Span(right, style)))
+    return Piece((Span(f"{left}{_name(save)} ", style), *based, *_figures(save), Span(right, style)))
 
 
 def _figures(save: RunSummary) -> tuple[Span, ...]:

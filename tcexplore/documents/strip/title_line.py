@@ -66,7 +66,8 @@ def _run(session: Session, newest: Snapshot, elapsed: Elapsed) -> Iterator[Piece
     """Yield which run is in view, and the phase of the newest one."""
     seen = session.shown
     if session.pinned is not None and seen is not None and seen is not newest:
-        yield piece(seen.trace or f"run {seen.run} of {newest.run}, from history", "warn")
+        place = f"{seen.label}{'' if seen.past else f' of {newest.run}'}, from history"
+        yield piece(seen.trace or place, "warn")
     elif newest.failure is not None:
         yield piece(f"run {newest.run} ✖ {newest.failure.type}", "error")
     elif newest.phase in ("switching", "lowering", "assembling") and newest.target != NATIVE:

@@ -38,7 +38,7 @@ def _old(session: Session, shown: Snapshot) -> Iterator[Piece]:
     seen = session.shown
     if seen is not None and seen is not shown:
         yield from _failure(seen)
-        yield piece(f" run {shown.run}:", "old")
+        yield piece(f" {shown.label}:", "old")
 
 
 def _failure(shown: Snapshot) -> Iterator[Piece]:
@@ -119,4 +119,4 @@ def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:
     base = "base, " if before.run == session.baseline else ""
     changed = changes(summarize(before), summarize(shown))
     text = "  ".join(changed) if changed else "no change"
-    yield Piece((Span(f"since {base}run {before.run}: ", "muted"), Span(text, "changed" if changed else "muted")), 4)
+    yield Piece((Span(f"since {base}{before.label}: ", "muted"), Span(text, "changed" if changed else "muted")), 4)

@@ -84,7 +84,7 @@ class Pane(Container):
         self._opened_file = ""
         """The file whose document was scrolled to its start row."""
         self._only_title_changes = False
-        self._old_run = 0
+        self._old_run = ""
         """The older run that the document is of; 0 if it is the one in view."""
         self._old_note = ""
         self._background: BackgroundTask[_Built] = BackgroundTask(self._show_document)
@@ -111,7 +111,7 @@ class Pane(Container):
         key = (view, snapshot.run, self.toggled, width, *waiting, *view.key(snapshot))
         if _same(key, self._key):
             if self._background.is_idle:
-                self._mark_old(snapshot.run if old else 0)
+                self._mark_old(snapshot.label if old else "")
             return
         self._key = key
         cached_key, document = self._documents.get(view.name, ((), None))
@@ -137,21 +137,21 @@ class Pane(Container):
         self._restored_cursor = None
         # Until the first run of a file is complete, the row to open at may change.
         self._opened_file = snapshot.file if snapshot.complete or not opens else ""
-        self._mark_old(snapshot.run if old else 0)
+        self._mark_old(snapshot.label if old else "")
         self._update_title()
         self._reveal()
 
     def watch_late(self) -> None:
         self._mark_old(self._old_run)
 
-    def _mark_old(self, run: int) -> None:
-        """Mark the document as that of an older run, if it is `late`; 0 removes the mark."""
+    def _mark_old(self, run: str) -> None:
+        """Mark the document as that of an older run, if it is `late`; an empty label removes the mark."""
         self._old_run = run
         marked = bool(run) and (self.late or self.rows.faded)
         if marked != self.rows.faded:
             self.rows.faded = marked
             self.set_class(marked, "-old")
-        note = f"old: run {run}" if marked else ""
+        note = f"old: {run}" if marked else ""
         if note != self._old_note:
             self._old_note = note
             self._update_title()

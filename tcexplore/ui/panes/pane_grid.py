@@ -60,6 +60,11 @@ class PaneGrid(Container):
     def visible_panes(self) -> list[Pane]:
         return [pane for pane in self.panes.values() if pane.display]
 
+    def open_with(self, name: str) -> None:
+        """Make a pane the current one before the grid is mounted."""
+        self.set_reactive(PaneGrid.current, name)
+        self._remember(name)
+
     def next_pane(self, by: int) -> None:
         """Switch to the pane `by` numbers after the current one, cyclically."""
         names = list(self.panes)
@@ -106,11 +111,14 @@ class PaneGrid(Container):
     def on_mount(self) -> None:
         self.lay_out()
 
-    def watch_current(self, current: str) -> None:
+    def _remember(self, current: str) -> None:
         if current in _SHARED:
             self._shared = current
         if current != "source":
             self._second = current
+
+    def watch_current(self, current: str) -> None:
+        self._remember(current)
         if self.is_mounted:
             self.lay_out()
 

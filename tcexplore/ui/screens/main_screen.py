@@ -122,7 +122,7 @@ class MainScreen(ReadingScreen):
     def on_row_line_clicked(self, event: RowLine.Clicked) -> None:
         if event.id == "tabs":
             self.grid.current = PANES[int(event.text.strip(" []")[0]) - 1].id
-        elif event.id == "history" and (run := clicked_run(event.texts)) is not None:
+        elif event.id == "history" and (run := clicked_run(self.session, event.texts)) is not None:
             self.post_message(RunChosen(run))
 
     def action_show_pane(self, name: str) -> None:

@@ -32,6 +32,13 @@ class RowEntered(Message):
 
 
 @dataclass
+class CopyRequested(Message):
+    """The user selected text with the mouse."""
+
+    text: str
+
+
+@dataclass
 class HitReached(Message):
     """The cursor was put on a highlighted row."""
 

@@ -23,6 +23,7 @@ MARGIN = 2
 """Columns at the right edge: a sign (marked, highlighted or "the row continues"), and the scrollbar's thumb."""
 
 _EDGE_STYLES = {HIGHLIGHTED: "key", MARKED: "key", MORE_RIGHT: "muted"}
+_SELECTED = Style(reverse=True)
 _CACHED_ROWS = 4096
 _TAB = 4
 _CONTROL = str.maketrans({"\n": "␊", "\r": "␍"})
@@ -95,6 +96,17 @@ class _Styled(NamedTuple):
     cells: int
 
 
+def _with_selection(styled: _Styled, start: int, end: int) -> _Styled:
+    """Return the row with these cells in reverse video."""
+    strip, end = Strip(styled.segments, styled.cells), min(end, styled.cells)
+    start = min(start, end)
+    selected = Strip(
+        [Segment(text, (style or Style()) + _SELECTED) for text, style, _ in strip.crop(start, end)], end - start
+    )
+    parts = (strip.crop(0, start), selected, strip.crop(end))
+    return _Styled([segment for part in parts for segment in part], styled.cells)
+
+
 @dataclass(frozen=True, slots=True)
 class RowState:
     """What a row's line depends on besides the row."""
@@ -104,6 +116,8 @@ class RowState:
     cursor: bool
     thumb: bool
     """Whether the scrollbar's thumb is at this line."""
+    selected: tuple[int, int] | None = None
+    """The cells from the left end of the row that are selected with the mouse, the last one excluded."""
 
 
 class LineContent(NamedTuple):
@@ -180,6 +194,8 @@ class RowPainter:
         more = MORE_RIGHT if styled.cells > column + room else " "
         sign = MARKED if state.marked else HIGHLIGHTED if state.highlighted else more
         edge = self._edge(sign, ground, thumb=state.thumb)
+        if state.selected is not None:
+            styled = _with_selection(styled, *state.selected)
         if not column and styled.cells <= room:
             padding = Segment(" " * (room - styled.cells), ground)
             return Strip([*styled.segments, padding, *edge], width)

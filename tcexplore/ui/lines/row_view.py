@@ -7,16 +7,16 @@ from functools import partial
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual import events, work
+from textual import work
 from textual.geometry import Region, Size
 from textual.reactive import var
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tcexplore.documents.document import Document, Link, Row
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.lines.highlights import Highlights
+from tcexplore.ui.lines.row_mouse import RowMouse
 from tcexplore.ui.lines.row_painter import (
     MARGIN,
     LineContent,
@@ -39,15 +39,13 @@ _ABOVE = 4
 """Rows shown above the one that a document opens at."""
 
 
-class RowView(ScrollView, can_focus=True):
+class RowView(RowMouse, can_focus=True):
     """Shows a `Document`, one row a line, with a cursor. It draws its own scrollbar into its last column."""
 
     BINDINGS = bindings("view")
     DEFAULT_CSS = "RowView { overflow: hidden hidden; scrollbar-size: 0 0; }"
 
     cursor: var[int] = var(0)
-    column: var[int] = var(0)
-    """Cells scrolled to the right."""
     highlighted: var[frozenset[Link]] = var(frozenset())
     """The selection; rows that stand for it are highlighted."""
     marked: var[Link | None] = var(None)
@@ -93,7 +91,7 @@ class RowView(ScrollView, can_focus=True):
         self.set_reactive(RowView.virtual_size, Size(1, len(document)))
         self.set_reactive(RowView.cursor, row)
         self.scroll_to(y=row - above, animate=False)
-        self._refresh_changed()
+        self.refresh_changed()
         if self.search_query is not None:
             self._start_search(row, jump=False)
 
@@ -135,10 +133,11 @@ class RowView(ScrollView, can_focus=True):
             marked=self.marked in own_links(row),
             cursor=index == self.cursor and (self.has_focus or self.search_query is not None),
             thumb=y in bar,
+            selected=self.selection.cells(index),
         )
         return LineContent(row.spans, state)
 
-    def _refresh_changed(self) -> None:
+    def refresh_changed(self) -> None:
         """Repaint the lines that no longer show what was painted."""
         bar, width = self._thumb(), self.size.width
         changed = self._painted.changed(self._content(y, bar) for y in range(self.size.height))
@@ -344,43 +343,22 @@ class RowView(ScrollView, can_focus=True):
         if (search := self._search) is not None:
             self.post_message(SearchCounted(search.number(self.cursor), len(search.matches), search.complete))
 
-    # ---- mouse, changes
-
-    def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is None:
-            return
-        if offset.x == self.size.width - 1:
-            self.scroll_to(y=offset.y * len(self.document) // self.size.height, animate=False)
-            return
-        index = self.scroll_offset.y + offset.y
-        if index < len(self.document):
-            self.move_to(index)
-            if event.chain == 2:
-                self.action_enter()
+    # ---- changes
 
     def on_mouse_scroll_down(self) -> None:
         self._moved = True
 
     on_mouse_scroll_up = on_mouse_scroll_down
 
-    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        event.stop()
-        self.action_sideways(8)
-
-    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        event.stop()
-        self.action_sideways(-8)
-
     def watch_cursor(self) -> None:
-        self._refresh_changed()
+        self.refresh_changed()
 
     def watch_column(self) -> None:
         self.refresh()
 
     def watch_highlighted(self, links: frozenset[Link]) -> None:
         self._highlights.links = links
-        self._refresh_changed()
+        self.refresh_changed()
 
     watch_marked = watch_cursor
 

@@ -16,7 +16,7 @@ from tcexplore.ui.editor import edit
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import scan
 from tcexplore.ui.lines.row_view import RowView
-from tcexplore.ui.messages import HitReached, SearchCounted
+from tcexplore.ui.messages import CopyRequested, HitReached, SearchCounted
 from tcexplore.ui.screen_lines import footer_action
 from tcexplore.ui.terminal.terminal_driver import copy
 
@@ -118,6 +118,9 @@ class ReadingScreen(Screen[None]):
         row = self.reader.cursor_row
         if row is not None:
             self.say(copy(self.app, row.text.strip() if row.copy is None else row.copy))
+
+    def on_copy_requested(self, message: CopyRequested) -> None:
+        self.say(copy(self.app, message.text))
 
     def action_copy_all(self) -> None:
         self._copy_all(self.reader)

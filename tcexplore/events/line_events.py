@@ -8,6 +8,8 @@ from typing import Literal
 from tcexplore.events.base import Event, Location
 from tcexplore.events.inductor_events import GraphPhase
 
+Side = Literal["eager", "compiled"]
+
 RestName = Literal["launch", "guards", "Python", "Python and launch", "outside the graphs", "unattributed"]
 """`launch`: dispatch, wrappers and bytecode. `outside the graphs`: eager ops at breaks, of the loss. `unattributed`:
 ops and kernels of no known line. `Python and launch`: the host's work where its parts are not measured apart."""
@@ -36,15 +38,17 @@ class TimedKernel:
 class LinesTimed(Event):
     """Parts of one warm call, eager and compiled. On a GPU, ops and kernels have the time of the device.
 
-    `eager_us` and `compiled_us` are measured without instruments. Lines or kernels and the rest add up to them, unless
-    ops measured one by one take up to 10% more than the call.
+    `eager_us` and `compiled_us` are the times of the call in the timing. Lines or kernels and the rest add up to them.
     """
 
     eager_us: float | None = None
-    """None if the call could not be split."""
+    """None if the call was not split."""
     eager: tuple[EagerLine, ...] = ()
     eager_rest: tuple[tuple[RestName, float], ...] = ()
     compiled_us: float | None = None
     kernels: tuple[TimedKernel, ...] = ()
     compiled_rest: tuple[tuple[RestName, float], ...] = ()
-    """`launch`, `guards` and `Python` share the time between the kernels as in the profile of the same calls."""
+    """`guards` is measured. `launch` and `Python` share the remaining time between the kernels as in a profile."""
+    estimated: tuple[Side, ...] = ()
+    """Sides whose lines are estimates: measured while the machine ran over 10% faster or slower than in the timing, or
+    longer than the call in sum, and scaled to the call of the timing."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tcexplore import events as ev
 from tcexplore.documents.locations import display_path
+from tcexplore.documents.source.line_facts import times_of_lines
 from tcexplore.documents.timing.device_rows import is_launch_bound
-from tcexplore.documents.timing.hot_lines_view import times_of_lines
 from tcexplore.documents.timing.recommendation import recommend
 from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot

@@ -9,6 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from tcexplore import events as ev
+from tcexplore.session.line_traffic import Line
 
 _SYMBOLIC_SIZE = 64
 """Stands for a symbolic size where only the ratio of two tensors matters."""
@@ -39,6 +40,8 @@ class LineTime:
     """Share of the compiled call; of the eager one if the compiled one was not split."""
     shared: bool
     """Whether `compiled_us` is partly an estimate: kernels of several lines are split by bytes or FLOPs."""
+    estimated: bool
+    """Whether the side of `share` did not run as fast as in the timing while its lines were measured."""
 
     @property
     def us(self) -> float:
@@ -70,6 +73,26 @@ class LineTimes:
         return "eager" if self.compiled_us is None else "compiled"
 
 
+class LineShare(NamedTuple):
+    """A line of a call, forward and backward together."""
+
+    us: float
+    share: float
+    estimated: bool
+    """Whether it is partly an estimate: kernels of several lines, or another speed than in the timing."""
+
+
+def line_shares(times: LineTimes | None) -> dict[Line, LineShare]:
+    """Return the time of each line that takes any, on the side of `times`."""
+    shares: dict[Line, LineShare] = {}
+    for time in times.lines if times is not None else ():
+        if time.us:
+            us, share, estimated = shares.get((time.file, time.line), LineShare(0.0, 0.0, estimated=False))
+            estimated = estimated or time.shared or time.estimated
+            shares[time.file, time.line] = LineShare(us + time.us, share + time.share, estimated)
+    return shares
+
+
 class KernelGraphs(NamedTuple):
     """What a run knows about the origin of its kernels."""
 
@@ -91,13 +114,14 @@ def line_times(
     eager = {_key(line.location, line.phase): line.us for line in timed.eager}
     compiled = _Compiled(timed, KernelGraphs(kernels, aten_graphs, graphs), eager)
     whole = timed.eager_us if timed.compiled_us is None else timed.compiled_us
+    estimated = ("eager" if timed.compiled_us is None else "compiled") in timed.estimated
     lines = []
     for line in dict.fromkeys((*eager, *compiled.lines)):
         eager_us = None if timed.eager_us is None else eager.get(line, 0.0)
         compiled_us = None if timed.compiled_us is None else compiled.lines.get(line, 0.0)
         shown = eager_us if compiled_us is None else compiled_us
         share = shown / whole if shown and whole else 0.0
-        lines.append(LineTime(*line, eager_us, compiled_us, share, line in compiled.shared))
+        lines.append(LineTime(*line, eager_us, compiled_us, share, line in compiled.shared, estimated))
     lines.sort(key=lambda time: (-time.us, -(time.eager_us or 0.0), time.file, time.line))
     return LineTimes(timed.eager_us, timed.compiled_us, tuple(lines), tuple(_rest(timed, compiled)))
 

@@ -1,10 +1,13 @@
-"""Time of one call by line: eager ops one by one, compiled kernels by profile, both next to the plain calls."""
+"""Time of one call by line: eager ops one by one, compiled kernels by profile.
+
+Lines and rest are parts of the call that the timing measured. Work (ops, kernels, guards) is measured; the time of the
+host between them is what remains of the call.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
@@ -13,15 +16,23 @@ from typing import NamedTuple
 from tcexplore.capture.inductor.call_profile import profile_call, run_profiled
 from tcexplore.capture.inductor.profiler_tree import CALL, OP, device_work, profiler_tree
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CallPart, CallProfiled, EagerLine, Kernel, KernelTimed, LinesTimed, TimedKernel, Wrapper
-from tcexplore.events.line_events import RestName
-from tcexplore.quantities import duration
+from tcexplore.events import (
+    CallProfiled,
+    EagerLine,
+    Kernel,
+    KernelTimed,
+    LinesTimed,
+    TimedKernel,
+    TimingEstimate,
+    Wrapper,
+)
+from tcexplore.events.line_events import RestName, Side
 from tcexplore.timing.device_sync import make_synchronizer
 from tcexplore.timing.op_lines import OpLine, OpRecorder
 from tcexplore.timing.workload import Workload
 
 TOLERANCE = 1.1
-"""Lines may add up to this many times the measured call."""
+"""Factor by which the parts may exceed the call, and its speed may change, before the parts are estimates."""
 
 MAX_REPEATS, MIN_REPEATS, MAX_SECONDS = 15, 3, 0.25
 """Bounds on the repeats of each measurement."""
@@ -31,23 +42,36 @@ PROFILED_CALLS = 5
 ATTEMPTS = 3
 
 HOST_PARTS: Mapping[str, RestName] = {
-    "python": "Python", "guards": "guards", "dispatch": "launch", "prologue": "launch", "wrapper": "launch",
-    "epilogue": "launch",
+    "python": "Python", "dispatch": "launch", "prologue": "launch", "wrapper": "launch", "epilogue": "launch",
 }  # fmt: skip
 """The rest that a part of the profile belongs to."""
 
 ByLine = dict[OpLine, float]
 
 
-class DisagreementError(RuntimeError):
-    """The parts of a call take longer than the call."""
+class OwnCall(NamedTuple):
+    """The call in which the parts were measured on a CPU, in microseconds."""
+
+    us: float
+    """Without instruments, at the same time."""
+    instrumented_us: float
 
 
 class SplitCall(NamedTuple):
-    """One eager call: its time without instruments and the time of its lines, in microseconds."""
+    """One eager call by line, in microseconds."""
 
-    us: float
     lines: ByLine
+    own: OwnCall | None
+    """None on a device."""
+
+
+class CallScale(NamedTuple):
+    """How the parts of a call relate to the timed call."""
+
+    factor: float
+    """From the measured parts to parts of the timed call."""
+    error: float
+    """How much of the scale no change of the machine's speed within the tolerance explains; 0 at best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +80,47 @@ class LineTimer:
 
     workload: Workload
     user_files: UserFiles
+    timing: TimingEstimate | None = None
+    """Time of the whole call; if it is None, the call is timed together with its lines."""
 
-    def measure(self, kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]) -> tuple[LinesTimed, list[str]]:
-        """Return the parts of one call, and the problems that leave out a side."""
-        timed, problems = LinesTimed(), []
-        for add in (self._add_eager, lambda known: self._add_compiled(known, kernels, wrappers)):
-            try:
-                timed = _retried(add, timed)
-            except DisagreementError as error:
-                problems.append(str(error))
-        return timed, problems
+    def measure(self, kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]) -> LinesTimed:
+        """Return the parts of one call."""
+        eager = _best(self._eager)
+        compiled = _best(lambda: self._compiled(kernels, wrappers)) if kernels else LinesTimed()
+        return replace(
+            eager,
+            compiled_us=compiled.compiled_us,
+            kernels=compiled.kernels,
+            compiled_rest=compiled.compiled_rest,
+            estimated=(*eager.estimated, *compiled.estimated),
+        )
 
     # ---- eager
 
-    def _add_eager(self, timed: LinesTimed) -> LinesTimed:
-        on_device = self.workload.device.type == "cuda"
-        whole, lines = self._split_on_device() if on_device else self._split_on_host()
-        calls, total = self.workload.calls, sum(lines.values())
-        _check("eager", total, whole)
-        unknown = sum(us for line, us in lines.items() if line.location is None)
-        rest: list[tuple[RestName, float]] = [("Python and launch", max(0.0, whole - total) / calls)]
-        return replace(
-            timed,
+    def _eager(self) -> tuple[LinesTimed, float]:
+        call = self._split_on_device() if self._on_device else self._split_on_host()
+        calls, total = self.workload.calls, sum(call.lines.values())
+        whole = self._whole("eager", call.own)
+        scale = call_scale(total, call.own, whole)
+        part = scale.factor / calls
+        unknown = sum(us for line, us in call.lines.items() if line.location is None)
+        rest: list[tuple[RestName, float]] = [("Python and launch", max(0.0, whole / calls - total * part))]
+        timed = LinesTimed(
             eager_us=whole / calls,
             eager=tuple(
-                EagerLine(location=line.location, phase=line.phase, us=us / calls)
-                for line, us in lines.items()
+                EagerLine(location=line.location, phase=line.phase, us=us * part)
+                for line, us in call.lines.items()
                 if line.location is not None
             ),
-            eager_rest=tuple([*rest, ("unattributed", unknown / calls)] if unknown else rest),
+            eager_rest=tuple([*rest, ("unattributed", unknown * part)] if unknown else rest),
+            estimated=("eager",) if scale.error else (),
         )
+        return timed, scale.error
 
     def _split_on_host(self) -> SplitCall:
         recorder = OpRecorder(self.user_files)
         recorder.calibrate()
-        plain, recorded = [], list[ByLine]()
+        plain, instrumented, recorded = list[float](), list[float](), list[ByLine]()
 
         def record_call() -> None:
             recorder.ops.clear()
@@ -100,12 +130,11 @@ class LineTimer:
         self._timed_us(record_call)
         for _ in _repeats():
             plain.append(self._timed_us(self.workload.eager))
-            self._timed_us(record_call)
+            instrumented.append(self._timed_us(record_call))
             recorded.append(_sum_lines((op.line, op.ns / 1e3) for op in recorder.ops))
-        return SplitCall(_typical(plain), _typical_lines(recorded))
+        return SplitCall(_typical_lines(recorded), OwnCall(_typical(plain), _typical(instrumented)))
 
     def _split_on_device(self) -> SplitCall:
-        plain = [self._timed_us(self.workload.eager) for _ in _repeats()]
         recorder = OpRecorder(self.user_files, mark=True)
 
         def record_call() -> None:
@@ -120,35 +149,51 @@ class LineTimer:
             line = OpLine(None, "forward") if number is None else recorder.ops[number].line
             lines = recorded[piece.call]
             lines[line] = lines.get(line, 0.0) + piece.us
-        return SplitCall(_typical(plain), _typical_lines(list(recorded.values())))
+        return SplitCall(_typical_lines(list(recorded.values())), None)
 
     # ---- compiled
 
-    def _add_compiled(self, timed: LinesTimed, kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]) -> LinesTimed:
-        if not kernels:
-            return timed
-        plain = [self._timed_us(self.workload.compiled) for _ in _repeats()]
+    def _compiled(self, kernels: Sequence[Kernel], wrappers: Sequence[Wrapper]) -> tuple[LinesTimed, float]:
+        plain = [] if self._on_device else [self._timed_us(self.workload.compiled) for _ in _repeats()]
         call = self.workload.in_context(self.workload.compiled)
         profile, *times = profile_call(call, self._reset, kernels, wrappers)
-        plain += [self._timed_us(self.workload.compiled) for _ in _repeats()]
+        plain += [] if self._on_device else [self._timed_us(self.workload.compiled) for _ in _repeats()]
         if not isinstance(profile, CallProfiled):
             raise TypeError(profile)
-        whole, calls = _typical(plain), self.workload.calls
         timed_kernels = [time for time in times if isinstance(time, KernelTimed)]
-        launches = sum(time.launches for time in timed_kernels)
-        rest = _compiled_rest(profile, sum(time.us for time in timed_kernels), launches, whole)
-        _check("compiled", sum(time.us for time in timed_kernels) + sum(rest.values()), whole)
-        return replace(
-            timed,
+        kernels_us = sum(time.us for time in timed_kernels)
+        rest = _other_work(profile, kernels_us, sum(time.launches for time in timed_kernels))
+        own = OwnCall(_typical(plain), profile.total_us) if plain else None
+        whole, calls = self._whole("compiled", own), self.workload.calls
+        work_us = kernels_us + sum(rest.values())
+        scale = call_scale(work_us, own, whole)
+        part = scale.factor / calls
+        host = _split_host(profile, max(0.0, whole / calls - work_us * part), part)
+        rest = {name: us * part for name, us in rest.items()} | host
+        timed = LinesTimed(
             compiled_us=whole / calls,
             kernels=tuple(
-                TimedKernel(graph=time.graph, phase=time.phase, kernel=time.kernel, us=time.us / calls)
+                TimedKernel(graph=time.graph, phase=time.phase, kernel=time.kernel, us=time.us * part)
                 for time in timed_kernels
             ),
-            compiled_rest=tuple((name, us / calls) for name, us in rest.items() if us),
+            compiled_rest=tuple((name, us) for name, us in rest.items() if us),
+            estimated=("compiled",) if scale.error else (),
         )
+        return timed, scale.error
 
     # ---- calls
+
+    @property
+    def _on_device(self) -> bool:
+        return str(self.workload.device.type) == "cuda"
+
+    def _whole(self, side: Side, own: OwnCall | None) -> float:
+        """Return the time of all calls without instruments: of the timing, of `own`, or else measured here."""
+        if self.timing is not None:
+            us = self.timing.eager_us if side == "eager" else self.timing.compiled_us
+            return us * self.workload.calls
+        call = self.workload.eager if side == "eager" else self.workload.compiled
+        return own.us if own is not None else _typical([self._timed_us(call) for _ in _repeats()])
 
     def _reset(self) -> None:
         if self.workload.reset is not None:
@@ -166,16 +211,34 @@ class LineTimer:
         return us
 
 
-def _retried(add: Callable[[LinesTimed], LinesTimed], timed: LinesTimed) -> LinesTimed:
-    """Return the result of the first attempt whose parts agree: other load on the machine may slow down a part."""
+def _best(measure: Callable[[], tuple[LinesTimed, float]]) -> LinesTimed:
+    """Return the measurement with the smallest error: other load on the machine may disturb one of them."""
+    best, error = measure()
     for _ in range(ATTEMPTS - 1):
-        with suppress(DisagreementError):
-            return add(timed)
-    return add(timed)
+        if not error:
+            break
+        timed, next_error = measure()
+        if next_error < error:
+            best, error = timed, next_error
+    return best
 
 
-def _compiled_rest(profile: CallProfiled, kernels_us: float, launches: int, whole: float) -> dict[RestName, float]:
-    """Return what is no recognized kernel. The profiler slows down the host, so the host's share is the difference."""
+def call_scale(parts_us: float, own: OwnCall | None, whole_us: float) -> CallScale:
+    """Relate the parts to the timed call of `whole_us`; parts never exceed it.
+
+    On a CPU, load of the machine slows down the parts as much as their own call without instruments. If the parts
+    exceed that, they relate to the call that they were measured in. The time of a device does not depend on that load.
+    """
+    if own is None:
+        excess = parts_us / whole_us
+        return CallScale(1.0 / max(1.0, excess), max(0.0, excess - TOLERANCE))
+    reference = own.us if parts_us <= own.us else max(parts_us, own.instrumented_us)
+    drift = max(own.us / whole_us, whole_us / own.us)
+    return CallScale(whole_us / reference, max(0.0, parts_us / own.us - TOLERANCE) + max(0.0, drift - TOLERANCE))
+
+
+def _other_work(profile: CallProfiled, kernels_us: float, launches: int) -> dict[RestName, float]:
+    """Return the work that is no recognized kernel."""
     on_device = profile.device_busy_us is not None
     work = [part for part in profile.parts if part.kind in (("device",) if on_device else ("kernel", "extern"))]
     outside = [part for part in profile.parts if part.kind == "outside"]
@@ -183,29 +246,28 @@ def _compiled_rest(profile: CallProfiled, kernels_us: float, launches: int, whol
         outside, work = [part for part in work if not part.graph], [part for part in work if part.graph]
     # Means of the profile differ from medians of the kernels also where each kernel is recognized.
     unknown = on_device or sum(part.count for part in work) > launches
-    rest: dict[RestName, float] = {
+    return {
         "outside the graphs": sum(part.us for part in outside),
         "unattributed": max(0.0, sum(part.us for part in work) - kernels_us) if unknown else 0.0,
     }
-    host_us = max(0.0, whole - kernels_us - sum(rest.values()))
-    host: dict[RestName, float] = {"Python and launch": host_us}
-    return {**rest, **(host if on_device else _split_host(profile.parts, host_us))}
 
 
-def _split_host(parts: Iterable[CallPart], host_us: float) -> dict[RestName, float]:
-    """Split the host's time as in the profile."""
+def _split_host(profile: CallProfiled, host_us: float, scale: float) -> dict[RestName, float]:
+    """Split the host's time: guards take as long as in the profile, the remainder is split as in the profile.
+
+    The profiler slows down Python and launches, but not the guards. On a device, what the host does while the device
+    works takes no time of the call, so only the guards are named.
+    """
+    guards_us = min(host_us, scale * sum(part.us for part in profile.parts if part.kind == "guards"))
+    remainder = host_us - guards_us
     profiled: dict[RestName, float] = defaultdict(float)
-    for part in parts:
+    for part in profile.parts:
         if part.kind in HOST_PARTS:
             profiled[HOST_PARTS[part.kind]] += part.us
     total = sum(profiled.values())
-    return {name: host_us * us / total for name, us in profiled.items()} if total else {"Python and launch": host_us}
-
-
-def _check(side: str, parts_us: float, whole_us: float) -> None:
-    if parts_us > TOLERANCE * whole_us:
-        parts, whole = duration(parts_us / 1e6), duration(whole_us / 1e6)
-        raise DisagreementError(f"the parts of the {side} call take {parts}, and the call itself {whole}")
+    if profile.device_busy_us is not None or not total:
+        return {"guards": guards_us, "Python and launch": remainder}
+    return {"guards": guards_us, **{name: remainder * us / total for name, us in profiled.items()}}
 
 
 def _repeats() -> Iterator[int]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tcexplore.capture.inductor.call_profile import mark
 from tcexplore.capture.inductor.profiler_tree import OP
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import Location
@@ -72,7 +73,7 @@ class OpRecorder(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
         self.ops = []
 
     def _marked(self) -> AbstractContextManager[object]:
-        return torch.profiler.record_function(f"{OP}{len(self.ops)}") if self._mark else nullcontext()
+        return mark(f"{OP}{len(self.ops)}") if self._mark else nullcontext()
 
     def _line(self) -> OpLine:
         node = self._current_node()

@@ -76,11 +76,8 @@ class CallProfiles:
     def _emit_line_times(self, workload: Workload) -> None:
         from tcexplore.timing.line_timer import LineTimer
 
-        measure = partial(LineTimer(workload, self.user_files).measure, self.recorder.kernels, self.recorder.wrappers)
-        timed, problems = self.frames.measure_warm(measure)
-        self.hooks.emit(timed)
-        for problem in problems:
-            self.hooks.report_missing(LINES, "tcexplore.timing.line_timer", problem)
+        timer = LineTimer(workload, self.user_files, self.recorder.timing)
+        self.hooks.emit(self.frames.measure_warm(partial(timer.measure, self.recorder.kernels, self.recorder.wrappers)))
 
 
 class LineTimesStage:

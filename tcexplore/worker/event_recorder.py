@@ -41,6 +41,7 @@ class EventRecorder:
         self._extra = ExtraCompiles(compiles=0)
         self.profile: CallProfiled | None = None
         self.break_costs: BreakCosts | None = None
+        self.timing: TimingEstimate | None = None
         self._on_gpu: set[tuple[str, str]] = set()
         """Compile id and phase of each graph that has a tensor on a GPU."""
         self.handle_target_kernel: Callable[[Kernel], None] | None = None
@@ -104,6 +105,8 @@ class EventRecorder:
             self.profile = event
         elif isinstance(event, BreakCosts):
             self.break_costs = event
+        elif isinstance(event, TimingEstimate):
+            self.timing = event
         elif isinstance(event, CudaGraphRecorded):
             self.cuda_graphs.append(event)
         elif isinstance(event, AtenGraph) and event.target == NATIVE and _uses_gpu(event):

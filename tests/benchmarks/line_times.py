@@ -1,8 +1,10 @@
 """Time per line against the measured call: `python -m tests.benchmarks.line_times [--device cuda] [--models NAME,…]`.
 
 Each model is checked by `tcexplore check --json`: three samples, one of them in training, and six `transformers`
-architectures with random weights, whose lines are the library's. Lines and rest must add up to the call that the timing
-measures independently, eager and compiled, within 10%. The exit status is 1 if they do not.
+architectures with random weights, whose lines are the library's. Lines and rest must add up to the timed call, eager
+and compiled, within 10%. Since the rest is what remains of the call, a side whose lines ran at another speed than the
+timing is marked as estimated. The last model has lines of known cost (`known_costs`): their shares must be within 5
+points of those timed by hand, in the same order. The exit status is 1 if something deviates.
 """
 
 from __future__ import annotations
@@ -17,12 +19,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.benchmarks import known_costs
 from tests.benchmarks.provenance_models import ARCHITECTURES, SAMPLES
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 0.1
+SHARE_LIMIT = 0.05
+CLEAR_SHARE = 0.02
+"""Lines whose shares by hand are closer than this may be in any order."""
+KNOWN_COSTS = "known_costs"
 TRAINED = ("language_model",)
 NAMES = ("gpt2", "llama", "bert", "qwen2", "vit", "t5")
+
+KEYS = ("timing", "line_times", "line_times_rest", "missing", "error")
+"""Keys of a report that `--json` writes."""
 
 TRANSFORMER = """\
 import torch, transformers
@@ -75,8 +85,9 @@ def main() -> int:
             arguments += ["--threads", options.threads] if options.threads else []
             report = _check(file, [*arguments, "--train"] if name in TRAINED else arguments)
             wrong += _show(name, report)
-            keys = ("line_times", "line_times_rest", "missing", "error")
-            reports[name] = {key: report.get(key) for key in keys}
+            reports[name] = {key: report.get(key) for key in KEYS}
+        if not names or KNOWN_COSTS in names:
+            wrong += _known_costs(Path(folder), options.device, options.time_for, reports)
     if options.json:
         options.json.write_text(json.dumps(reports))
     return int(bool(wrong))
@@ -120,8 +131,41 @@ def _show(name: str, report: dict[str, Any]) -> bool:
         print(f"  {rest['name']:<20} eager {_us(rest['eager_us'])}  compiled {_us(rest['compiled_us'])}")
     for line in report["line_times"][:5]:
         times = f"eager {_us(line['eager_us'])}  compiled {_us(line['compiled_us'])}  {line['share']:4.0%}"
-        print(f"  {Path(line['file']).name}:{line['line']} {line['phase']:<8} {times}{' shared' * line['shared']}")
+        marks = " shared" * line["shared"] + " estimated" * line["estimated"]
+        print(f"  {Path(line['file']).name}:{line['line']} {line['phase']:<8} {times}{marks}")
     return wrong
+
+
+def _known_costs(folder: Path, device: str, time_for: str, reports: dict[str, Any]) -> bool:
+    """Compare the shares of lines of known cost with those timed by hand; return whether one is wrong."""
+    file = folder / f"{KNOWN_COSTS}.py"
+    file.write_text(known_costs.model_source(device))
+    report = _check(file, ["--device", device, "--time-for", time_for])
+    reports[KNOWN_COSTS] = {key: report.get(key) for key in KEYS}
+    wrong = _show(KNOWN_COSTS, report)
+    command = [sys.executable, "-m", "tests.benchmarks.known_costs", "--device", device]
+    by_hand = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    for side, truth in by_hand.items():
+        times = known_costs.reported(report, file, side)
+        shares, true_shares = _shares(times), _shares(truth)
+        swapped = [
+            (one, other)
+            for one in truth
+            for other in truth
+            if true_shares[one] > true_shares[other] + CLEAR_SHARE and shares[one] <= shares[other]
+        ]
+        print(f"  {side}, by hand {sum(truth.values()):.1f} µs: order {'wrong' if swapped else 'right'}", flush=True)
+        for name, share in true_shares.items():
+            difference = shares[name] - share
+            wrong |= abs(difference) > SHARE_LIMIT
+            print(f"    {name:<16} {share:6.1%} by hand, {shares[name]:6.1%} reported, {difference * 100:+5.1f} points")
+        wrong |= bool(swapped)
+    return wrong
+
+
+def _shares(times: dict[str, float]) -> dict[str, float]:
+    total = sum(times.values()) or 1.0
+    return {name: us / total for name, us in times.items()}
 
 
 def _us(value: float | None) -> str:

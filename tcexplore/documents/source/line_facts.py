@@ -1,4 +1,4 @@
-"""Facts about each source line: FX nodes, kernels, graph breaks, guards, memory traffic."""
+"""Facts about each source line: FX nodes, kernels, graph breaks, guards, time, memory traffic."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from tcexplore import events as ev
 from tcexplore.documents.document import Span
 from tcexplore.documents.labels import KernelLabel, Labels, labels
 from tcexplore.documents.memo import by_identity
-from tcexplore.quantities import count, size
+from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
+from tcexplore.session.code import NATIVE
+from tcexplore.session.line_times import LineShare, LineTimes, line_shares, line_times
 from tcexplore.session.line_traffic import Line, LineTraffic, Traffic, line_traffic
 from tcexplore.session.links import Link, break_link, guard_link
 
 BARS = "▁▂▃▄▅▆▇█"
-"""Bars for shares of the run's memory traffic, in eighths."""
+"""Bars for shares of a call, or of the run's memory traffic, in eighths."""
 
 _heat = by_identity(2)(line_traffic)
+_times = by_identity(2)(line_times)
+_shares = by_identity(2)(line_shares)
 
 
 class LineFacts:
@@ -109,20 +113,51 @@ def hot(snapshot: Snapshot) -> Traffic:
     return _heat(snapshot.code.kernels)
 
 
+def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
+    """Return the time of each line of a run, cached; None if it was not measured."""
+    code = snapshot.code_for(NATIVE)
+    return _times(snapshot.lines_timed, code.kernels, code.aten_graphs, snapshot.graphs)
+
+
+def shares_of_lines(snapshot: Snapshot) -> dict[Line, LineShare]:
+    """Return the share of each line in a call, cached; empty if it was not measured."""
+    return _shares(times_of_lines(snapshot))
+
+
 OUTSIDE = "∅"
 """Mark of a line that ran without any kernel."""
 
 
-def traffic_bar(traffic: Traffic, line: Line, *, ran_outside: bool) -> Iterator[Span]:
-    """Yield the bar of a line, once the sizes of any kernel are known."""
-    if not traffic.bytes:
-        return
-    known = traffic.lines.get(line)
-    if known is None or not known.bytes:
-        yield Span(OUTSIDE, "muted") if ran_outside and known is None else Span(" ")
-        return
-    step = min(int(known.share * len(BARS)), len(BARS) - 1)
-    yield Span(BARS[step], "extern" if known.extern else "warn")
+class LineBars:
+    """Bars of the lines of a run: their shares of a call once these are measured, before of the memory traffic."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.traffic = hot(snapshot)
+        self.shares = shares_of_lines(snapshot)
+        self._reserved = bool(self.traffic.bytes or self.shares or snapshot.graphs)
+
+    def bar(self, line: Line, *, ran_outside: bool) -> Iterator[Span]:
+        """Yield the bar of a line. It takes one cell in each line from the first graph on."""
+        if not self._reserved:
+            return
+        traffic = self.traffic.lines.get(line)
+        if line in self.shares:
+            yield Span(_bar(self.shares[line].share), "number")
+        elif ran_outside and traffic is None:
+            yield Span(OUTSIDE if self.traffic.bytes else " ", "muted")
+        elif self.shares or traffic is None or not traffic.bytes:
+            yield Span(" ")
+        else:
+            yield Span(_bar(traffic.share), "extern" if traffic.extern else "warn")
+
+
+def _bar(share: float) -> str:
+    return BARS[min(int(share * len(BARS)), len(BARS) - 1)]
+
+
+def describe_time(time: LineShare) -> str:
+    """Return `41% of a call, 1.2 ms`."""
+    return f"{'≈ ' if time.estimated else ''}{time.share:.0%} of a call, {duration(time.us / 1e6)}"
 
 
 def describe_traffic(traffic: LineTraffic) -> str:

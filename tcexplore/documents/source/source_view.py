@@ -12,11 +12,17 @@ from tcexplore.documents.labels import KernelLabel
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import fold, wrapped
 from tcexplore.documents.source.break_place import break_place
-from tcexplore.documents.source.line_facts import LineFacts, describe_traffic, hot, line_facts, read_lines, traffic_bar
+from tcexplore.documents.source.line_facts import (
+    LineBars,
+    LineFacts,
+    describe_time,
+    describe_traffic,
+    line_facts,
+    read_lines,
+)
 from tcexplore.events import Location
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.line_traffic import Traffic
 from tcexplore.session.links import line_link
 
 BREAK, GUARD, FAILED = "✖", "◆", "▶"
@@ -25,7 +31,7 @@ SEVERAL = "+"
 """Mark of a line with more kernels than the gutter shows."""
 
 HEAT_IN_WORDS = 120
-"""Minimum width to show the memory traffic of a line in words."""
+"""Minimum width to show time and memory traffic of a line in words."""
 
 UNKNOWN = "…"
 """Placeholder for an unknown line of another file."""
@@ -46,7 +52,7 @@ def source_document(
     text = highlighted(snapshot.source, "python")
     wide = width >= HEAT_IN_WORDS
     failed = failed_line(snapshot)
-    gutter = _Gutter(facts, snapshot.file, range(1, len(text.lines) + 1), hot(snapshot), wide=wide, failed=failed)
+    gutter = _Gutter(snapshot, snapshot.file, range(1, len(text.lines) + 1), wide=wide, failed=failed)
     own = Part(len(text.lines), lambda index: _row(text, index, gutter))
     others = (file for file in facts.files() if file != snapshot.file)
     elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, wide=wide)) for file in others)
@@ -66,14 +72,14 @@ def failed_line(snapshot: Snapshot) -> tuple[int, str] | None:
 
 
 class _Gutter:
-    """The gutter of a file: a mark, the line number, the first kernel, and a bar for memory traffic, which a wide pane
-    also shows in words after the line. The peek line has the other facts."""
+    """The gutter of a file: a mark, the line number, the first kernel, and a bar for time or memory traffic, which a
+    wide pane also shows in words after the line. The peek line has the other facts."""
 
-    def __init__(self, facts: LineFacts, file: str, lines: Iterable[int], heat: Traffic, *, wide: bool,
+    def __init__(self, snapshot: Snapshot, file: str, lines: Iterable[int], *, wide: bool,
                  failed: tuple[int, str] | None = None) -> None:  # fmt: skip
-        self.facts = facts
+        self.facts = line_facts(snapshot)
+        self.bars = LineBars(snapshot)
         self.failed = failed
-        self.heat = heat
         self.wide = wide
         self.file = file
         known = list(lines)
@@ -91,7 +97,7 @@ class _Gutter:
             Span(f"{number:>{self._number}} ", "break" if line in self.facts.breaks else "muted"),
             *kernels,
             Span(" " * (self._kernels - _wide(kernels))),
-            *traffic_bar(self.heat, line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
+            *self.bars.bar(line, ran_outside=line in self.facts.breaks or line in self.facts.skipped),
             Span(" " if self._kernels else ""),
         )
 
@@ -126,8 +132,10 @@ class _Gutter:
             yield Span("  graph break", "break")
         elif line in self.facts.skipped:
             yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
-        if self.wide and line in self.heat.lines:
-            yield Span(f"  {describe_traffic(self.heat.lines[line])}", "dim")
+        if self.wide and (time := self.bars.shares.get(line)):
+            yield Span(f"  {describe_time(time)}", "number")
+        if self.wide and (traffic := self.bars.traffic.lines.get(line)):
+            yield Span(f"  {describe_traffic(traffic)}", "dim")
 
 
 def _row(text: Highlighted, index: int, gutter: _Gutter) -> Row:
@@ -159,5 +167,5 @@ def _elsewhere(
     yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
     if opened:
-        gutter, known = _Gutter(facts, file, lines, hot(snapshot), wide=wide), read_lines(snapshot, file)
+        gutter, known = _Gutter(snapshot, file, lines, wide=wide), read_lines(snapshot, file)
         yield from (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in lines)

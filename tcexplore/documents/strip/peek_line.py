@@ -8,7 +8,7 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.locations import places
-from tcexplore.documents.source.line_facts import describe_traffic, hot, line_facts
+from tcexplore.documents.source.line_facts import describe_time, describe_traffic, hot, line_facts, shares_of_lines
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link
@@ -94,6 +94,8 @@ def _breaks(run: Snapshot, chain: frozenset[Link]) -> Iterator[Piece]:
 
 def _line_facts(run: Snapshot, line: tuple[str, int]) -> Iterator[Piece]:
     facts, traffic = line_facts(run), hot(run).lines.get(line)
+    if time := shares_of_lines(run).get(line):
+        yield piece(describe_time(time), "number", 2)
     if traffic is not None:
         yield piece(describe_traffic(traffic), "dim", 4)
     if line in facts.skipped:

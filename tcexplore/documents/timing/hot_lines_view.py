@@ -8,14 +8,12 @@ from tcexplore.documents.document import Row
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.locations import places
-from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, heading, row, shortened, wrapped
-from tcexplore.documents.source.line_facts import read_lines
+from tcexplore.documents.source.line_facts import read_lines, times_of_lines
 from tcexplore.events import Location
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
-from tcexplore.session.line_times import LineTime, LineTimes, line_times
+from tcexplore.session.line_times import LineTime, LineTimes
 from tcexplore.session.links import line_link
 
 TEACHES = (
@@ -29,16 +27,13 @@ FACT = "time per line"
 
 SHARED = "≈ kernels of several lines are split by the bytes or FLOPs of each line's ops."
 
+ESTIMATED = (
+    "Estimates: the call ran over 10% faster or slower than in the timing while its lines were measured. The times "
+    "are scaled to the timing."
+)
+
 HOTTEST = 5
 """Lines in the printed report."""
-
-_times = by_identity(2)(line_times)
-
-
-def times_of_lines(snapshot: Snapshot) -> LineTimes | None:
-    """Return the time of each line of a run, cached; None if it was not measured."""
-    code = snapshot.code_for(NATIVE)
-    return _times(snapshot.lines_timed, code.kernels, code.aten_graphs, snapshot.graphs)
 
 
 def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:  # noqa: ARG001
@@ -58,7 +53,7 @@ def hottest_line_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if times is not None and times.lines:
         yield _columns(times)
         yield from (_line_row(snapshot, time, times, width) for time in times.lines[:HOTTEST])
-        yield from _shared_note(times.lines[:HOTTEST], width)
+        yield from _notes(times.lines[:HOTTEST], width)
 
 
 def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[Row]:
@@ -75,12 +70,14 @@ def hot_line_rows(snapshot: Snapshot, times: LineTimes, width: int) -> Iterator[
         yield row((_figures(times, rest.eager_us, rest.compiled_us, share), "muted"), rest.name)
     yield row((_figures(times, times.eager_us, times.compiled_us, 1.0), "strong"), ("the call", "strong"))
     yield BLANK
-    yield from _shared_note(times.lines, width)
+    yield from _notes(times.lines, width)
 
 
-def _shared_note(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:
+def _notes(lines: tuple[LineTime, ...], width: int) -> Iterator[Row]:
     if any(time.shared for time in lines):
         yield from wrapped(SHARED, width, "muted")
+    if any(time.estimated for time in lines):
+        yield from wrapped(ESTIMATED, width, "muted")
 
 
 def _columns(times: LineTimes) -> Row:

@@ -51,6 +51,7 @@ SOURCE = PaneSpec(
                 "skipped_frames",
                 "guards",
                 "code.kernels",
+                "other_codes",
                 "lines_timed",
                 "failure",
             ),

@@ -1,0 +1,60 @@
+"""The time of each line in the gutter of the source pane, the peek line and the lines view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.documents.source.source_view import source_document
+from tcexplore.documents.strip.peek_line import peek_row
+from tcexplore.documents.timing.hot_lines_view import hot_lines_document
+from tcexplore.session import Snapshot
+from tcexplore.session.links import Link, closure
+from tests import fakes
+from tests.documents import golden
+from tests.snapshots.mlp_source import at, line
+
+CALL_US = 400.0
+
+
+def timed(*, estimated: bool = False) -> Snapshot:
+    """Return the complete run with lines of an eager call that take half, an eighth and nothing of it."""
+    lines = {"self.fc1(x)": 200.0, "F.gelu": 50.0, "h * 1.2": 0.0}
+    event = ev.LinesTimed(
+        eager_us=CALL_US,
+        eager=tuple(ev.EagerLine(location=at(code), phase="forward", us=us) for code, us in lines.items()),
+        eager_rest=(("Python and launch", 150.0),),
+        estimated=("eager",) if estimated else (),
+    )
+    return replace(fakes.complete(), lines_timed=event)
+
+
+def row(run: Snapshot, code: str, width: int = 78) -> str:
+    return source_document(run, frozenset(), width).row(line(code) - 1).text
+
+
+@pytest.mark.parametrize("width", [38, 78])
+def test_bars_take_the_cell_of_the_memory_traffic(width: int):
+    before, after = source_document(fakes.complete(), frozenset(), width), source_document(timed(), frozenset(), width)
+    widths = [[len(document.row(n).text) for n in range(len(document))] for document in (before, after)]
+    assert widths[0] == widths[1]
+
+
+def test_bars_show_shares_of_the_call_only_where_they_are_known():
+    assert "E1 ▅ " in row(timed(), "self.fc1(x)")
+    assert "▐1▌▂ " in row(timed(), "F.gelu")
+    assert "▐1▌  " in row(timed(), "h * 1.2"), "a line that takes no time has no bar"
+    assert "▐1▌▁ " in row(fakes.complete(), "h * 1.2"), "before the lines are timed, the bar is the memory traffic"
+
+
+def test_a_wide_pane_and_the_peek_line_say_the_share():
+    assert "50% of a call, 200 µs" in row(timed(), "self.fc1(x)", 150)
+    assert "≈ 50% of a call, 200 µs" in row(timed(estimated=True), "self.fc1(x)", 150)
+    link = Link("line", fakes.FILE, str(line("self.fc1(x)")))
+    assert "50% of a call, 200 µs" in peek_row(timed(), (link,), closure(timed(), (link,)), 120).text
+
+
+def test_the_lines_view_shows_lines_rest_and_the_call():
+    golden.check("view-hot_lines", golden.text(hot_lines_document(timed(estimated=True))))

@@ -1,0 +1,72 @@
+"""The time of each line with a real compiler, on lines whose costs are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tcexplore.events import Event, LinesTimed, TimingEstimate
+from tcexplore.session.code import NATIVE
+from tcexplore.session.line_times import LineTime, LineTimes, RestTime, line_times
+from tests.snapshots.runs import grow
+from tests.supervisor.runs import Runs
+from tests.worker.test_run import failed_facts, only
+
+pytestmark = [pytest.mark.torch, pytest.mark.asyncio(loop_scope="session")]
+
+SOURCE = """\
+import torch
+from torch import nn
+torch.set_num_threads(1)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(512, 512))
+    def forward(self, x):
+        a = x @ self.w
+        b = x[:64] @ self.w
+        return a, b
+def loss(output):
+    return output[0].sum() + output[1].sum()
+model = Net()
+inputs = (torch.randn(512, 512),)
+"""
+LARGE, SMALL, LOSS = (
+    next(n for n, text in enumerate(SOURCE.splitlines(), 1) if code in text)
+    for code in ("a = x", "b = x", "output[0].sum")
+)
+
+
+async def measured(runs: Runs, source: str = SOURCE, *, train: bool = False) -> tuple[LineTimes, list[Event]]:
+    events = await runs.run(source, backend="inductor", time_for=0.2, train=train)
+    assert failed_facts(events) == []
+    run = grow(1, events, source)
+    times = line_times(run.lines_timed, run.code_for(NATIVE).kernels, run.code_for(NATIVE).aten_graphs, run.graphs)
+    assert times is not None
+    return times, events
+
+
+async def test_lines_and_rest_add_up_to_the_timed_call_and_rank_by_cost(runs: Runs) -> None:
+    times, events = await measured(runs, train=True)
+    timing = only(events, TimingEstimate)[-1]
+    parts: list[LineTime | RestTime] = [*times.lines, *times.rest]
+    eager = sum(part.eager_us or 0.0 for part in parts)
+    compiled = sum(part.compiled_us or 0.0 for part in parts)
+    assert eager == pytest.approx(timing.eager_us)
+    assert compiled == pytest.approx(timing.compiled_us)
+    by_line = {(time.line, time.phase): time for time in times.lines}
+    for phase in ("forward", "backward"):
+        large, small = by_line[LARGE, phase], by_line[SMALL, phase]
+        assert (large.eager_us or 0.0) > (small.eager_us or 0.0) > 0.0, phase
+        assert (large.compiled_us or 0.0) > (small.compiled_us or 0.0) > 0.0, phase
+    assert (by_line[LOSS, "forward"].eager_us or 0.0) > 0.0
+    names = {rest.name for rest in times.rest}
+    assert {"guards", "Python", "launch", "Python and launch"} <= names
+
+
+async def test_ops_at_a_graph_break_are_outside_the_graphs(runs: Runs) -> None:
+    source = SOURCE.replace("        b = x", "        print(float(a.exp().sum()))\n        b = x")
+    times, events = await measured(runs, source)
+    (timed,) = only(events, LinesTimed)
+    assert dict(timed.compiled_rest).get("outside the graphs", 0.0) > 0.0
+    assert times.compiled_us is not None
+    assert sum(time.compiled_us or 0.0 for time in times.lines) <= times.compiled_us

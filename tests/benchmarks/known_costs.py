@@ -110,7 +110,12 @@ def main() -> None:
     """Print the times of both sides as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int)
     options = parser.parse_args()
+    if options.threads:
+        import torch
+
+        torch.set_num_threads(options.threads)
     print(json.dumps({side: timed_by_hand(options.device, side) for side in ("eager", "compiled")}))
 
 

@@ -36,7 +36,7 @@ _READ = frozenset({
 _VARIABLE = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.M)
 _CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
 _GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
-_WORLD_SIZE = re.compile(r"world_size=(\d+)")
+_WORLD_SIZE = re.compile(r"world_size=(\d{1,5})\b")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
 _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
 _CHOICES = re.compile(

@@ -10,6 +10,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from mmap import ACCESS_READ, mmap
@@ -21,8 +22,11 @@ from tcexplore.traces.record_index import Buffer
 MOST_FILES = 4096
 """Files of one folder or archive that are opened; the rest are counted in a message."""
 
+_EMPTY_ARCHIVE = 64
+"""Size in bytes of a compressed file from which on it has content."""
+
 _URL = re.compile(r"^[a-z][a-z0-9+.-]+://")
-_RANK = re.compile(r"_rank_(\d+)_")
+_RANK = re.compile(r"_rank_(\d{1,5})_")
 _ARCHIVE = (".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".tar.zst")
 _TRACE_NAME = re.compile(r"\.(?:log|gz|zst|tgz|tar|txt|xz|bz2)$|torch_trace")
 
@@ -101,6 +105,8 @@ def _add_local(path: str, inputs: Inputs) -> None:
 def _file(path: str) -> list[TraceInput]:
     """Return the trace files in one local file."""
     shown = clean(path)
+    if not os.path.exists(path):
+        raise InputError(f"{shown} is a link to a file that does not exist")
     if not os.access(path, os.R_OK):
         raise InputError(f"{shown}: permission denied")
     if not os.path.isfile(path):
@@ -134,9 +140,15 @@ def _allow_open_files() -> None:
 
 
 def _map_copy(source: IO[bytes]) -> Buffer:
-    """Copy a stream into a temporary file without a name, and map it."""
+    """Copy a stream into a temporary file without a name, and map it; a damaged stream is read as far as it goes."""
+    read = getattr(source, "read1", source.read)
     with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(source, copy, 1 << 20)
+        try:
+            while chunk := read(1 << 18):
+                copy.write(chunk)
+        except Exception:
+            if not copy.tell():
+                raise
         copy.flush()
         return mmap(copy.fileno(), 0, access=ACCESS_READ) if copy.tell() else b""
 
@@ -144,7 +156,10 @@ def _map_copy(source: IO[bytes]) -> Buffer:
 def _unpacked(path: str) -> Buffer:
     try:
         with _decompressed(path) as stream:
-            return _map_copy(stream)
+            content = _map_copy(stream)
+        if not len(content) and os.path.getsize(path) > _EMPTY_ARCHIVE:
+            raise InputError(f"{clean(path)} cannot be decompressed: it ends too early")
+        return content
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001  each compression has its own errors for a damaged file
@@ -161,25 +176,22 @@ def _decompressed(path: str) -> IO[bytes]:
     return stream
 
 
-def _open_zstd(path: str) -> IO[bytes]:
-    """Open with the standard library from Python 3.14 on, else with the package `zstandard`."""
+def _open_zstd(path: str, source: IO[bytes] | None = None) -> IO[bytes]:
+    """Open with the standard library from Python 3.14 on, else with the package `zstandard`; `source` has the data."""
     for name in ("compression.zstd", "zstandard"):
         try:
             module = importlib.import_module(name)
         except ImportError:
             continue
-        stream: IO[bytes] = module.open(path, "rb")
+        stream: IO[bytes] = module.open(source or path, "rb")
         return stream
     raise InputError(f"{clean(path)}: .zst needs Python 3.14 or the package zstandard (pip install zstandard)")
 
 
 def _members(path: str) -> list[TraceInput]:
     """Return the trace files in an archive, each copied when it is opened."""
-    try:
-        with _archive(path) as archive:
-            names = [member.name for member in archive.getmembers() if member.isfile()]
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-        raise InputError(f"{clean(path)} is not a readable archive: {clean(str(error))}") from None
+    with _archive(path) as archive:
+        names = [member.name for member in archive.getmembers() if member.isfile()]
     traces = [name for name in names if _TRACE_NAME.search(name)]
     if not traces:
         raise InputError(f"{clean(path)} holds no trace files")
@@ -189,7 +201,8 @@ def _members(path: str) -> list[TraceInput]:
         def read() -> Buffer:
             # One pass through the archive copies all members: seeking in a compressed one would decompress it again.
             if not copies:
-                copies.update(_copied_members(path, frozenset(traces)))
+                with _archive(path) as archive:
+                    copies.update(_copied_members(archive))
             return copies.pop(name, b"")
 
         return read
@@ -197,30 +210,32 @@ def _members(path: str) -> list[TraceInput]:
     return [TraceInput(f"{clean(path)}/{clean(name)}", opener(name)) for name in traces[:MOST_FILES]]
 
 
-def _archive(path: str) -> tarfile.TarFile:
-    if path.endswith(".zst"):
-        return tarfile.open(fileobj=tempfile_of(_open_zstd(path)), mode="r:")
-    return tarfile.open(path)
-
-
-def tempfile_of(stream: IO[bytes]) -> IO[bytes]:
-    """Return a temporary file with the content of a stream."""
-    copy = tempfile.TemporaryFile()  # noqa: SIM115  the archive reads it later
-    with stream:
-        shutil.copyfileobj(stream, copy, 1 << 20)
-    copy.seek(0)
-    return copy
-
-
-def _copied_members(path: str, names: frozenset[str]) -> Iterator[tuple[str, Buffer]]:
+@contextmanager
+def _archive(path: str, source: IO[bytes] | None = None) -> Iterator[tarfile.TarFile]:
+    """Open an archive; `source` has its data if it is not a local file."""
     try:
-        with _archive(path) as archive:
-            for member in archive:
-                stream = archive.extractfile(member) if member.isfile() and member.name in names else None
-                if stream is not None:
-                    yield member.name, _map_copy(stream)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise InputError(f"{clean(path)} is not a readable archive: {clean(str(error))}") from None
+        with ExitStack() as stack:
+            file = source or stack.enter_context(open(path, "rb"))
+            if path.endswith(".zst"):
+                copy = stack.enter_context(tempfile.TemporaryFile())
+                with _open_zstd(path, file) as stream:
+                    shutil.copyfileobj(stream, copy, 1 << 20)
+                copy.seek(0)
+                file = copy
+            yield stack.enter_context(tarfile.open(fileobj=file))
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001  each compression has its own errors for a damaged file
+        reason = clean(str(error).partition("\n")[0].rstrip(":"))
+        raise InputError(f"{clean(path)} is not a readable archive: {reason}") from None
+
+
+def _copied_members(archive: tarfile.TarFile) -> Iterator[tuple[str, Buffer]]:
+    """Yield the name and the content of each trace file."""
+    for member in archive:
+        stream = archive.extractfile(member) if member.isfile() and _TRACE_NAME.search(member.name) else None
+        if stream is not None:
+            yield member.name, _map_copy(stream)
 
 
 def _remote(url: str) -> list[TraceInput]:
@@ -241,7 +256,36 @@ def _remote(url: str) -> list[TraceInput]:
     if not paths:
         raise InputError(f"{shown} holds no trace files")
     scheme = url.partition("://")[0]
-    return [TraceInput(f"{scheme}://{clean(name)}", _remote_opener(system, name)) for name in paths[:MOST_FILES]]
+    inputs: list[TraceInput] = []
+    for name in paths[:MOST_FILES]:
+        shown = clean(name if "://" in name else f"{scheme}://{name}")
+        if name.endswith(_ARCHIVE):
+            inputs += _remote_members(system, name, shown)
+        else:
+            inputs.append(TraceInput(shown, _remote_opener(system, name)))
+    return inputs
+
+
+def _remote_members(system: Any, path: str, shown: str) -> list[TraceInput]:
+    """Return the trace files in an archive behind a URL, which is read once."""
+    try:
+        with tempfile.TemporaryFile() as copy:
+            with system.open(path, "rb") as stream:
+                shutil.copyfileobj(stream, copy, 1 << 20)
+            copy.seek(0)
+            with _archive(path, copy) as archive:
+                contents = list(_copied_members(archive))
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001  every file system of fsspec raises its own errors
+        raise InputError(f"{shown} cannot be read: {clean(str(error) or type(error).__name__)}") from None
+    if not contents:
+        raise InputError(f"{shown} holds no trace files")
+
+    def opener(content: Buffer) -> Callable[[], Buffer]:
+        return lambda: content
+
+    return [TraceInput(f"{shown}/{clean(name)}", opener(content)) for name, content in contents[:MOST_FILES]]
 
 
 def _remote_opener(system: Any, path: str) -> Callable[[], Buffer]:

@@ -15,6 +15,9 @@ MOST_APART_S = 600.0
 
 MOST_MESSAGES = 10
 
+MOST_RANKS = 100_000
+"""Ranks of a job; a greater number in a trace is not one."""
+
 _RANK_SEARCH = 4_000
 """Records that are searched for a rank if the file's name has none."""
 
@@ -182,7 +185,7 @@ def _rank(index: RecordIndex, first: int) -> int | None:
             rank = index.record(number).envelope.get("rank")
         except BadRecordError:
             continue
-        if isinstance(rank, int):
+        if isinstance(rank, int) and 0 <= rank < MOST_RANKS:
             return rank
     return None
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import os
 import re
 import shutil
+import sys
 import tarfile
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -56,22 +60,97 @@ def test_check_reads_a_trace_too(traces: Path, capsys: pytest.CaptureFixture[str
     assert (status, "1 graph break, 0 allowed" in out) == (1, True)
 
 
-@pytest.mark.parametrize("form", ["file", "gz", "tar", "several"])
+def pack(files: list[Path], form: str, folder: Path) -> list[str]:
+    """Return the paths of trace files in a form: compressed, in an archive, or as they are."""
+    if form in ("file", "several"):
+        return [str(path) for path in (files[:1] if form == "file" else files)]
+    if form.startswith("tar"):
+        path = folder / f"traces.{form}"
+        with tarfile.open(path, "w:gz" if form == "tar.gz" else "w") as archive:
+            for file in files:
+                archive.add(file, f"same/{file.name}")
+    else:
+        path = folder / f"trace.log.{form}"
+        path.write_bytes({"gz": gzip.compress, "xz": lzma.compress}.get(form, bytes)(files[0].read_bytes()))
+    if form.endswith("zst"):
+        path.write_bytes(pytest.importorskip("zstandard").compress(path.read_bytes()))
+    return [str(path)]
+
+
+FORMS = ["file", "several", "gz", "xz", "zst", "tar", "tar.gz", "tar.zst"]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_trace_is_read(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str):
-    files = sorted((traces / "same").iterdir())
-    paths = [str(files[0])]
-    if form == "gz":
-        paths = [str(tmp_path / "trace.log.gz")]
-        Path(paths[0]).write_bytes(gzip.compress(files[0].read_bytes()))
-    elif form == "tar":
-        paths = [str(tmp_path / "traces.tar.gz")]
-        with tarfile.open(paths[0], "w:gz") as archive:
-            archive.add(traces / "same", "same")
-    elif form == "several":
-        paths = [str(path) for path in files]
-    report = as_json(capsys, "open", *paths)
-    assert len(report["ranks"]) == (1 if form in ("file", "gz") else 2)
+    report = as_json(capsys, "open", *pack(sorted((traces / "same").iterdir()), form, tmp_path))
+    assert len(report["ranks"]) == (1 if form in ("file", "gz", "xz", "zst") else 2)
     assert len(report["graphs"]) == 2
+
+
+@pytest.mark.parametrize("form", FORMS[2:])
+def test_every_form_is_read_behind_a_url(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str):
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    (path,) = pack(sorted((traces / "same").iterdir()), form, tmp_path)
+    url = f"memory://traces/{os.path.basename(path)}"
+    memory.put(path, url)
+    assert len(as_json(capsys, "open", url)["graphs"]) == 2
+
+
+@pytest.mark.parametrize("form", ["zst", "tar.gz", "tar.zst"])
+def test_a_compressed_file_that_ends_too_early_is_named(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+):
+    path = Path(*pack(sorted((traces / "same").iterdir()), form, tmp_path))
+    path.write_bytes(path.read_bytes()[:3000])
+    status, _, error = printed(capsys, "open", str(path), "--json")
+    assert (status, error.count("\n")) == (2, 1)
+    assert "cannot be decompressed" in error or "is not a readable archive" in error
+
+
+def test_the_readable_part_of_a_compressed_file_is_shown(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = Path(*pack(sorted((traces / "same").iterdir()), "gz", tmp_path))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    status, out, error = printed(capsys, "open", str(path), "--json")
+    assert status == 0
+    assert "its last record is incomplete" in error
+    assert json.loads(out)["graphs"]
+
+
+def test_the_missing_package_of_a_form_is_named(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    paths = pack(sorted((traces / "same").iterdir()), "zst", tmp_path)
+    for package in ("zstandard", "compression.zstd", "fsspec"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert "pip install zstandard" in printed(capsys, "open", *paths, "--json")[2]
+    assert "pip install fsspec" in printed(capsys, "open", "s3://bucket/traces", "--json")[2]
+
+
+def test_a_folder_of_a_web_server_is_read(traces: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("aiohttp")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(traces))
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        report = as_json(capsys, "open", f"http://127.0.0.1:{server.server_port}/same/")
+        server.shutdown()
+    assert [row["graphs"] for row in report["ranks"]] == [2, 2]
+
+
+@pytest.mark.parametrize("rank", ["99999999", "0"])
+def test_an_impossible_rank_is_ignored(traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rank: str):
+    (path,) = (traces / "breaks").glob("*_rank_0_*")
+    copy = tmp_path / f"dedicated_log_torch_trace_rank_{rank}_x.log"
+    copy.write_text(path.read_text().replace('"rank": 0', '"rank": 12345678'))
+    assert len(as_json(capsys, "open", str(copy))["ranks"]) == 1
 
 
 def test_two_jobs_in_one_folder_are_offered_for_choice(

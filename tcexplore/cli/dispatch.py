@@ -15,6 +15,9 @@ from tcexplore.studies.registry import STUDIES
 NOT_PRINTED = 2
 """Exit status if standard output takes no more text."""
 
+HUNG_UP = 129
+"""Exit status if the terminal was closed, as after SIGHUP."""
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -58,9 +61,11 @@ def _prepare_streams() -> None:
 
 
 def _app(request: Request) -> int:
-    from tcexplore.cli.explore_command import explore, terminal_problem
+    from tcexplore.cli.explore_command import explore, hung_up, terminal_problem
 
     problem = terminal_problem()
+    if problem is not None and hung_up():
+        return HUNG_UP
     if problem is None and request.fake is not None:
         from tcexplore.cli.fake_ranks_command import explore_ranks
 

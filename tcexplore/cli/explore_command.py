@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -22,6 +23,19 @@ def terminal_problem() -> str | None:
     if os.environ.get("TERM") == "dumb":
         return "TERM=dumb cannot show a screen"
     return None
+
+
+def hung_up() -> bool:
+    """Return whether stdin is a terminal that was closed: it then no longer counts as a terminal."""
+    try:
+        import termios
+    except ImportError:  # Windows
+        return False
+    try:
+        termios.tcgetattr(0)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
 
 
 def explore(request: Request) -> int:

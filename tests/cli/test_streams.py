@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,3 +28,18 @@ def test_a_report_that_cannot_be_printed_is_an_error_in_one_line():
 def test_closed_streams_are_no_error(closed: str):
     done = subprocess.run(["sh", "-c", f"{RUN} --version {closed}"], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_was_closed_before_the_app_began_ends_it(tmp_path: Path):
+    (tmp_path / "m.py").write_text("x = 1\n")
+    code = "import os, sys; os.read(int(sys.argv[1]), 1); from tcexplore.cli import main; sys.exit(main(['m.py']))"
+    master, slave = pty.openpty()
+    closed, close = os.pipe()
+    command = [sys.executable, "-c", code, str(closed)]
+    app = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, cwd=tmp_path, pass_fds=[closed])
+    os.close(slave)
+    os.close(master)
+    os.write(close, b"x")
+    assert app.wait(60) == 129
+    os.close(closed)
+    os.close(close)

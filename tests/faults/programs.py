@@ -17,7 +17,8 @@ class Fault:
     """A program, and how its run ends: `ok`, or the stage, blame and type of its failure."""
 
     source: str
-    ends: str = "ok"
+    ends: str | tuple[str, ...] = "ok"
+    """Several if it depends on the version of torch."""
     text: str = ""
     """Part of the failure's message."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -185,7 +186,8 @@ SABOTAGE = {
     "no torch.compile": Fault(f"{FUNCTION}torch.compile = None\n", "arguments user TypeError"),
     "sys.modules": Fault(f"{FUNCTION}import sys\nsys.modules.clear()\n", "arguments user AttributeError"),
     "no torch in sys.modules": Fault(
-        f"{FUNCTION}import sys\nsys.modules['torch'] = None\n", "dynamo user ModuleNotFoundError"
+        f"{FUNCTION}import sys\nsys.modules['torch'] = None\n",
+        ("dynamo user ModuleNotFoundError", "arguments user ModuleNotFoundError"),  # since torch 2.15
     ),
     "json": Fault(f"{FUNCTION}import json\njson.dumps = lambda *_, **__: 1 / 0\n", "worker user broken"),
     "time": Fault(f"{FUNCTION}import time\ntime.perf_counter = time.monotonic = time.time = lambda: 0.0\n"),

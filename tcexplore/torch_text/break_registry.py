@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -18,6 +19,7 @@ class RegistryEntry(NamedTuple):
     hints: tuple[str, ...]
 
 
+@functools.cache  # a process that forks runs parses it once for all of them
 def read_registry(torch_folder: str) -> dict[str, RegistryEntry]:
     """Return the entries by `gb_type`. Raise OSError or ValueError if the file is not readable."""
     path = os.path.join(torch_folder, "_dynamo", "graph_break_registry.json")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 
+from tcexplore.torch_text.break_registry import read_registry
 from tcexplore.worker.fork_policy import fork
 
 COMPILER_MODULES = (
@@ -153,6 +155,8 @@ def prime_fork_server() -> None:
     compile_tiny_model("cpu")
     if backward_survives_fork():
         compile_tiny_model("cpu", backward=True)
+    with contextlib.suppress(OSError, ValueError):  # the run reports it
+        read_registry(os.path.dirname(torch.__file__))
     gc.collect()
     gc.freeze()
 
@@ -178,8 +182,6 @@ def backward_survives_fork() -> bool:
 
 
 def _succeeds_in_child(function: Callable[[], None]) -> bool:
-    import os
-
     pid = fork()
     if pid == 0:
         status = 1

@@ -10,6 +10,7 @@ import stat
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
+from tcexplore.events.clean_text import clean
 from tcexplore.file_activity import FolderActivity
 
 SETTLE_S = 0.1
@@ -30,7 +31,7 @@ class UnreadableError(Exception):
 
 
 def read_source(path: str) -> str:
-    """Return the text of a source file. Raise `UnreadableError`."""
+    """Return the text of a source file, of a notebook that of its code cells. Raise `UnreadableError`."""
     try:
         raw = _read_regular(path)
     except FileNotFoundError:
@@ -42,10 +43,21 @@ def read_source(path: str) -> str:
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {error.strerror}.") from None
     try:
-        return raw.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UnreadableError(f"{path}, line {line}: not UTF-8 ({error.reason}).", "Save it as UTF-8.") from None
+    return _read_notebook(path, text) if path.endswith(".ipynb") else text
+
+
+def _read_notebook(path: str, text: str) -> str:
+    from tcexplore.notebook import to_python
+
+    try:
+        return to_python(text)
+    except ValueError as error:
+        reason = clean(str(error))
+        raise UnreadableError(f"{path} cannot be read as a notebook: {reason}.", "Name a Python file.") from None
 
 
 def _read_regular(path: str) -> bytes:

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "quantities": {"quantities"},
     "session": {"events", "session"},
     "run_store": {"events", "files", "run_store", "session"},
-    "watch": {"file_activity", "watch"},
+    "watch": {"events", "file_activity", "notebook", "watch"},
     "files": {"files"},
     "torch_text": {"events", "torch_text"},
     "traces": {"events", "session", "torch_text", "traces"},

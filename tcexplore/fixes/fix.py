@@ -72,5 +72,7 @@ def write_change(file: str, before: str, after: str) -> files.Written:
 
     Raises `NotWrittenError` if the file has another text, or cannot be replaced safely.
     """
+    if file.endswith(".ipynb"):
+        raise files.NotWrittenError(f"{file} is a notebook: change its cell by hand.")
     mark = BOM_UTF8 if files.read(file).startswith(BOM_UTF8) else b""
     return files.replace(file, mark + before.encode(), mark + after.encode())

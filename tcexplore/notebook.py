@@ -1,0 +1,68 @@
+"""The code cells of a Jupyter notebook as one Python source."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+MARK = "tcexplore"
+"""Tag of the cells to run, or the comment `# tcexplore` as their first line. Without a marked cell, all run."""
+
+_MARKING_COMMENT = re.compile(rf"\s*#\s*{MARK}\s*(\n|$)")
+_IPYTHON_LINE = re.compile(r"\s*(?:[%!].*|\?.*|[\w.]+\?{1,2}\s*)$")
+_PYTHON_CELL_MAGICS = frozenset({"capture", "prun", "time", "timeit"})
+"""Magics of a whole cell whose content is still Python of the notebook."""
+
+
+def to_python(notebook: str) -> str:
+    """Return the code cells of a notebook, each after a line `# %% cell N`. Raise `ValueError` if it has none.
+
+    N counts all cells from 1. Lines that only IPython understands (`%magic`, `!command`, `name?`) become comments, so
+    every line keeps its place in its cell.
+    """
+    content = _parse(notebook)
+    sources = [(number, _source(cell)) for number, cell in enumerate(content["cells"], 1) if _is_code(cell)]
+    marked = [number for number, cell in enumerate(content["cells"], 1) if _is_code(cell) and _is_marked(cell)]
+    chosen = [(number, source) for number, source in sources if not marked or number in marked]
+    if not any(source.strip() for _, source in chosen):
+        raise ValueError("it has no code cell")
+    return "".join(f"# %% cell {number}\n{_without_magics(source)}\n" for number, source in chosen)
+
+
+def _parse(notebook: str) -> dict[str, Any]:
+    try:
+        content = json.loads(notebook)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not valid JSON ({error})") from None
+    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
+        raise ValueError("it has no list of cells (tcexplore reads format 4)")
+    metadata = content.get("metadata")
+    info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    language = info.get("name") if isinstance(info, dict) else None
+    if isinstance(language, str) and language.lower() not in ("python", "ipython"):
+        raise ValueError(f"its language is {language}, not Python")
+    return content
+
+
+def _is_code(cell: object) -> bool:
+    return isinstance(cell, dict) and cell.get("cell_type") == "code"
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell.get("source", "")
+    lines = source if isinstance(source, list) else [source]
+    return "".join(line for line in lines if isinstance(line, str))
+
+
+def _is_marked(cell: dict[str, Any]) -> bool:
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return (isinstance(tags, list) and MARK in tags) or _MARKING_COMMENT.match(_source(cell)) is not None
+
+
+def _without_magics(source: str) -> str:
+    lines = source.split("\n")
+    first = next((line.strip() for line in lines if line.strip()), "")
+    foreign = first.startswith("%%") and first[2:].partition(" ")[0] not in _PYTHON_CELL_MAGICS
+    return "\n".join(f"# {line}" if foreign or _IPYTHON_LINE.match(line) else line for line in lines)

@@ -82,6 +82,28 @@ def target(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def keymap(text: str) -> str:
+    """Return the name of a keymap unchanged."""
+    from tcexplore.keymap import KeymapError, make_keymap
+
+    try:
+        make_keymap(text, {})
+    except KeymapError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def theme(text: str) -> str:
+    """Return the name of a theme unchanged."""
+    from tcexplore.ui.appearance import AppearanceError, read_theme
+
+    try:
+        read_theme(text)
+    except AppearanceError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def vary(text: str) -> str:
     """Return a valid specification such as `x.0=1..64` unchanged."""
     from tcexplore.events.input_specs import VaryError, parse_varies

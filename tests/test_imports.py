@@ -14,11 +14,11 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "events", "files", "fixes", "quantities", "report", "run_store", "session", "studies",
-         "supervisor", "torch_text", "traces", "ui", "watch")  # fmt: skip
+FRONT = ("cli", "documents", "events", "files", "fixes", "keymap", "quantities", "report", "run_store", "session",
+         "studies", "supervisor", "torch_text", "traces", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
-PURE = ("documents", "events", "files", "fixes", "quantities", "session", "studies", "torch_text", "traces")
+PURE = ("documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text", "traces")
 """Packages that need no terminal app."""
 
 TORCH = ("capture", "timing", "accuracy")
@@ -26,6 +26,7 @@ TORCH = ("capture", "timing", "accuracy")
 
 MAY_IMPORT = {
     "events": {"events"},
+    "keymap": {"keymap"},
     "quantities": {"quantities"},
     "session": {"events", "session"},
     "run_store": {"events", "files", "run_store", "session"},
@@ -33,8 +34,8 @@ MAY_IMPORT = {
     "files": {"files"},
     "torch_text": {"events", "torch_text"},
     "traces": {"events", "session", "torch_text", "traces"},
-    "fixes": {"documents", "events", "files", "fixes", "quantities", "session"},
-    "documents": {"documents", "events", "quantities", "session", "targets"},
+    "fixes": {"documents", "events", "files", "fixes", "keymap", "quantities", "session"},
+    "documents": {"documents", "events", "keymap", "quantities", "session", "targets"},
     "studies": {
         "argument_types",
         "documents",
@@ -42,6 +43,7 @@ MAY_IMPORT = {
         "file_activity",
         "files",
         "fixes",
+        "keymap",
         "quantities",
         "report",
         "session",
@@ -49,7 +51,7 @@ MAY_IMPORT = {
         "targets",
         "watch",
     },
-    "report": {"documents", "events", "files", "quantities", "report", "session", "targets"},
+    "report": {"documents", "events", "files", "keymap", "quantities", "report", "session", "targets"},
     "supervisor": {"events", "supervisor"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},

@@ -16,6 +16,7 @@ from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS
 from tcexplore.cli.request import Export, Launch, Request, TraceChoice
 from tcexplore.cli.study_arguments import study_request
 from tcexplore.studies.registry import STUDIES
+from tcexplore.ui.appearance import appearance
 
 
 def parse(arguments: Sequence[str]) -> Request:
@@ -53,7 +54,7 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
     return Request(
         "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
         history=not given.no_history and os.environ.get("TCEXPLORE_NO_HISTORY", "") in ("", "0"),
-        target_given=hasattr(given, "target"),
+        target_given=hasattr(given, "target"), screen=appearance(given.theme, given.keymap),
     )  # fmt: skip
 
 
@@ -77,13 +78,15 @@ def _open(parser: Parser, given: argparse.Namespace, _argv: tuple[str, ...]) -> 
         parser.error("--follow needs local paths; on the job's machine, use it over SSH")
     report_only = given.report or given.json or given.summary
     choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, report_only, given.follow)
-    return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given))
+    return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given),
+                   screen=appearance(given.theme, given.keymap))  # fmt: skip
 
 
 def _run(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     if not argv:
         parser.error("a command is needed after --")
-    return Request("run", argv[0], argv, json=given.json, launch=Launch(given.trace, given.detach))
+    return Request("run", argv[0], argv, json=given.json, launch=Launch(given.trace, given.detach),
+                   screen=appearance(given.theme, given.keymap))  # fmt: skip
 
 
 def _doctor(_parser: Parser, _given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tcexplore.cli.configuration.config_values import configurable
+from tcexplore.cli.configuration.config_values import configurable, negation
 from tcexplore.cli.options import Parser
 from tcexplore.cli.parsers import PARSERS
 from tcexplore.cli.request import ConfigQuery, Request
@@ -41,5 +41,5 @@ def _add_options(parser: Parser) -> None:
                 action.default, action.required, action.help = argparse.SUPPRESS, False, argparse.SUPPRESS
                 parser._add_action(action)
                 if isinstance(action, argparse._StoreTrueAction):
-                    parser.add_argument(f"--no-{name}", dest=action.dest, action="store_false",
+                    parser.add_argument(negation(name), dest=action.dest, action="store_false",
                                         default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # fmt: skip

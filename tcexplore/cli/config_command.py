@@ -53,6 +53,8 @@ def show_config(request: Request) -> int:
     except BadFileError as error:
         print_error(error.sentence, "tcexplore config")
         return INVALID
+    if query.keys:
+        return _print_keys(next(value for value in values if value.name == "keymap"), as_json=request.json)
     if request.json:
         _print_json(request.target, files, values)
     else:
@@ -112,6 +114,24 @@ def _lines(files: Sequence[ConfigFile], values: Sequence[ExplainedValue], *, eve
     yield ""
     for name, text, place in texts:
         yield f"{name:<{widths[0]}}  {text:<{widths[1]}}  {place}"
+
+
+def _print_keys(keymap: ExplainedValue, *, as_json: bool) -> int:
+    """Print the actions of the app with their keys in the keymap that applies."""
+    from tcexplore.keymap import use_keymap
+    from tcexplore.ui.actions import ACTIONS
+    from tcexplore.ui.appearance import read_keymap
+
+    use_keymap(read_keymap(keymap.value) if keymap.value else {})
+    if as_json:
+        actions = {action.name: {"keys": list(action.keys), "help": action.help} for action in ACTIONS}
+        sys.stdout.write(json.dumps({"keymap": keymap.value, "actions": actions}, indent=1) + "\n")
+        return 0
+    width = max(len(action.name) for action in ACTIONS)
+    for action in ACTIONS:
+        keys = " ".join(f"{key:<3}" for key in action.shown.split(" "))
+        sys.stdout.write(f"{action.name:<{width}}  {keys:<15}  {action.help}\n")
+    return 0
 
 
 def _print_json(target: str, files: Sequence[ConfigFile], values: Sequence[ExplainedValue]) -> None:

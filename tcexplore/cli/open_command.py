@@ -13,6 +13,7 @@ from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.request import Request, TraceChoice
 from tcexplore.session import Snapshot
+from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
     from tcexplore.traces.trace_job import OpenedTrace, TraceJob, TraceProcess
@@ -54,7 +55,7 @@ def open_trace(request: Request) -> int:
     if choice.report or problem is not None:
         return report_trace(request)
     if choice.follow:
-        return _follow(choice)
+        return _follow(choice, request.screen)
     try:
         opened, job = choose(choice, whole=False)
         before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
@@ -62,10 +63,10 @@ def open_trace(request: Request) -> int:
         return _refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app
 
-    return run_trace_app(job, choice.rank, opened.problems, before)
+    return run_trace_app(job, choice.rank, opened.problems, before, request.screen)
 
 
-def _follow(choice: TraceChoice) -> int:
+def _follow(choice: TraceChoice, screen: Appearance) -> int:
     """Open the app on a running job; return the exit status."""
     missing = [path for path in choice.paths if not os.path.exists(os.path.expanduser(path))]
     if missing:
@@ -73,7 +74,7 @@ def _follow(choice: TraceChoice) -> int:
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.ui.run_app import run_follow_app
 
-    return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank)
+    return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank, None, screen)
 
 
 def report_trace(request: Request) -> int:

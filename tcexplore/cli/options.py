@@ -10,6 +10,7 @@ from tcexplore import argument_types
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.request import TIMEOUT, FakeRanks
 from tcexplore.events.job import FOLLOW_S, Config
+from tcexplore.keymap import PRESETS
 from tcexplore.targets.target_names import NATIVE, target_names
 
 
@@ -106,6 +107,21 @@ def target_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     options.add_argument(
         "--assembly", action="store_true", help="also compile C++ kernels to assembly, which takes some seconds each"
+    )
+
+
+def screen_options(parser: argparse.ArgumentParser) -> None:
+    """Add theme and keymap, for commands that open the app."""
+    options = parser.add_argument_group("screen")
+    options.add_argument(
+        "--theme", type=argument_types.theme, metavar="NAME",
+        help="a theme of tcexplore or Textual, such as tcexplore-light, nord or gruvbox (default: the last one)",
+    )  # fmt: skip
+    options.add_argument(
+        "--keymap",
+        type=argument_types.keymap,
+        metavar="NAME",
+        help=f"{', '.join(PRESETS)}; `tcexplore config --keys` lists the keys",
     )
 
 

@@ -14,6 +14,7 @@ from tcexplore.cli.options import (
     follow_option,
     rank_options,
     report_options,
+    screen_options,
     target_options,
     vary_option,
 )
@@ -61,6 +62,7 @@ def app_parser() -> Parser:
         "--no-history", action="store_true",
         help="neither store runs nor show those of earlier starts (also: TCEXPLORE_NO_HISTORY=1)",
     )  # fmt: skip
+    screen_options(parser)
     return parser
 
 
@@ -146,6 +148,7 @@ def open_parser() -> Parser:
         help="another trace, such as yesterday's, to diff this one with",
     )
     parser.add_argument("--follow", action="store_true", help="show what a running job writes, as it writes it")
+    screen_options(parser)
     report = parser.add_argument_group("report")
     report.add_argument("--json", action="store_true", help="print the whole result as JSON")
     report.add_argument("--report", action="store_true", help="print a report instead of opening the explorer")
@@ -169,6 +172,7 @@ def run_parser() -> Parser:
     parser.add_argument(
         "--json", action="store_true", help="pass the output through; the report is the last line of stdout"
     )
+    screen_options(parser)
     return parser
 
 

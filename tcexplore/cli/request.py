@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tcexplore.events.job import Config
+from tcexplore.ui.appearance import Appearance
 
 TIMEOUT = 600.0
 """Default of `--timeout` in seconds: a hanging program must not hang a CI job."""
@@ -136,6 +137,7 @@ class Request:
     """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)
     outputs: Outputs = field(default_factory=Outputs)
+    screen: Appearance = field(default_factory=Appearance)
     standbys: int = STANDBYS
     """Number of processes that the app keeps ready where each prepares itself."""
     history: bool = True

@@ -16,6 +16,7 @@ from tcexplore.cli.explore_command import terminal_problem
 from tcexplore.cli.request import Request
 from tcexplore.session import Snapshot
 from tcexplore.traced_job import JobStartError, TracedJob
+from tcexplore.ui.appearance import Appearance
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _LEAVING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
@@ -43,16 +44,16 @@ def run_job(request: Request) -> int:
     except JobStartError as error:
         sys.stderr.write(f"tcexplore: {ev.clean(str(error))}\n")
         return error.status
-    return _show(job) if in_app else _pass_through(job, as_json=request.json)
+    return _show(job, request.screen) if in_app else _pass_through(job, as_json=request.json)
 
 
-def _show(job: TracedJob) -> int:
+def _show(job: TracedJob, screen: Appearance) -> int:
     """Show the job in the app; end it with the app unless it is detached."""
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.ui.run_app import run_follow_app
 
     try:
-        left = run_follow_app(FollowedTrace([job.folder], job.earlier), None, job)
+        left = run_follow_app(FollowedTrace([job.folder], job.earlier), None, job, screen)
         status = job.status()
     finally:
         job.end()

@@ -13,6 +13,7 @@ from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
 from tcexplore.events import BreakFix, GraphBreak
+from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.links import break_link, line_link
@@ -171,7 +172,7 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := format_shared_cost(snapshot):
         yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
-        yield from wrapped("h: a verified fix; ⏎: details", width, "muted", keys_only=True)
+        yield from wrapped(f"{hint('fix')}: a verified fix; {hint('open')}: details", width, "muted", keys_only=True)
         yield BLANK
 
 

@@ -12,6 +12,7 @@ from tcexplore.documents.locations import places
 from tcexplore.documents.memo import by_identity
 from tcexplore.documents.prose import BLANK, fold, row, wrapped
 from tcexplore.events import Failed, Output
+from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import line_link
@@ -20,7 +21,7 @@ TEACHES = "The output of your program appears here, stderr marked with ▎. If i
 
 BLAME = {"user": "error in your file or its arguments", "compiler": "error in torch or the worker, not in your file"}
 
-BISECT = "Press L to find the compiler stage that fails."
+BISECT = "Press {} to find the compiler stage that fails."
 
 STDERR = "▎"
 """Mark in front of each line of stderr."""
@@ -65,7 +66,7 @@ def failure_rows(snapshot: Snapshot, failed: Failed, width: int) -> Iterator[Row
     if failed.hint:
         yield from wrapped(failed.hint, width, "ok", indent=2, lead="try ", location=at, links=links)
     if failed.blame == "compiler":
-        yield from wrapped(BISECT, width, "ok", indent=2, keys_only=True)
+        yield from wrapped(BISECT.format(hint("bisect")), width, "ok", indent=2, keys_only=True)
     yield BLANK
     for line in failed.traceback.splitlines():
         yield row((f"  {line}", "muted"), location=at, links=links, copy=line)

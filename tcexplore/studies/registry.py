@@ -16,7 +16,6 @@ class StudyEntry(NamedTuple):
     """What it does, for the list of commands and the command palette."""
     label: str = ""
     """Its label in the app's footer; empty for a study that the app opens in another way."""
-    key: str = ""
     rank: int | None = None
     """Its rank in the footer; None for a study that is not listed there."""
     command: bool = True
@@ -24,11 +23,11 @@ class StudyEntry(NamedTuple):
 
 
 STUDIES = (
-    StudyEntry("modes", "Compare all modes and backends", "modes", "M", 9),
-    StudyEntry("sweep", "Time one dimension of the inputs at several sizes", "sweep", "S", 14),
-    StudyEntry("recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", "W", 16),
-    StudyEntry("bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", "L", 15),
+    StudyEntry("modes", "Compare all modes and backends", "modes", 9),
+    StudyEntry("sweep", "Time one dimension of the inputs at several sizes", "sweep", 14),
+    StudyEntry("recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", 16),
+    StudyEntry("bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", 15),
     StudyEntry("artifacts", "Save cache artifacts and load them in a second process", "artifacts"),
-    StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold compile", "C", 16, command=False),
+    StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold compile", 16, command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),
 )

@@ -15,9 +15,11 @@ from textual.screen import Screen
 
 from tcexplore import events as ev
 from tcexplore.events import Job, Standby
+from tcexplore.keymap import UNBOUND, hint, use_keymap
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.actions import bindings
+from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.background_task import collect_garbage, start_gc
 from tcexplore.ui.engine import Engine
 from tcexplore.ui.messages import RunEvents
@@ -25,7 +27,7 @@ from tcexplore.ui.run_actions import RunActions
 from tcexplore.ui.saved_settings import Settings
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
-from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, OTHER, first_theme
+from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, configured_theme, first_theme, frame_colors, opposite
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -78,6 +80,7 @@ class ExplorerApp(RunActions):
         now: Callable[[], float] = monotonic,
         settings: Settings | None = None,
         history: Callable[[], RunHistory] | None = None,
+        appearance: Appearance | None = None,
     ) -> None:
         super().__init__()
         self._now = now
@@ -93,10 +96,11 @@ class ExplorerApp(RunActions):
         self.register_theme(LIGHT_THEME)
         self.theme = first_theme(self.console.color_system)
         self._restore(settings or Settings())
+        self._configure(appearance or Appearance())
 
     def _restore(self, settings: Settings) -> None:
         """Use the user's settings. A theme is used only in a terminal with as many colors as the default one needs."""
-        if settings.theme in (self.theme, OTHER[self.theme]):
+        if settings.theme in (self.theme, opposite(self.current_theme)):
             self.theme = settings.theme
         self.main.grid.sizes = settings.sizes
         self.used_commands.update(settings.used_commands)
@@ -104,6 +108,15 @@ class ExplorerApp(RunActions):
             pane.view = pane.spec.view(settings.views.get(pane.spec.id, "")) or pane.view
         if settings.pane in self.main.grid.panes:
             self.main.grid.open_with(settings.pane)
+
+    def _configure(self, appearance: Appearance) -> None:
+        """Use the configured keys and theme. The theme comes before the one that was used last."""
+        use_keymap(appearance.keymap)
+        self.set_keymap({name: keys or UNBOUND for name, keys in appearance.keymap.items()})
+        if appearance.theme:
+            theme = configured_theme(appearance.theme, appearance.colors)
+            self.register_theme(theme)
+            self.theme = theme.name
 
     @property
     def settings(self) -> Settings:
@@ -123,7 +136,7 @@ class ExplorerApp(RunActions):
         return [_NO_COLOR if isinstance(line_filter, Monochrome) else line_filter for line_filter in filters]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
+        return frame_colors(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
         return self.main
@@ -172,7 +185,7 @@ class ExplorerApp(RunActions):
 
     def action_help_quit(self) -> None:
         """Handle ctrl+c, which many press to copy."""
-        self.notify("q leaves; y copies the row, Y the pane.")
+        self.notify(f"{hint('quit')} leaves; {hint('copy')} copies the row, {hint('copy-all')} the pane.")
 
     # ---- events of runs
 
@@ -247,7 +260,7 @@ class ExplorerApp(RunActions):
         self.main.say(self.undo.restore())
 
     def action_toggle_theme(self) -> None:
-        self.theme = OTHER[self.theme]
+        self.theme = opposite(self.current_theme)
 
     def action_help(self) -> None:
         from tcexplore.ui.screens.help_screen import HelpScreen

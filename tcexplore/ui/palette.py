@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link, guard_link, kernel_link, node_link
 from tcexplore.ui.actions import available
@@ -93,7 +94,7 @@ class CommandProvider(Provider):
         for action in available(scopes):
             if action.scope != "view" and action.run != "command_palette":
                 target = self.app if action.scope == "app" else screen
-                note = f"{action.label}, key {action.shown}" if action.keys else action.label
+                note = f"{action.label}, key {hint(action.name)}" if action.keys else action.label
                 rank = 50 if action.rank is None else action.rank
                 yield Command(
                     action.help, note, action.keywords, partial(self.app.run_action, action.run, target), rank

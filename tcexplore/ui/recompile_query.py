@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tcexplore.events.input_specs import split_arguments
+from tcexplore.keymap import hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
 from tcexplore.session.region_query import QueryRegion, query_regions, select_region
 from tcexplore.studies.study import Prompt, PromptField
 from tcexplore.ui.screens.prompt_screen import PromptScreen
 
-ENDED = "The run has ended, and its compiled code is gone: press r to run again, then check."
 _NO_RUN = "No run to check yet."
-_EARLIER = "This is an earlier run, and its process has ended: press } for the newest one, then check."
+_EARLIER = "This is an earlier run, and its process has ended: press {} for the newest one, then check."
 _NO_ENTRY = "The entry point is not known yet: try again in a moment."
 _NO_REGION = (
     "No inputs of this script can be checked yet: it has to compile something that takes inputs. An optimizer's step "
@@ -44,15 +44,20 @@ class RecompilePrompt:
         return tuple(split_arguments(answers[-1])), region.region.region if region else None
 
 
+def ended() -> str:
+    """Return why a run that has ended cannot be checked."""
+    return f"The run has ended, and its compiled code is gone: press {hint('run-again')} to run again, then check."
+
+
 def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompilePrompt | str:
     """Return the form for a recompile check, in a script of the region of these links; or why no run can answer."""
     shown = session.shown
     if shown is None:
         return _NO_RUN
     if shown is not session.newest:
-        return _EARLIER
+        return _EARLIER.format(hint("newest-save"))
     if shown.status != "running":
-        return ENDED
+        return ended()
     if shown.entry is None:
         return _NO_ENTRY
     script = shown.entry.kind == "script"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tcexplore.keymap import hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link, break_link, kernel_link, line_link
 from tcexplore.ui.lines.row_painter import MARKED
@@ -16,10 +17,27 @@ if TYPE_CHECKING:
     from tcexplore.events import GraphBreak, Kernel  # not imported before the first frame
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
-NO_KERNEL = "Put the cursor on a kernel in the code pane (5) to mark it."
-FUSION_HOW = "Why are two kernels not fused? Mark one in the code pane (5) with m, go to another, press =."
-_NO_ENTRY = "Put the cursor on a cache entry in the entries view (v) of the guards pane."
-_ENTRIES_HOW = "How do two cache entries differ? Mark one in the entries view with m, go to another, press =."
+
+def no_kernel() -> str:
+    """Return why no kernel can be marked."""
+    return f"Put the cursor on a kernel in the code pane ({hint('code-pane')}) to mark it."
+
+
+def fusion_how() -> str:
+    """Return how to compare two kernels."""
+    return _how("Why are two kernels not fused?", f"the code pane ({hint('code-pane')})")
+
+
+def _no_entry() -> str:
+    return f"Put the cursor on a cache entry in the entries view ({hint('next-view')}) of the guards pane."
+
+
+def _how(question: str, place: str) -> str:
+    return f"{question} Mark one in {place} with {hint('mark')}, go to another, press {hint('compare')}."
+
+
+def _another(kind: str) -> str:
+    return f"go to another {kind} and press {hint('compare')}."
 
 
 def kernel_at_cursor(view: RowView, snapshot: Snapshot) -> Kernel | None:
@@ -44,7 +62,7 @@ def mark_kernel(pane: Pane, snapshot: Snapshot) -> str:
     """Mark the kernel under the cursor, or remove its mark; return a message if there is none."""
     kernel = kernel_at_cursor(pane.rows, snapshot)
     if kernel is None:
-        return NO_KERNEL
+        return no_kernel()
     from tcexplore.documents.labels import labels
 
     link = kernel_link(kernel)
@@ -58,19 +76,19 @@ def mark_entry(pane: Pane) -> str:
     """Mark the cache entry under the cursor, or remove its mark; return a message for the user."""
     entry = _entry_at_cursor(pane.rows)
     if not entry:
-        return _NO_ENTRY
+        return _no_entry()
     again = pane.note == f"{MARKED} {entry}"
     pane.note = "" if again else f"{MARKED} {entry}"
-    return f"{entry} is no longer marked." if again else f"{entry} is marked: go to another entry and press =."
+    return f"{entry} is no longer marked." if again else f"{entry} is marked: {_another('entry')}"
 
 
 def fusion_reasons(pane: Pane, snapshot: Snapshot) -> AnswerScreen | str:
     """Return a screen on why the marked kernel and the one under the cursor were not fused, or a message."""
     marked, other = kernel_of(snapshot, pane.rows.marked), kernel_at_cursor(pane.rows, snapshot)
     if marked is None or other is None:
-        return FUSION_HOW
+        return fusion_how()
     if marked is other:
-        return "This is the marked kernel: go to another one and press =."
+        return f"This is the marked kernel: {_another('one')}"
     from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 
@@ -84,9 +102,9 @@ def entry_differences(pane: Pane, session: Session) -> AnswerScreen | str:
     snapshot = session.view(pane.view.has)
     marked, other = pane.note.removeprefix(f"{MARKED} "), _entry_at_cursor(pane.rows)
     if snapshot is None or not pane.note or not other:
-        return _ENTRIES_HOW
+        return _how("How do two cache entries differ?", "the entries view")
     if marked == other:
-        return "This is the marked entry: go to another one and press =."
+        return f"This is the marked entry: {_another('one')}"
     from tcexplore.documents.guards.cache_entries_view import guard_diff_document
     from tcexplore.ui.screens.overlay_screen import AnswerScreen
 

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.reactive import var
 
 from tcexplore.events import Standby
+from tcexplore.keymap import hint
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.editor import Undo
@@ -62,13 +63,15 @@ class RunActions(App[int]):
             return
         newest = self.session.newest
         if self.engine is None or newest is None or newest.status != "running":
-            self.main.say("Nothing is running: r runs the file again.")
+            self.main.say(f"Nothing is running: {hint('run-again')} runs the file again.")
             return
         self.engine.stop_run()
         if newest.phase == "timing":
-            self.main.say(f"Timing of run {newest.run} has ended; its results are kept. r runs the file again.")
+            self.main.say(
+                f"Timing of run {newest.run} has ended; its results are kept. {hint('run-again')} runs the file again."
+            )
         else:
-            self.main.say(f"Run {newest.run} is stopped. r runs the file again.")
+            self.main.say(f"Run {newest.run} is stopped. {hint('run-again')} runs the file again.")
 
     def action_step(self, by: int) -> None:
         shown = self.session.shown
@@ -148,7 +151,7 @@ class RunActions(App[int]):
             return "This file calls torch.compile itself: there is no eager version to compare a fix with."
         graph_break = break_of(run, links)
         if graph_break is None:
-            return "Put the cursor on a graph break or on its line: b goes to the next one."
+            return f"Put the cursor on a graph break or on its line: {hint('next-break')} goes to the next one."
         from tcexplore.ui.screens.fix_screen import FixScreen
 
         prepared = self._fixes.take(run, graph_break) if self._fixes is not None else None
@@ -172,11 +175,11 @@ class RunActions(App[int]):
 
     def _query_recompile(self, inputs: tuple[str, ...], region: int | None) -> None:
         from tcexplore.events.commands import RecompileQuery
-        from tcexplore.ui.recompile_query import ENDED
+        from tcexplore.ui.recompile_query import ended
 
         self.main.show_view("guards", "check")
         if self.engine is None or not self.engine.send(RecompileQuery(inputs=inputs, region=region)):
-            self.main.say(ENDED, "warning")
+            self.main.say(ended(), "warning")
         elif self.session.shown is not None and not self.session.shown.complete:
             when = "once everything is compiled" if region is None else "after the script's next call"
             self.main.say(f"The answer comes {when}.")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore.events import Config
+from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
     from tcexplore.traced_job import TracedJob
@@ -32,6 +33,7 @@ class Choices(NamedTuple):
     """Whether runs are stored, and those of earlier starts are shown."""
     target_given: bool = False
     """Whether the target was given, so that the one of the last start is not used."""
+    screen: Appearance = Appearance()
 
 
 def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, choices: Choices) -> int:
@@ -62,7 +64,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
 
         return RunHistory(RunStore(file, history_folder()))
 
-    return asyncio.run(_run(engine, settings, file, history if choices.history else None))
+    return asyncio.run(_run(engine, choices.screen, settings, file, history if choices.history else None))
 
 
 def _set_frame_rate() -> None:
@@ -75,7 +77,9 @@ def _set_frame_rate() -> None:
     del os.environ[_RATE]
 
 
-def run_trace_app(job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None = None) -> int:
+def run_trace_app(
+    job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None, screen: Appearance
+) -> int:
     """Show the app on the ranks of a traced job until the user leaves it; return the exit status.
 
     `before` is another job, whose same rank is the base of diffs.
@@ -88,10 +92,10 @@ def run_trace_app(job: TraceJob, rank: int | None, problems: list[str], before: 
 
         return TraceEngine(job, rank, problems, before)
 
-    return asyncio.run(_run(engine))
+    return asyncio.run(_run(engine, screen))
 
 
-def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob | None = None) -> int:
+def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob | None, screen: Appearance) -> int:
     """Show the app on a job that is running until the user leaves it; return the exit status.
 
     `launched` is the job if tcexplore started it.
@@ -104,11 +108,12 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
 
         return FollowEngine(trace, rank, launched)
 
-    return asyncio.run(_run(engine))
+    return asyncio.run(_run(engine, screen))
 
 
 async def _run(
     engine: Callable[[], Engine],
+    screen: Appearance,
     settings: Settings | None = None,
     model_file: str = "",
     history: Callable[[], RunHistory] | None = None,
@@ -118,7 +123,7 @@ async def _run(
 
     file = settings_file()
     settings = settings or load(file)
-    app = ExplorerApp(engine, settings=settings, history=history)
+    app = ExplorerApp(engine, settings=settings, history=history, appearance=screen)
     try:
         await app.run_async()
     finally:

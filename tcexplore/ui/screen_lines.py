@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.documents.document import Row, Span
+from tcexplore.keymap import Scope, hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link
-from tcexplore.ui.actions import Action, Scope, available
+from tcexplore.ui.actions import Action, available
 from tcexplore.ui.lines.row_line import Line
 
 if TYPE_CHECKING:
@@ -85,48 +86,64 @@ class _Entry(NamedTuple):
         return len(self.keys) + len(self.label) + 3
 
 
-_GROUPS = {
-    "show_pane('source')": _Entry("1-7", "pane", 0),
-    "step(-1)": _Entry("[ ]", "history", 8),
-    "other_base(-1)": _Entry("[ ]", "other base", 2),
-    "other_target(-1)": _Entry("[ ]", "other target", 2),
-}
-"""Entries that stand for several actions, by the first of them."""
+class _Group(NamedTuple):
+    """One entry for several actions, by the first and the last of them."""
 
-_WAY_OUT: dict[Scope, _Entry] = {
-    "diff": _Entry("esc", "back to the panes", 0),
-    "study": _Entry("esc", "back to the panes", 0),
-    "ranks": _Entry("esc", "back to the panes", 0),
-    "answer": _Entry("esc", "closes", 0),
-    "target": _Entry("esc", "closes", 0),
-    "target_diff": _Entry("esc", "back to the panes", 0),
+    first: str
+    last: str
+    label: str
+    rank: int
+    separator: str = " "
+
+    def entry(self) -> _Entry:
+        return _Entry(f"{hint(self.first)}{self.separator}{hint(self.last)}", self.label, self.rank)
+
+
+_GROUPS = {
+    group.first: group
+    for group in (
+        _Group("source-pane", "output-pane", "pane", 0, "-"),
+        _Group("earlier-save", "later-save", "history", 8),
+        _Group("diff-earlier-base", "diff-later-base", "other base", 2),
+        _Group("target-diff-previous-target", "target-diff-next-target", "other target", 2),
+    )
 }
-"""First entries of screens over the panes."""
+
+_WAY_OUT: dict[Scope, str] = {
+    "diff": "back to the panes",
+    "study": "back to the panes",
+    "ranks": "back to the panes",
+    "answer": "closes",
+    "target": "closes",
+    "target_diff": "back to the panes",
+}
+"""Labels of the first entries of screens over the panes."""
 
 
 def footer(scopes: Collection[Scope], pane: str = "") -> Line:
     """Return the keys of the actions in these scopes, as many as fit: the way out, those of the pane, then the others
     in the order of the table of actions."""
-    way_out = [entry for scope, entry in _WAY_OUT.items() if scope in scopes]
+    way_out = [_Entry(hint("back"), label, 0) for scope, label in _WAY_OUT.items() if scope in scopes]
     actions = sorted(available(scopes), key=lambda action: not _first(action, pane))
     entries = [*way_out, *(entry for entry in (_entry(action, pane) for action in actions) if entry is not None)]
     return lambda width: _row(entries, width)
 
 
 def _first(action: Action, pane: str) -> bool:
-    return (action.run in _GROUPS and action.scope == "main") or pane in action.panes.split()
+    return (action.name in _GROUPS and action.scope == "main") or pane in action.panes.split()
 
 
 def _entry(action: Action, pane: str) -> _Entry | None:
+    if action.name in _GROUPS:
+        return _GROUPS[action.name].entry()
     rank = 2 if pane in action.panes.split() else action.rank
-    single = None if rank is None else _Entry(action.shown, action.label, rank)
-    return _GROUPS.get(action.run, single)
+    return None if rank is None or not action.keys else _Entry(hint(action.name), action.label, rank)
 
 
 def footer_action(scopes: Collection[Scope], text: str) -> Action | None:
     """Return the action of a key or a label in a footer."""
     name = text.strip()
-    return next((action for action in available(scopes) if name in (action.shown, action.label)), None)
+    return next((action for action in available(scopes) if name in (hint(action.name), action.label)), None)
 
 
 def _row(entries: list[_Entry], width: int) -> Row:

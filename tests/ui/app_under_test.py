@@ -12,6 +12,7 @@ from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.engine import Deliver
 from tcexplore.ui.lines.row_view import RowView
 from tcexplore.ui.panes.pane import Pane
@@ -128,12 +129,15 @@ class AppUnderTest:
 
 
 @asynccontextmanager
-async def run_app(session: Session | None = None, size: tuple[int, int] = (160, 50)) -> AsyncIterator[AppUnderTest]:
+async def run_app(
+    session: Session | None = None, size: tuple[int, int] = (160, 50), appearance: Appearance | None = None
+) -> AsyncIterator[AppUnderTest]:
     """Run the app on a session."""
     engine, clock = FakeEngine(), [0.0]
-    app = ExplorerApp(lambda: engine, now=lambda: clock[0])
+    app = ExplorerApp(lambda: engine, now=lambda: clock[0], appearance=appearance)
     async with app.run_test(size=size, notifications=True) as pilot:
-        app.theme = "tcexplore-dark"
+        if appearance is None or not appearance.theme:
+            app.theme = "tcexplore-dark"
         ui = AppUnderTest(app, engine, pilot, clock)
         await ui.show(session or Session())
         yield ui

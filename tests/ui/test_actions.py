@@ -50,7 +50,7 @@ def test_every_bound_action_exists():
 
 @pytest.mark.parametrize("screen", _SCREENS)
 def test_keys_are_unique_on_each_screen(screen: type[ReadingScreen]):
-    keys = Counter(key for action in available(screen.SCOPES) for key in action.keys.split(",") if key)
+    keys = Counter(key for action in available(screen.SCOPES) for key in action.keys)
     assert [key for key, times in keys.items() if times > 1] == []
 
 
@@ -78,7 +78,7 @@ def test_the_help_lists_each_key_once_under_a_task():
 
 
 def test_w_only_writes():
-    assert {action.run for action in ACTIONS if "w" in action.keys.split(",")} == {"write"}
+    assert {action.run for action in ACTIONS if "w" in action.keys} == {"write"}
 
 
 def test_the_footer_fits_and_always_shows_how_to_leave():

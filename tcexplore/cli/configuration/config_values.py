@@ -20,6 +20,9 @@ ONE_CALL = frozenset({
 PATHS = ("FILE", "PATH", "DIR")
 """Metavars of options whose values are paths; in a file, they are relative to its folder."""
 
+TABLES = ("keymap", "theme")
+"""Options that take a table in a file."""
+
 FILES = "files"
 """Name of the tables with options for some model files."""
 
@@ -52,6 +55,11 @@ def configurable(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
         if name and name not in ONE_CALL and not (command_of(parser) == "open" and name == "follow"):
             options[name] = action
     return options
+
+
+def negation(name: str) -> str:
+    """Return the flag that turns off a flag: `--no-train`, and `--history` for `no-history`."""
+    return f"--{name[3:]}" if name.startswith("no-") else f"--no-{name}"
 
 
 def is_shared(name: str, action: argparse.Action) -> bool:
@@ -100,6 +108,8 @@ def matches(file: ConfigFile, pattern: Any, model: str) -> bool:
 def converted(action: argparse.Action, value: ConfigValue) -> Any:
     """Return a value as the option's own type. Raises `ConfigError`."""
     raw = value.value
+    if isinstance(raw, dict) and action.dest in TABLES:
+        return _table(action.dest, value)
     if isinstance(action, argparse._StoreTrueAction):
         if not isinstance(raw, bool):
             raise _wrong(value, "is not true or false")
@@ -115,6 +125,19 @@ def converted(action: argparse.Action, value: ConfigValue) -> Any:
             raise _wrong(value, "is one value, not a list")
         return result
     return _one(action, value, raw)
+
+
+def _table(name: str, value: ConfigValue) -> Any:
+    """Return the table of a keymap or of a theme unchanged. Raises `ConfigError`."""
+    from tcexplore.keymap import KeymapError
+    from tcexplore.ui.appearance import AppearanceError, read_keymap, read_theme
+
+    try:
+        (read_keymap if name == "keymap" else read_theme)(value.value)
+    except (KeymapError, AppearanceError) as error:
+        entry = ConfigValue(None, value.file, (*value.key, error.name) if error.name else value.key)
+        raise _wrong(entry, str(error), "") from None
+    return value.value
 
 
 def _one(action: argparse.Action, value: ConfigValue, raw: Any) -> Any:
@@ -150,5 +173,5 @@ def _is_number(text: str) -> bool:
 
 
 def _wrong(value: ConfigValue, problem: str, separator: str = " ") -> ConfigError:
-    separator = separator or ": "
-    return ConfigError(f"{value.place}: {value.key[-1]}{separator}{problem}.")
+    text = f"{value.place}: {value.key[-1]}{separator or ': '}{problem}"
+    return ConfigError(text if text.endswith("?") else f"{text}.")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile, config_files
-from tcexplore.cli.configuration.config_values import config_values, configurable, converted
+from tcexplore.cli.configuration.config_values import config_values, configurable, converted, negation
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.options import Parser
@@ -25,7 +25,7 @@ def parse_options(parser: Parser, arguments: Sequence[str]) -> argparse.Namespac
         action.default, action.required = argparse.SUPPRESS, False
         if isinstance(action, argparse._StoreTrueAction):
             parser.add_argument(
-                f"--no-{name}",
+                negation(name),
                 dest=action.dest,
                 action="store_false",
                 default=argparse.SUPPRESS,

@@ -11,6 +11,7 @@ from tcexplore.documents.guards.recompile_rows import format_change, name_guarde
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.events import EntryAnswer, FrameAnswer, RecompileAnswer
+from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import entry_link, line_link
@@ -28,7 +29,7 @@ _VERDICTS = {
 
 
 TEACHES = (
-    "Press R and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
+    "Press {} and type inputs, for example f32[33, 512] or lr=0.01. torch's own guards then tell whether compiled code "
     "matches them, and which guard would fail first. Nothing runs."
 )
 _STYLES = {"matches": "ok", "recompiles": "recompile", "limit": "break", "raises": "break", "unknown": "muted"}
@@ -39,7 +40,7 @@ def recompile_check_document(snapshot: Snapshot, toggled: frozenset[str] = froze
     """Return the document of the view."""
     answers = list(reversed(snapshot.recompile_answers))
     rows = [r for answer in answers for r in (*_answer(answer, snapshot, width), BLANK)]
-    teaches = fixed(wrapped(TEACHES, width, "muted", keys_only=True))
+    teaches = fixed(wrapped(TEACHES.format(hint("recompile-check")), width, "muted", keys_only=True))
     return Parts(count(len(answers), "check") if answers else "", [fixed(rows), teaches])
 
 

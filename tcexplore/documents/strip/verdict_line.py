@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.locations import places
+from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot, changes, summarize
 from tcexplore.session.code import NATIVE
@@ -63,7 +64,7 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
     figures = summarize(shown)
     if figures.wrong:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
-        yield piece("L finds the stage", "muted", KEYS)
+        yield piece(f"{hint('bisect')} finds the stage", "muted", KEYS)
     yield _breaks(shown)
     yield from _fix(shown)
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
@@ -109,7 +110,8 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
         return
     gains = [f"{fix.kernels[0]} kernels → {fix.kernels[1]}"] if fix.kernels and fix.kernels[0] != fix.kernels[1] else []
     gains += [f"{fix.speedup:.1f}×"] if fix.speedup is not None else []
-    yield Piece((Span("fix ready", "ok"), Span(" (h)", "key"), Span(f": {' · '.join(gains)}" if gains else "", "ok")))
+    key, gain = f" ({hint('fix')})", f": {' · '.join(gains)}" if gains else ""
+    yield Piece((Span("fix ready", "ok"), Span(key, "key"), Span(gain, "ok")))
 
 
 def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tcexplore.documents.document import Row
 from tcexplore.documents.prose import BLANK, heading, row, wrapped
 from tcexplore.events import Accuracy, Memory
+from tcexplore.keymap import hint
 from tcexplore.quantities import size
 from tcexplore.session import Snapshot
 from tcexplore.session.graph_stages import saved_for_backward
@@ -42,7 +43,8 @@ def accuracy_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := describe_comparison(accuracy):
         yield from wrapped(text, width, "muted")
     if accuracy.verdict not in (*GOOD, "not judged"):
-        yield from wrapped("Press L to find the compiler stage that causes it.", width, "ok", keys_only=True)
+        text = f"Press {hint('bisect')} to find the compiler stage that causes it."
+        yield from wrapped(text, width, "ok", keys_only=True)
 
 
 def memory_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcexplore.events import TimingEstimate
+from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import Payback, economics, payback
@@ -11,8 +12,6 @@ from tcexplore.session.run_summary import wrong_result
 DISTINCT = 1.2
 """Minimum ratio of two break-even points to show both."""
 
-WRONG = "Not worth compiling until the result is right; `tcexplore bisect` (L) finds the compiler stage."
-
 
 def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
     """Return the recommendation for a run, empty if it has no verdict or compiled nothing."""
@@ -20,7 +19,8 @@ def recommend(snapshot: Snapshot, calls: int | None = None) -> str:
     if snapshot.timing is None or costs.cost_s is None:
         return ""
     if wrong_result(snapshot):
-        return WRONG
+        stage = f"`tcexplore bisect` ({hint('bisect')}) finds the compiler stage"
+        return f"Not worth compiling until the result is right; {stage}."
     return format_recommendation(snapshot.timing, costs.cost_s, calls, recompiles=costs.compiling_calls - 1)
 
 

@@ -19,6 +19,7 @@ from tcexplore.documents.timing.distribution_plot import Axis, count_outliers, d
 from tcexplore.documents.timing.recommendation import format_reservation, recommend
 from tcexplore.documents.timing.timeline_view import region_rows
 from tcexplore.events import TimingEstimate
+from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.compile_time import CompiledCall, compiled_calls
@@ -80,11 +81,11 @@ def _head(snapshot: Snapshot, width: int) -> Iterator[Row]:
     elif estimate is not None:
         if wrong_result(snapshot):
             yield row((" ✖ WRONG RESULT", "error"), ("  the speedup is meaningless", "muted"))
-            yield from wrapped("L finds the stage.", width, "muted", keys_only=True)
+            yield from wrapped(f"{hint('bisect')} finds the stage.", width, "muted", keys_only=True)
         yield from _verdict(estimate, width)
     elif snapshot.regions:
         yield row((" CALLS OF THE SCRIPT", "heading"))
-        yield from wrapped("v shows the timeline.", width, "muted", keys_only=True)
+        yield from wrapped(f"{hint('next-view')} shows the timeline.", width, "muted", keys_only=True)
         yield from wrapped(NO_EAGER, width, "muted")
         yield from region_rows(snapshot, width)
     elif snapshot.timing_skipped:
@@ -192,9 +193,9 @@ def _cost(snapshot: Snapshot, width: int) -> Iterator[Row]:
         yield from wrapped(text, width, "strong")
         if caveat := format_reservation(snapshot):
             yield from wrapped(caveat, width, "muted")
-            yield from wrapped("C measures a cold compile.", width, "muted", keys_only=True)
+            yield from wrapped(f"{hint('cold')} measures a cold compile.", width, "muted", keys_only=True)
         if snapshot.expected_calls is None:
-            yield from wrapped("# net gain over N calls", width, "dim", keys_only=True)
+            yield from wrapped(f"{hint('calls')} net gain over N calls", width, "dim", keys_only=True)
 
 
 def _samples(snapshot: Snapshot, side: str) -> list[float]:

@@ -9,6 +9,7 @@ from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, row, wrapped
 from tcexplore.documents.timing.accuracy_rows import describe_accuracy, format_errors
+from tcexplore.keymap import hint
 from tcexplore.studies.bisect.bisect_result import EAGER, BisectStage, BisectStep, first_failure, unexercised
 from tcexplore.studies.study_runs import is_script
 
@@ -20,7 +21,7 @@ NO_FAILURE_OF_SCRIPT = (
 )
 USER_CODE_FAILS = "It fails without a compiler: the error is in your code or its inputs."
 NOTHING_COMPILED = "No compiler stage was exercised: no graph was captured. The breaks of the file show why."
-REPRODUCER = "w writes a reproducer: a folder that shows the failure without tcexplore"
+REPRODUCER = "{} writes a reproducer: a folder that shows the failure without tcexplore"
 
 
 def bisect_document(
@@ -108,7 +109,7 @@ def _failure(step: BisectStep, written: str, width: int) -> Iterator[Row]:
         yield row((f" reproducer: python {written.rstrip('/')}/repro.py", "ok"))
     elif step.stage is not EAGER:
         yield BLANK
-        yield from wrapped(REPRODUCER, width, "ok", keys_only=True)
+        yield from wrapped(REPRODUCER.format(hint("bisect-write-reproducer")), width, "ok", keys_only=True)
     if failed is not None and failed.traceback:
         yield BLANK
         for line in failed.traceback.splitlines():

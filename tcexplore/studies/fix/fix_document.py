@@ -15,6 +15,7 @@ from tcexplore.fixes.advice import NO_FIX
 from tcexplore.fixes.text_edit import lines_of
 from tcexplore.fixes.verification import Verification
 from tcexplore.fixes.verification_facts import Fact, FactState, facts, summary_fact
+from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.run_diff import align
@@ -115,7 +116,8 @@ def _summary(verification: Verification, view: BreakView, width: int) -> Iterato
     fact = summary_fact(verification)
     yield from _fact_rows(fact, width, 1, MARKS[fact.state][1])
     if verification.verified:
-        yield row((f"   {'u undoes it' if view.written else 'w writes it'}", "muted"), keys_only=True)
+        text = f"{hint('fix-undo')} undoes it" if view.written else f"{hint('fix-write')} writes it"
+        yield row((f"   {text}", "muted"), keys_only=True)
 
 
 def _fact_rows(fact: Fact, width: int, indent: int, style: str) -> Iterator[Row]:
@@ -143,12 +145,13 @@ def _change(verification: Verification, width: int) -> Iterator[Row]:
 def _end(view: BreakView, verification: Verification, width: int) -> Iterator[Row]:
     name = places(view.file).path(verification.change.file)
     if view.written:
-        yield row((" written ", "badge.ok"), (f" to {view.written}", "strong"), ("  u undoes it", "muted"))
+        undo = (f"  {hint('fix-undo')} undoes it", "muted")
+        yield row((" written ", "badge.ok"), (f" to {view.written}", "strong"), undo)
     elif verification.verified:
-        writes = (f" writes it to {name}", "strong")
-        yield row((" w ", "badge.ok"), writes, ("  nothing is written until then", "muted"), keys_only=True)
+        key, writes = (f" {hint('fix-write')} ", "badge.ok"), (f" writes it to {name}", "strong")
+        yield row(key, writes, ("  nothing is written until then", "muted"), keys_only=True)
     elif view.waiting:
-        yield from wrapped("Nothing is written until you press w.", width, "muted", keys_only=True)
+        yield from wrapped(f"Nothing is written until you press {hint('fix-write')}.", width, "muted", keys_only=True)
     else:
         yield row((" not verified ", "badge.break"), (f" {verification.objection}", "strong"))
         yield from wrapped(view.advice, width, "strong") if view.advice else ()

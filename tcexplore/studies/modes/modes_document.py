@@ -15,6 +15,7 @@ from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES, format_err
 from tcexplore.documents.timing.recommendation import suggest_less_noise
 from tcexplore.documents.verdict_marks import LEGEND, format_speedup
 from tcexplore.events import Config
+from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration, rounded, size
 from tcexplore.session.economics import economics
 from tcexplore.session.links import Link
@@ -140,7 +141,7 @@ def _other_backends(state: StudyState[Any, RunFigures], width: int) -> Iterator[
     others = [name for name in (state.machine.backends if state.machine else ()) if name not in planned]
     if others:
         yield BLANK
-        text = f"{count(len(others), 'other backend')} of this torch: enter adds one"
+        text = f"{count(len(others), 'other backend')} of this torch: {hint('open')} adds one"
         yield from wrapped(text, width, "muted", keys_only=True)
         for name in others:
             yield row(("   + ", "key"), name, links=(Link("backend", "", name),), keys_only=True)
@@ -150,7 +151,8 @@ def _legend(results: Sequence[RunFigures], order: Order, width: int) -> Iterator
     yield BLANK
     legend = [LEGEND, "kernels: generated+extern", _eager_peak(results)]
     yield from wrapped(" · ".join(filter(None, legend)), width, "muted")
-    yield from wrapped(f"sorted by {order.name} · enter on a row: use it for your file", width, "muted", keys_only=True)
+    text = f"sorted by {order.name} · {hint('open')} on a row: use it for your file"
+    yield from wrapped(text, width, "muted", keys_only=True)
 
 
 def _eager_peak(results: Sequence[RunFigures]) -> str:

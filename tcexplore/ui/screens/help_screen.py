@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from importlib.resources import files
 from typing import ClassVar
@@ -13,7 +14,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Markdown, Static
 
-from tcexplore.ui.actions import OTHER_TASK, TASKS, Scope, available, task_of
+from tcexplore.keymap import Scope, hint
+from tcexplore.ui.actions import OTHER_TASK, TASKS, available, task_of
 
 
 class HelpScreen(ModalScreen[None]):
@@ -29,15 +31,16 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll() as page:
             page.border_title = self._heading
-            page.border_subtitle = "esc closes"
+            page.border_subtitle = f"{hint('back')} closes"
             yield Markdown(page_text(self._page), open_links=False)
             yield Static(keys(self._scopes))
 
 
 def page_text(name: str) -> str:
-    """Return the Markdown page of a pane or a screen; empty if there is none."""
+    """Return the Markdown page of a pane or a screen with the keys of the actions in braces; empty if there is none."""
     page = files("tcexplore.ui.help") / f"{name}.md"
-    return page.read_text(encoding="utf-8") if page.is_file() else ""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return re.sub(r"{([a-z-]+)}", lambda action: hint(action[1]), text)
 
 
 def keys(scopes: Collection[Scope]) -> Content:

@@ -8,6 +8,7 @@ from textual import events, work
 from textual.app import ComposeResult
 
 from tcexplore.events import Standby
+from tcexplore.keymap import hint
 from tcexplore.session import Session, Snapshot
 from tcexplore.session.links import Link, closure
 from tcexplore.ui.actions import bindings
@@ -21,13 +22,13 @@ from tcexplore.ui.panes.pane_grid import PaneGrid, tabs
 from tcexplore.ui.panes.pane_sizes import PaneSizes
 from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.row_targets import (
-    FUSION_HOW,
-    NO_KERNEL,
     entry_differences,
+    fusion_how,
     fusion_reasons,
     kernel_at_cursor,
     mark_entry,
     mark_kernel,
+    no_kernel,
 )
 from tcexplore.ui.screen_lines import clicked_run, footer, history_line, peek_line, title_line, verdict_line
 from tcexplore.ui.screens.reading_screen import ReadingScreen
@@ -136,7 +137,7 @@ class MainScreen(ReadingScreen):
 
     def action_resize(self, wider: int, taller: int) -> None:
         if self.grid.arrangement == "one":
-            self.say("One pane is in view: z leaves the zoom, and two panes need 100 columns.")
+            self.say(f"One pane is in view: {hint('zoom')} leaves the zoom, and two panes need 100 columns.")
         self.grid.resize(wider, taller)
 
     def action_default_sizes(self) -> None:
@@ -271,7 +272,7 @@ class MainScreen(ReadingScreen):
         if pane.spec.id == "guards":
             self.say(mark_entry(pane))
         elif pane.spec.id != "code" or snapshot is None:
-            self.say(NO_KERNEL)
+            self.say(no_kernel())
         elif message := mark_kernel(pane, snapshot):
             self.say(message)
 
@@ -280,7 +281,7 @@ class MainScreen(ReadingScreen):
         if pane.spec.id == "guards":
             answer = entry_differences(pane, self.session)
         elif pane.spec.id != "code" or snapshot is None:
-            answer = FUSION_HOW
+            answer = fusion_how()
         else:
             answer = fusion_reasons(pane, snapshot)
         if isinstance(answer, str):
@@ -291,7 +292,7 @@ class MainScreen(ReadingScreen):
     def action_target_diff(self) -> None:
         snapshot = self._code_snapshot
         if snapshot is None or not any(code.kernels for code in snapshot.other_codes):
-            self.say("The run has code for one target only: choose another with T, then compare.")
+            self.say(f"The run has code for one target only: choose another with {hint('target')}, then compare.")
             return
         from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
 

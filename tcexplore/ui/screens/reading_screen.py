@@ -11,7 +11,8 @@ from textual.widget import Widget
 
 from tcexplore.documents.document import Row
 from tcexplore.events import Location
-from tcexplore.ui.actions import Scope, bindings
+from tcexplore.keymap import Scope
+from tcexplore.ui.actions import bindings
 from tcexplore.ui.editor import edit
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.lines.row_scan import scan

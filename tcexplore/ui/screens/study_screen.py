@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
+from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
 from tcexplore.studies.study import Study, StudyState, study_job
 from tcexplore.ui.actions import bindings
@@ -115,7 +116,7 @@ class StudyScreen(OverlayScreen):
 
     def action_stop_study(self) -> None:
         if self.study_task is None or self.study_task.state.over:
-            self.say("Nothing is running. r runs the study again.")
+            self.say(f"Nothing is running. {hint('study-again')} runs the study again.")
         else:
             self.study_task.stop()
 

@@ -8,6 +8,7 @@ from tcexplore.documents.code.target_diff_view import FORMS, target_diff_documen
 from tcexplore.documents.document import Document
 from tcexplore.documents.fitted_row import fitted, piece
 from tcexplore.events import Kernel
+from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
 from tcexplore.session.target_diff import TargetPair, other_targets, target_diff
 from tcexplore.ui.actions import bindings
@@ -80,7 +81,7 @@ class TargetDiffScreen(OverlayScreen):
 
     def action_other_target(self, by: int) -> None:
         if len(self._others) == 1:
-            self.say("The run has code for these two targets only: T in the panes adds another.")
+            self.say(f"The run has code for these two targets only: {hint('target')} in the panes adds another.")
             return
         kernel = self._pairs[self._at].left
         self._other = self._others[(self._others.index(self._other) + by) % len(self._others)]

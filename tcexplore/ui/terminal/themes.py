@@ -6,8 +6,13 @@ over earlier ones. `kernel.N` and `label.N` accept any N and wrap around after `
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
 from rich.style import Style
-from textual.theme import Theme
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES, Theme
 
 from tcexplore.documents.style_names import ANSI, KERNELS
 from tcexplore.ui.terminal.colors import DARK, LIGHT
@@ -88,6 +93,62 @@ PALETTES = {
 """By the name of the Textual theme that they belong to."""
 
 
+def themes() -> dict[str, Theme]:
+    """Return tcexplore's themes and Textual's, by name."""
+    return {DARK_THEME.name: DARK_THEME, LIGHT_THEME.name: LIGHT_THEME, **BUILTIN_THEMES}
+
+
+def configured_theme(name: str, colors: Mapping[str, str]) -> Theme:
+    """Return a theme by name; with colors of the user, a theme of another name."""
+    base = themes()[name]
+    if not colors:
+        return base
+    theme = replace(base, name=f"{name}, changed", variables=dict(base.variables))
+    for field, color in colors.items():
+        setattr(theme, field, color)
+    if "primary" in colors and "frame-focus" in theme.variables:
+        theme.variables["frame-focus"] = colors["primary"]
+    PALETTES[theme.name] = Palette(_table(theme))
+    return theme
+
+
+def opposite(theme: Theme) -> str:
+    """Return the name of the theme that the toggle switches to."""
+    return OTHER.get(theme.name) or (LIGHT_THEME if theme.dark else DARK_THEME).name
+
+
+def frame_colors(theme: Theme) -> dict[str, str]:
+    """Return the colors of frames in a theme that has none for them."""
+    if theme.ansi:
+        return {"frame": "ansi_bright_black", "frame-focus": "ansi_blue"}
+    return {"frame": f"{theme.to_color_system().generate()['foreground']} 30%", "frame-focus": theme.primary}
+
+
 def palette(theme: str) -> Palette:
-    """Return the palette of a Textual theme; themes of others get the dark one."""
+    """Return the palette of a theme by its name; an unknown one gets the dark one."""
+    if theme not in PALETTES and theme in BUILTIN_THEMES:
+        PALETTES[theme] = Palette(_table(BUILTIN_THEMES[theme]))
     return PALETTES.get(theme, PALETTES[DARK_THEME.name])
+
+
+_COLORS = {
+    "primary": ("key", "function", "target", "plot.compiled"),
+    "success": ("ok", "faster", "added"),
+    "error": ("break", "error", "slower", "removed"),
+    "warning": ("warn", "recompile", "running", "changed"),
+    "foreground": ("heading", "title", "node"),
+}
+"""Styles that have a color of the theme; the others have those of the dark or the light palette."""
+
+
+def _table(theme: Theme) -> dict[str, str]:
+    """Return the styles for a theme of Textual or of the user."""
+    if theme.ansi:
+        return ANSI
+    table = dict(DARK if theme.dark else LIGHT)
+    for field, names in _COLORS.items():
+        color = getattr(theme, field)
+        if color is not None:
+            hexadecimal = Color.parse(color).hex6
+            table.update((name, re.sub("#[0-9a-f]{6}", hexadecimal, table[name])) for name in names)
+    return table

@@ -1,0 +1,196 @@
+"""Keymaps: presets, own keys, refusals, and one source for bindings, footers, help and hints."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+from textual.keys import _character_to_key
+
+from tcexplore.documents.timing.accuracy_rows import accuracy_rows
+from tcexplore.keymap import (
+    DEFAULT_KEYS,
+    PRESETS,
+    KeymapError,
+    default_keys,
+    hint,
+    keys_of,
+    make_keymap,
+    normal_keys,
+    shown_key,
+    use_keymap,
+)
+from tcexplore.ui.actions import ACTIONS, available, bindings
+from tcexplore.ui.appearance import Appearance, AppearanceError, read_keymap
+from tcexplore.ui.screen_lines import footer
+from tcexplore.ui.screens.diff_screen import DiffScreen
+from tcexplore.ui.screens.fix_screen import FixScreen
+from tcexplore.ui.screens.help_screen import keys, page_text
+from tcexplore.ui.screens.main_screen import MainScreen
+from tests import fakes
+from tests.ui.app_under_test import run_app
+
+PAGES = [page.name.removesuffix(".md") for page in files("tcexplore.ui.help").iterdir() if page.name.endswith(".md")]
+
+
+@pytest.fixture(autouse=True)
+def default_keymap() -> Iterator[None]:
+    yield
+    use_keymap({})
+
+
+def test_every_action_has_keys_and_every_key_an_action():
+    names = [name for scope in DEFAULT_KEYS.values() for name in scope]
+    assert sorted(names) == sorted(action.name for action in ACTIONS)
+    assert all(action.name in DEFAULT_KEYS[action.scope] for action in ACTIONS)
+
+
+def test_keys_have_the_names_of_textual():
+    for character in map(chr, range(0x21, 0x7F)):
+        if character != ",":
+            assert normal_keys("fix", character) == _character_to_key(character)
+            assert shown_key(_character_to_key(character)) == character
+    assert normal_keys("fix", "F5,Ctrl+D") == "f5,ctrl+d"
+    assert normal_keys("fix", "ctrl+], shift+tab ,comma") == "ctrl+right_square_bracket,shift+tab,comma"
+    assert [shown_key(key) for key in ("ctrl+d", "shift+tab", "pageup", "alt+x", "comma")] == [
+        "^d", "⇧tab", "PgUp", "alt+x", ",",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_has_no_conflict_and_hides_no_action(preset: str):
+    use_keymap(make_keymap(preset, {}))
+    for screen in (MainScreen, DiffScreen, FixScreen):
+        taken = Counter(key for action in available(screen.SCOPES) for key in action.keys)
+        assert [key for key, times in taken.items() if times > 1] == []
+    hidden = {action.name for action in ACTIONS if action.scope == "app"} - {
+        action.name for action in available(MainScreen.SCOPES)
+    }
+    assert hidden == set()
+    unbound = [action.name for action in ACTIONS if default_keys(action.name) and not action.keys]
+    assert unbound == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "entry", "message"),
+    [
+        ({"fixx": "a"}, "fixx", "there is no action 'fixx'; did you mean 'fix'?"),
+        ({"fix": "z"}, "fix", "z is the key of 'zoom' and of 'fix'; give one another key"),
+        ({"zoom": "?"}, "zoom", "? is the key of 'zoom' and of 'help'"),
+        ({"fix": "crtl+d"}, "fix", "there is no key 'crtl+d'"),
+        ({"fix": "h,"}, "fix", "there is no key ''"),
+        ({"fix": "\x1b"}, "fix", "there is no key '\\x1b'"),
+        ({"fix": 3}, "fix", "keys are a text"),
+        ({"preset": "emacs"}, "preset", "there is no keymap 'emacs'; use one of default, lazygit, vim"),
+        ({"preset": 1}, "preset", "the name of a keymap is needed"),
+    ],
+)
+def test_an_invalid_keymap_names_the_entry(entries: dict[str, object], entry: str, message: str):
+    with pytest.raises((KeymapError, AppearanceError)) as refused:
+        read_keymap(entries)
+    assert getattr(refused.value, "name", "") == entry
+    assert message in str(refused.value)
+
+
+def test_own_keys_come_on_top_of_a_preset():
+    changes = read_keymap({"preset": "vim", "fix": ["ctrl+a", "A"], "zoom": ""})
+    use_keymap(changes)
+    assert keys_of("fix") == ("ctrl+a", "A")
+    assert keys_of("left") == ("left", "h")
+    assert keys_of("zoom") == ()
+    assert hint("zoom") == ":", "without a key, the command list"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_help_pages_show_the_keys_in_use(page: str):
+    source = (files("tcexplore.ui.help") / f"{page}.md").read_text()
+    names = re.findall(r"{([a-z-]+)}", source)
+    use_keymap({name: f"f{n}" for n, name in enumerate(dict.fromkeys(names), 1)})
+    text = page_text(page)
+    assert "{" not in text
+    assert all(f"`{hint(name)}`" in text for name in names)
+    assert not re.findall(r"(?:[Pp]ress|with|and) `[a-zA-Z]`", source), "a key that a keymap can change"
+
+
+async def test_the_app_uses_the_keymap_and_shows_it_everywhere():
+    appearance = Appearance(keymap=read_keymap({"fix": "ctrl+a", "zoom": "Z", "next-pane": "l", "help": "f1"}))
+    async with run_app(fakes.session(fakes.complete(7)), appearance=appearance) as ui:
+        assert not ui.app.main.grid.zoomed
+        await ui.press("z")
+        assert not ui.app.main.grid.zoomed, "the default key is free"
+        await ui.press("Z")
+        assert ui.app.main.grid.zoomed
+        await ui.press("Z")
+        before = ui.current
+        await ui.press("l")
+        assert ui.current != before
+        await ui.press("tab")
+        assert ui.current != before
+        assert "Z zoom" in ui.screen
+        assert "f1 help" in ui.screen
+        await ui.press("3")
+        assert "^a: a verified fix" in ui.screen
+        await ui.press("f1")
+        assert "`^a`" not in ui.screen
+        assert "^a shows a change of your line" in ui.screen
+
+
+async def test_lazygit_moves_between_panes_and_views():
+    appearance = Appearance(keymap=read_keymap("lazygit"))
+    async with run_app(fakes.session(fakes.complete(7)), appearance=appearance) as ui:
+        await ui.press("2", "l")
+        assert ui.current == "breaks"
+        await ui.press("left")
+        assert ui.current == "graph"
+        await ui.press("]")
+        assert ui.pane("graph").view.name == "code"
+        await ui.press("[", "greater_than_sign")
+        assert ui.pane("graph").view.name == "nodes"
+        assert ui.view("graph").cursor == len(ui.view("graph").document) - 1
+        await ui.press("less_than_sign")
+        assert ui.view("graph").cursor == 0
+        await ui.press("plus")
+        assert ui.app.main.grid.zoomed
+        await ui.press("R")
+        assert ui.engine.requests == ["rerun"]
+
+
+async def test_vim_scrolls_with_h_and_l_and_pages_with_ctrl():
+    appearance = Appearance(keymap=read_keymap("vim"))
+    async with run_app(fakes.session(fakes.complete(7)), appearance=appearance) as ui:
+        await ui.press("1", "G")
+        last = ui.view("source").cursor
+        assert last == len(ui.view("source").document) - 1
+        await ui.press("g", "g")
+        assert ui.view("source").cursor == 0
+        await ui.press("ctrl+d")
+        assert ui.view("source").cursor > 0
+        await ui.press("ctrl+u")
+        assert ui.view("source").cursor == 0
+        await ui.press("ctrl+w")
+        assert ui.current == "graph"
+
+
+def test_footers_and_help_follow_the_keymap():
+    use_keymap(read_keymap({"earlier-save": "ctrl+up", "later-save": "ctrl+down", "source-pane": "f1"}))
+    line = footer(MainScreen.SCOPES)(200).text
+    assert "^↑ ^↓ history" in line
+    assert "f1-7 pane" in line
+    assert "^↑" in keys(MainScreen.SCOPES).plain
+
+
+def test_class_bindings_have_the_names_of_actions_as_ids():
+    assert {binding.id for binding in bindings("main") if not isinstance(binding, tuple)} == set(DEFAULT_KEYS["main"])
+
+
+def test_hints_of_documents_follow_the_keymap():
+    run = fakes.complete(7)
+    assert run.accuracy is not None
+    wrong = replace(run, accuracy=replace(run.accuracy, verdict="wrong"))
+    use_keymap({"bisect": "f9"})
+    text = "\n".join(row.text for row in accuracy_rows(wrong, 78))
+    assert "Press f9 to find" in text

@@ -60,7 +60,7 @@ def _title(comparison: RanksCompared) -> str:
 def summary_sentence(comparison: RanksCompared) -> str:
     """Return the figures of all ranks and the verdict in one line."""
     rows = comparison.rows
-    graphs, breaks = sum(row.graphs for row in rows), sum(row.breaks for row in rows)
+    graphs, breaks = sum(row.graphs for row in rows), sum(row.break_places for row in rows)
     parts = [
         count(graphs, "graph"), count(breaks, "graph break"), count(sum(row.recompiles for row in rows), "recompile"),
         f"{duration(max((row.compile_s for row in rows), default=0.0))} of compiling",
@@ -179,7 +179,7 @@ def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:
     group = f"group {row.group + 1}" if several else ""
     style = "" if row.group == 0 else "break"
     texts = (
-        f"{row.rank}{' ●' if loaded else ''}", row.host or "", str(row.pid), phase, str(row.graphs), str(row.breaks),
-        str(row.recompiles), str(row.cache_hits), str(row.cache_misses), duration(row.compile_s), group,
+        f"{row.rank}{' ●' if loaded else ''}", row.host or "", str(row.pid), phase, str(row.graphs),
+        str(row.break_places), str(row.recompiles), str(row.cache_hits), str(row.cache_misses), duration(row.compile_s), group,
     )  # fmt: skip
     return [(Span(text, style),) for text in texts]

@@ -45,7 +45,9 @@ class RankRow:
     graphs: int = 0
     """Graphs of Dynamo."""
     breaks: int = 0
-    """Reports of graph breaks; nested frames may report one place several times."""
+    """Reports of graph breaks: nested frames and repeated compiles report one break several times."""
+    break_places: int = 0
+    """Distinct graph breaks, as they are counted everywhere else."""
     recompiles: int = 0
     cache_hits: int = 0
     cache_misses: int = 0

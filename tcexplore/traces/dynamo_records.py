@@ -89,11 +89,10 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
 def read_break(context: TraceContext, record: Record) -> None:
     """Emit a graph break."""
     text = context.payload(record)
-    logged = _BREAK_REASON.search(text)
-    message, headline = _message(logged[1] if logged else text)
-    reason, *further = (parse_reason(part) for part in AND_THEN.split(message))
-    if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
+    reasons = break_reasons(text)
+    if reasons is None:
         return
+    reason, further, headline = reasons
     stack = tuple(_user_frames(context, text))
     start = context.starts.get(record.graph)
     key = (start.frame if start else None, stack, reason.kind)
@@ -102,6 +101,16 @@ def read_break(context: TraceContext, record: Record) -> None:
     context.breaks.add(key)
     location = stack[-1] if stack else _own_place(context, record.graph, text)
     context.emit(_graph_break(context, record.graph, reason, further, headline, location, stack, text))
+
+
+def break_reasons(text: str) -> tuple[Reason, list[Reason], str] | None:
+    """Return the reason in a record of a break, further reasons, and the headline; None if it is not a break."""
+    logged = _BREAK_REASON.search(text)
+    message, headline = _message(logged[1] if logged else text)
+    reason, *further = (parse_reason(part) for part in AND_THEN.split(message))
+    if _NOT_A_BREAK & {reason.kind, *(other.kind for other in further)}:
+        return None
+    return reason, further, headline
 
 
 def _message(logged: str) -> tuple[str, str]:

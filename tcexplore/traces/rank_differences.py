@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from tcexplore import events as ev
 from tcexplore.events.rank_events import DivergenceKind
 from tcexplore.session.communication import is_collective
-from tcexplore.torch_text.break_text import parse_reason
 from tcexplore.torch_text.dynamo_names import function_name, is_resumed, readable_source
 from tcexplore.torch_text.failure_causes import cause_of_text
 from tcexplore.torch_text.guard_checks import split_check
@@ -25,8 +24,6 @@ Digests = dict[tuple[str, str], str]
 
 _RANK_NAMES = re.compile(r"rank|device|local_?id", re.I)
 _VALUE_CHECK = re.compile(r"^(.*?) == (?:(-?\d+)|'([^']*)')$")
-_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
-_BREAK_STACK = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
 
 
 def first_difference(
@@ -184,21 +181,10 @@ class _Pair:
                 return Difference("break", graph, detail, *sides, a[1] if a else None, b[1] if b else None)
         return None
 
-    def _break_texts(self, side: RankPrint, graph: str) -> list[tuple[str, ev.Location | None]]:
-        texts: list[tuple[str, ev.Location | None]] = []
-        for item in side.of(graph, "dynamo_graph_break_reason"):
-            text = side.payload(item).partition("\nTraceback (most recent")[0]
-            message = text.partition("Graph Break Reason: ")[2]
-            head, _, rest = message.partition("\n\n")
-            reason = parse_reason(rest if head.rstrip().endswith(":") else message)
-            frames = [(file, int(line), name) for file, line, name in _BREAK_STACK.findall(text)]
-            place = _BREAK_PLACE.search(text)
-            owned = [frame for frame in frames if side.sources.owns(frame[0])]
-            line = side.sources.place(*owned[-1]) if owned else None
-            if line is None and place is not None:
-                line = side.sources.place(place[1], int(place[2]), "") or side.user_line(graph)
-            texts.append((normalize(reason.kind), line))
-        return texts
+    @staticmethod
+    def _break_texts(side: RankPrint, graph: str) -> list[tuple[str, ev.Location | None]]:
+        breaks = (side.graph_break(item) for item in side.of(graph, "dynamo_graph_break_reason"))
+        return [(normalize(known[0]), known[1]) for known in breaks if known is not None]
 
     # ---- graphs
 

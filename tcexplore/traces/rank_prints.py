@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tcexplore import events as ev
 from tcexplore.events.rank_events import RankRow
+from tcexplore.traces.dynamo_records import break_reasons
 from tcexplore.traces.inductor_records import CACHE_KINDS, tuned_configuration
 from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.record_index import BadRecordError, Record, decode_json
@@ -36,6 +37,8 @@ _READ = frozenset({
 _VARIABLE = re.compile(r"^os\.environ\['(\w+)'\] = '(.*)'$", re.M)
 _CUDA_VERSION = re.compile(r"^# torch cuda version: (\S+)$", re.M)
 _GPU = re.compile(r"^# GPU Hardware Info:\s*\n# (.+?) : \d+\s*$", re.M)
+_BREAK_PLACE = re.compile(r"^Graph [Bb]reak in user code at (.+):(\d+)$", re.M)
+_BREAK_FRAME = re.compile(r'^  File "(.+?)", line (\d+), in (\S+)', re.M)
 _WORLD_SIZE = re.compile(r"world_size=(\d{1,5})\b")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
 _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
@@ -168,6 +171,20 @@ class RankPrint:
             return normalize(text.partition("\nTraceback (most recent call last)")[0])
         return normalize(text)
 
+    def graph_break(self, item: ComparedRecord) -> tuple[str, ev.Location | None] | None:
+        """Return the kind and the user's line of a break; None if a record of a break reports something else."""
+        text = self.payload(item)
+        reasons = break_reasons(text)
+        if reasons is None:
+            return None
+        frames = _BREAK_FRAME.findall(text.partition("\nTraceback (most recent")[0])
+        owned = [frame for frame in frames if self.sources.owns(frame[0])]
+        place = _BREAK_PLACE.search(text)
+        line = self.sources.place(owned[-1][0], int(owned[-1][1]), owned[-1][2]) if owned else None
+        if line is None and place is not None:
+            line = self.sources.place(place[1], int(place[2]), "") or self.user_line(item.record.graph)
+        return reasons[0].kind, line
+
     # ---- reading
 
     def read(self, row: RankCounts, start: int = 0, end: int | None = None) -> None:
@@ -189,6 +206,9 @@ class RankPrint:
         elif record.kind in COMPARED:
             self._add(record)
             row.count(record)
+            if record.kind == "dynamo_graph_break_reason":
+                known = self.graph_break(ComparedRecord(record, ""))
+                row.break_places |= {known} if known is not None else set()
         else:
             self._read_facts(record, row)
 
@@ -271,6 +291,8 @@ class RankCounts:
     recompiles: set[str] = field(default_factory=set)
     graphs: int = 0
     breaks: int = 0
+    break_places: set[tuple[str, ev.Location | None]] = field(default_factory=set)
+    """Kind and line of each break."""
     hits: int = 0
     misses: int = 0
     bypasses: int = 0
@@ -317,6 +339,7 @@ class RankCounts:
             compile_ids=tuple(self.compiles),
             graphs=self.graphs,
             breaks=self.breaks,
+            break_places=len(self.break_places),
             recompiles=len(self.recompiles),
             cache_hits=self.hits,
             cache_misses=self.misses,

@@ -19,6 +19,7 @@ from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.rank_normal import follows_rank
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
+from tcexplore.traces.trace_run import TraceRun, read_snapshot
 
 SEEDED = Path(__file__).parent / "programs" / "seeded.py"
 RECORD_TIME = re.compile(r"(?m)^([VIWE]\d{4} \d\d:)(\d\d)(?=:\d\d\.)")
@@ -239,3 +240,14 @@ def test_figures_of_a_rank_are_those_of_its_records(traces: Path):
         (2, 2, 0, 5),
         (3, 3, 1, 8),
     ]
+
+
+def test_a_rank_has_as_many_breaks_as_its_run_shows(traces: Path):
+    repeated = 0
+    for folder in sorted(traces.iterdir()):
+        job = open_inputs(trace_inputs([str(folder)])).jobs[0]
+        for row, process in zip(compare_ranks(job).rows, job.ranks, strict=True):
+            run = read_snapshot(TraceRun(process, 1))
+            assert row.break_places == len(run.breaks), folder.name
+            repeated += row.breaks > row.break_places
+    assert repeated

@@ -180,6 +180,7 @@ def _cells(row: RankRow, *, several: bool, loaded: bool) -> list[Cell]:
     style = "" if row.group == 0 else "break"
     texts = (
         f"{row.rank}{' ●' if loaded else ''}", row.host or "", str(row.pid), phase, str(row.graphs),
-        str(row.break_places), str(row.recompiles), str(row.cache_hits), str(row.cache_misses), duration(row.compile_s), group,
+        str(row.break_places), str(row.recompiles), str(row.cache_hits), str(row.cache_misses),
+        duration(row.compile_s), group,
     )  # fmt: skip
     return [(Span(text, style),) for text in texts]

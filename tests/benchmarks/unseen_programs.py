@@ -11,10 +11,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.unseen_truth import BACKEND, cause
+from tests.benchmarks.unseen_truth import BACKEND, cause, without_addresses
 from tests.report.consistency import inconsistencies
 
 FOLDER = Path(__file__).with_name("unseen")
@@ -35,6 +36,9 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
     for one in report["recompiles"]:
         if one["graph"] in compiled:
             causes.setdefault(one["graph"], []).append(cause(f"{one['failed_entry']}: {one['failed_guard']}"))
+    conditions: dict[str, list[str]] = {graph: [] for graph in report["guard_latency_us"]}
+    for guard in report["guards"]:
+        conditions[guard["graph"]] += map(without_addresses, guard["code"])
     figures = {
         "graphs": len(report["graphs"]),
         "breaks": sorted(map(list, {(Path(b["file"]).name, b["line"]) for b in report["breaks"]})),
@@ -42,6 +46,7 @@ def reported(file: Path) -> tuple[dict[str, Any], list[str]]:
         "causes": list(causes.values()),
         "over_limit": sum(len(frame["over_limit"]) for frame in report["frames"]),
         "guards": len(report["guard_latency_us"]),
+        "conditions": [sorted(texts) for texts in conditions.values()],
         "calls": [call["compiles"] for call in report["calls"] if call["variant"] == "compiled"],
     }
     wrong = inconsistencies(report)
@@ -62,9 +67,20 @@ def compare(program: Path, folder: Path) -> bool:
         return False
     truth = json.loads(result.stdout.strip().splitlines()[-1])
     figures, problems = reported(file)
+    problems += _guard_differences(truth.pop("conditions"), figures.pop("conditions", []))
     problems += [f"{k}: torch {v}, tcexplore {figures.get(k)}" for k, v in truth.items() if v != figures.get(k)]
     print(program.stem, truth, *(problems or ["ok"]), sep="\n  ", flush=True)
     return not problems
+
+
+def _guard_differences(conditions: list[list[str]], reported: list[list[str]]) -> list[str]:
+    """Return the conditions that only torch or only the report has, for each guarded entry."""
+    problems = []
+    for number, (expected, given) in enumerate(zip(conditions, reported, strict=False)):
+        missing, extra = Counter(expected) - Counter(given), Counter(given) - Counter(expected)
+        if missing or extra:
+            problems.append(f"guards of entry {number}: missing {list(missing)[:3]}, extra {list(extra)[:3]}")
+    return problems
 
 
 def main(*names: str) -> int:

@@ -19,6 +19,7 @@ BACKEND = "aot_eager"
 _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
 _ADDRESS = re.compile(r"\d{9,}")
+_GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
 _SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
 
 
@@ -32,7 +33,8 @@ class TraceReader(logging.Handler):
         self.generation = 0
         self.graphs: dict[str, None] = {}
         self.compiled: list[str] = []
-        self.guarded: dict[str, None] = {}
+        self.guarded: dict[str, list[str]] = {}
+        """The conditions that each entry checks."""
         self.causes: dict[str, list[str]] = {}
         """The failed guards of each recompile."""
         self.over_limit: list[str] = []
@@ -46,7 +48,7 @@ class TraceReader(logging.Handler):
         if name == "dynamo_output_graph":
             self.graphs[graph] = None
         elif name == "dynamo_cpp_guards_str":
-            self.guarded[graph] = None
+            self.guarded[graph] = sorted(without_addresses(text) for text in _GUARD.findall(payload))
         elif name == "compilation_metrics":
             self._compiled(graph, metadata[kind])
         elif name == "recompile_reasons":
@@ -81,13 +83,18 @@ class TraceReader(logging.Handler):
             "causes": [self.causes[graph] for graph in recompiled],
             "over_limit": len(self.over_limit),
             "guards": len(self.guarded),
+            "conditions": list(self.guarded.values()),
         }
 
 
 def cause(text: str) -> str:
     """Return the entry and the guard that failed, without addresses, hints and the line of the program."""
-    guard = text.partition("\n")[0].partition("  #")[0].partition(" (HINT")[0].strip()
-    return _SUBMODULE.sub(r".\1", _ADDRESS.sub("0", guard))
+    return _SUBMODULE.sub(r".\1", without_addresses(text.partition("\n")[0].partition(" (HINT")[0]))
+
+
+def without_addresses(guard: str) -> str:
+    """Return the condition of a guard without the line that needs it, and without addresses."""
+    return _ADDRESS.sub("0", guard.partition("  #")[0].strip())
 
 
 def main(file: str) -> None:

@@ -53,7 +53,9 @@ TARGET_STAGES = {"code for the target": "import tcexplore.worker.target_codegen 
 
 
 def missing(events: list[Event]) -> dict[str, str]:
-    return {event.fact: event.reason for event in only(events, FactMissing)}
+    """Return the reasons of missing facts, but not of those that this version of torch never gives."""
+    reasons = {event.fact: event.reason for event in only(events, FactMissing)}
+    return {fact: reason for fact, reason in reasons.items() if not reason.startswith("this torch has no ")}
 
 
 @pytest.mark.parametrize("how", FAILURES)
@@ -134,7 +136,7 @@ async def test_a_process_that_ends_in_a_stage_costs_the_rest_only(runs: Runs, fa
     source = PROGRAM.format(limit="", failure=f"import ctypes, os, signal; {failure}", stage=stage)
     events = await runs.run(source, time_for=0.1)
     assert isinstance(events[-1], Finished), events[-1]
-    assert [event.fact for event in only(events, FactMissing)] == [fact]
+    assert list(missing(events)) == [fact]
     assert missing(events)[fact].startswith(reason)
     assert [call.variant for call in only(events, CallMade)] == ["eager", "compiled"]
 

@@ -1,8 +1,9 @@
-"""Minimized styles give the same picture in fewer bytes."""
+"""The driver sends the same picture in fewer bytes, and survives a closed terminal."""
 
 from __future__ import annotations
 
 import re
+import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from tcexplore.ui.terminal.terminal_driver import _PLAIN, _SGR, _after, minimize_sgr
+from tests.terminal import Terminal
 
 STYLES = st.builds(
     Style,
@@ -46,3 +48,29 @@ def test_only_changes_of_style_are_sent():
     assert minimize_sgr(bold + red) == "\x1b[1;31;44mb\x1b[0;31;44ma\x1b[0m"
     assert minimize_sgr("no style at all") == "no style at all"
     assert re.findall("\x1b", minimize_sgr(red * 3)) == ["\x1b"] * 2
+
+
+APP = """\
+import sys
+from textual.app import App
+from tcexplore.ui.terminal.terminal_driver import minimizing_driver, terminal_closed
+
+class Writing(App):
+    def get_driver_class(self):
+        return minimizing_driver(super().get_driver_class())
+
+    def on_mount(self):
+        self.set_interval(0.001, lambda: self._driver.write("running"))
+        self.set_interval(0.5, lambda: terminal_closed() and self.exit(return_code=129))
+
+app = Writing()
+app.run()
+sys.exit(app.return_code)
+"""
+
+
+def test_a_closed_terminal_does_not_block_an_app_that_writes():
+    with Terminal([sys.executable, "-c", APP]) as app:
+        app.wait_for("running")
+        app.hang_up()
+        assert app.process.wait(20) == 129

@@ -6,8 +6,9 @@ import os
 import re
 import select
 import tempfile
+from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from textual.app import App
 from textual.driver import Driver
@@ -21,9 +22,15 @@ _RESET = "\x1b[0m"
 
 @cache
 def minimizing_driver(driver: type[Driver]) -> type[Driver]:
-    """Return a driver class that minimizes styles and resumes only after it was suspended."""
+    """Return a driver class that minimizes styles, survives a closed terminal, and resumes only after a suspension."""
 
     class MinimizingDriver(driver):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            file: IO[str] | None = getattr(self, "_file", None)  # a test's driver has none
+            if file is not None:
+                self._file = ClosableFile(file)
+
         def write(self, data: str) -> None:
             super().write(minimize_sgr(data))
 
@@ -34,6 +41,30 @@ def minimizing_driver(driver: type[Driver]) -> type[Driver]:
                 super()._sigcont_application(*signal)
 
     return MinimizingDriver
+
+
+class ClosableFile:
+    """The terminal's file, which drops what is written after the terminal was closed.
+
+    An error would end Textual's thread that writes, and then its full queue would block the app forever.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._terminal = file
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        with suppress(OSError):
+            return self._terminal.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the text."""
+        with suppress(OSError):
+            self._terminal.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._terminal, name)
 
 
 def terminal_closed(descriptor: int = 0) -> bool:

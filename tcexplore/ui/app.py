@@ -82,6 +82,8 @@ class ExplorerApp(RunActions):
         history: Callable[[], RunHistory] | None = None,
         appearance: Appearance | None = None,
     ) -> None:
+        appearance = appearance or Appearance()
+        use_keymap(appearance.keymap)  # first: the main screen's footer is made with the app
         super().__init__()
         self._now = now
         self.animation_level = "none"
@@ -96,7 +98,7 @@ class ExplorerApp(RunActions):
         self.register_theme(LIGHT_THEME)
         self.theme = first_theme(self.console.color_system)
         self._restore(settings or Settings())
-        self._configure(appearance or Appearance())
+        self._configure(appearance)
 
     def _restore(self, settings: Settings) -> None:
         """Use the user's settings. A theme is used only in a terminal with as many colors as the default one needs."""
@@ -110,8 +112,7 @@ class ExplorerApp(RunActions):
             self.main.grid.open_with(settings.pane)
 
     def _configure(self, appearance: Appearance) -> None:
-        """Use the configured keys and theme. The theme comes before the one that was used last."""
-        use_keymap(appearance.keymap)
+        """Bind the configured keys, and use the configured theme. The theme comes before the one that was used last."""
         self.set_keymap({name: keys or UNBOUND for name, keys in appearance.keymap.items()})
         if appearance.theme:
             theme = configured_theme(appearance.theme, appearance.colors)

@@ -25,6 +25,7 @@ from tcexplore.keymap import (
     use_keymap,
 )
 from tcexplore.ui.actions import ACTIONS, available, bindings
+from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.appearance import Appearance, AppearanceError, read_keymap
 from tcexplore.ui.screen_lines import footer
 from tcexplore.ui.screens.diff_screen import DiffScreen
@@ -32,7 +33,7 @@ from tcexplore.ui.screens.fix_screen import FixScreen
 from tcexplore.ui.screens.help_screen import keys, page_text
 from tcexplore.ui.screens.main_screen import MainScreen
 from tests import fakes
-from tests.ui.app_under_test import run_app
+from tests.ui.app_under_test import FakeEngine, run_app
 
 PAGES = [page.name.removesuffix(".md") for page in files("tcexplore.ui.help").iterdir() if page.name.endswith(".md")]
 
@@ -118,6 +119,8 @@ def test_help_pages_show_the_keys_in_use(page: str):
 
 async def test_the_app_uses_the_keymap_and_shows_it_everywhere():
     appearance = Appearance(keymap=read_keymap({"fix": "ctrl+a", "zoom": "Z", "next-pane": "l", "help": "f1"}))
+    first = ExplorerApp(FakeEngine, appearance=appearance).main._footer._line(160).text
+    assert "Z zoom" in first, "the first frame shows the keys, too"
     async with run_app(fakes.session(fakes.complete(7)), appearance=appearance) as ui:
         assert not ui.app.main.grid.zoomed
         await ui.press("z")

@@ -8,11 +8,20 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 from textual.color import Color
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from tcexplore.documents.style_names import ANSI, KERNELS, NAMES
 from tcexplore.ui.terminal.colors import DARK, LIGHT
-from tcexplore.ui.terminal.themes import DARK_THEME, LIGHT_THEME, PALETTES, first_theme, palette
+from tcexplore.ui.terminal.themes import (
+    DARK_THEME,
+    LIGHT_THEME,
+    PALETTES,
+    configured_theme,
+    contrast,
+    first_theme,
+    opposite,
+    palette,
+)
 
 THEMES = [(DARK_THEME, DARK), (LIGHT_THEME, LIGHT)]
 
@@ -32,19 +41,25 @@ def test_text_has_contrast_on_every_ground(which: Theme, table: dict[str, str]):
             continue
         own = Color.from_rich_color(style.bgcolor) if style.bgcolor else plain
         wanted = 1.5 if name == "rule" else 3.0 if name == "dim" else 4.5
-        assert _ratio(Color.from_rich_color(style.color), own) >= wanted, name
+        assert contrast(Color.from_rich_color(style.color), own) >= wanted, name
     for ground in grounds.values():
-        assert _ratio(Color.parse(str(which.foreground)), Color.from_rich_color(ground)) >= 4.5
+        assert contrast(Color.parse(str(which.foreground)), Color.from_rich_color(ground)) >= 4.5
 
 
-def _ratio(one: Color, other: Color) -> float:
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(color: Color) -> float:
-    parts = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color.normalized)
-    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+@pytest.mark.parametrize("name", [name for name, theme in BUILTIN_THEMES.items() if not theme.ansi])
+def test_the_themes_of_textual_are_readable_and_keep_their_own_colors(name: str):
+    ground = Color.parse(BUILTIN_THEMES[name].to_color_system().generate()["background"])
+    ratios = {
+        style: contrast(Color.from_rich_color(color), ground)
+        for style in DARK
+        if (color := palette(name).style(style).color) is not None and not palette(name).style(style).bgcolor
+    }
+    low = {style: ratio for style, ratio in ratios.items() if ratio < {"rule": 1.3, "dim": 2.1}.get(style, 3.4)}
+    assert low == {}
+    if name in ("nord", "gruvbox", "catppuccin-mocha"):
+        primary = palette(name).style("key").color
+        assert primary is not None
+        assert Color.from_rich_color(primary).hex6 == Color.parse(BUILTIN_THEMES[name].primary).hex6
 
 
 @pytest.mark.parametrize("name", ["tcexplore-dark", "tcexplore-light", "ansi-dark"])
@@ -80,3 +95,18 @@ def test_cursor_and_highlighted_rows_differ_in_few_colors(table: dict[str, str],
 
 def _shown(style: Style, system: ColorSystem) -> tuple[bool | None, object]:
     return style.reverse, style.bgcolor.downgrade(system) if style.bgcolor else None
+
+
+def test_a_theme_with_colors_of_the_user_keeps_the_rest():
+    theme = configured_theme("gruvbox", {"primary": "#d3869b", "background": "#000000"})
+    assert (theme.primary, theme.background) == ("#d3869b", "#000000")
+    assert theme.secondary == BUILTIN_THEMES["gruvbox"].secondary
+    assert BUILTIN_THEMES["gruvbox"].background != "#000000"
+    assert palette(theme.name).style("key") == Style.parse("bold #d3869b")
+    assert configured_theme("nord", {}) is BUILTIN_THEMES["nord"]
+
+
+def test_the_toggle_goes_to_the_other_brightness():
+    assert opposite(BUILTIN_THEMES["nord"]) == "tcexplore-light"
+    assert opposite(BUILTIN_THEMES["solarized-light"]) == "tcexplore-dark"
+    assert opposite(BUILTIN_THEMES["ansi-dark"]) == "ansi-light"

@@ -138,17 +138,35 @@ _COLORS = {
     "warning": ("warn", "recompile", "running", "changed"),
     "foreground": ("heading", "title", "node"),
 }
-"""Styles that have a color of the theme; the others have those of the dark or the light palette."""
+"""Styles that have a color of the theme if it is readable; the others have those of the dark or the light palette."""
+
+_SHARES = ((0.7, 4.0, ("muted", "location", "old", "interval")), (0.55, 3.0, ("dim",)), (0.25, 1.4, ("rule",)))
+"""Styles between background and foreground: the share of the foreground, the least contrast, the styles."""
+
+READABLE = 4.0
+"""Least contrast of a theme's color that replaces one of a palette."""
 
 
 def _table(theme: Theme) -> dict[str, str]:
     """Return the styles for a theme of Textual or of the user."""
     if theme.ansi:
         return ANSI
-    table = dict(DARK if theme.dark else LIGHT)
-    for field, names in _COLORS.items():
-        color = getattr(theme, field)
-        if color is not None:
-            hexadecimal = Color.parse(color).hex6
-            table.update((name, re.sub("#[0-9a-f]{6}", hexadecimal, table[name])) for name in names)
+    table, generated = dict(DARK if theme.dark else LIGHT), theme.to_color_system().generate()
+    background, foreground = Color.parse(generated["background"]), Color.parse(generated["foreground"])
+    colors = [(Color.parse(generated[field]), names, READABLE) for field, names in _COLORS.items()]
+    colors += [(background.blend(foreground, share), names, least) for share, least, names in _SHARES]
+    for color, names, least in colors:
+        if contrast(color, background) >= least:
+            table.update((name, re.sub("#[0-9a-f]{6}", color.hex6.lower(), table[name])) for name in names)
     return table
+
+
+def contrast(one: Color, other: Color) -> float:
+    """Return the contrast of two colors as the WCAG defines it, from 1 to 21."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    parts = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized)
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))

@@ -53,7 +53,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     return Request(
         "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
-        history=not given.no_history and os.environ.get("TCEXPLORE_NO_HISTORY", "") in ("", "0"),
+        history=not given.no_history,
         target_given=hasattr(given, "target"), screen=appearance(given.theme, given.keymap),
     )  # fmt: skip
 

@@ -11,7 +11,14 @@ from typing import Any, Literal
 
 from tcexplore.cli.configuration.config_check import check_keys
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile, config_files, user_config_path
-from tcexplore.cli.configuration.config_values import config_values, configurable, converted, is_shared
+from tcexplore.cli.configuration.config_values import (
+    VARIABLES,
+    config_values,
+    configurable,
+    converted,
+    is_shared,
+    set_by_environment,
+)
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.parsers import PARSERS
@@ -30,7 +37,7 @@ class ExplainedValue:
     name: str
     """The option's key; `modes.timeout` if the value differs from that of other commands."""
     value: Any
-    source: Literal["flag", "file", "default"]
+    source: Literal["flag", "environment", "file", "default"]
     file: str = ""
     line: int | None = None
     place: str = ""
@@ -73,6 +80,8 @@ def explained(files: Sequence[ConfigFile], model: str, flags: Mapping[str, Any])
             value = ExplainedValue(name, _default(action), "default", place="default")
             if not own and action.dest in flags:
                 value = ExplainedValue(name, flags[action.dest], "flag", place=f"command line, --{name}")
+            elif set_by_environment(name):
+                value = ExplainedValue(name, True, "environment", place=f"environment, {VARIABLES[name]}")
             elif name in values:
                 setting = values[name]
                 own = own or command in setting.key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pytest
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.configuration.config_file import MOST_BYTES
+from tcexplore.cli.configuration.config_values import ONE_CALL
 from tcexplore.cli.configuration.toml_lines import key_lines
 from tcexplore.cli.request import Request
+from tcexplore.keymap import use_keymap
+from tcexplore.ui.appearance import Appearance
 
 PROJECT = """
 [project]
@@ -209,6 +213,67 @@ def test_config_explains_where_each_value_is_from(capsys: pytest.CaptureFixture[
     assert values["mode"] == ("default", "default", None)
     assert values["dynamic"] == ("auto", "default", None)
     assert explained(["net.py"], capsys)["check.max-breaks"] == (2, "file", 15)
+
+
+def test_an_environment_variable_is_between_file_and_command_line(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (project / "tcexplore.toml").write_text("no-history = false")
+    assert parse(["net.py"]).history is True
+    monkeypatch.setenv("TCEXPLORE_NO_HISTORY", "1")
+    assert parse(["net.py"]).history is False
+    assert parse(["net.py", "--history"]).history is True
+    assert explained(["net.py"], capsys)["no-history"] == (True, "environment", None)
+    monkeypatch.setenv("TCEXPLORE_NO_HISTORY", "0")
+    assert explained(["net.py"], capsys)["no-history"] == (False, "file", 1)
+
+
+def test_the_documented_examples_are_valid(project: Path, capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page, re.S)
+    assert len(examples) >= 4
+    for example in examples:
+        (project / "pyproject.toml").write_text(example if "[tool." in example else "")
+        (project / "tcexplore.toml").unlink(missing_ok=True)
+        if "[tool." not in example:
+            (project / "tcexplore.toml").write_text(example)
+        assert main(["config"]) == 0, capsys.readouterr().err
+    assert {name for name in ONE_CALL if f"`--{name}`" not in page} == {"help", "version"}
+    assert "--no-train" not in capsys.readouterr().out
+
+
+def test_theme_and_keymap_come_from_files_and_options(project: Path, capsys: pytest.CaptureFixture[str]):
+    file = project / "tcexplore.toml"
+    file.write_text("theme = 'nord'\n[keymap]\npreset = 'vim'\nfix = 'ctrl+a'\n")
+    screen = parse(["net.py"]).screen
+    assert (screen.theme, screen.keymap["fix"], screen.keymap["left"]) == ("nord", "ctrl+a", "left,h")
+    assert parse(["net.py", "--keymap", "default", "--theme", "gruvbox"]).screen == Appearance("gruvbox", {}, {})
+    file.write_text("[theme]\nbase = 'nord'\nprimary = 'red'\n")
+    assert parse(["open", "trace"]).screen == Appearance("nord", {"primary": "red"}, {})
+    for text, message in (
+        ("keymap = 'emacs'", "tcexplore.toml:1: keymap: there is no keymap 'emacs'; use one of default, lazygit, vim."),
+        ("[keymap]\n\nfixx = 'a'", "tcexplore.toml:3: fixx: there is no action 'fixx'; did you mean 'fix'?"),
+        ("[keymap]\nfix = 'z'", "tcexplore.toml:2: fix: z is the key of 'zoom' and of 'fix'"),
+        ("theme = 'drakula'", "tcexplore.toml:1: theme: there is no theme 'drakula'; did you mean 'dracula'?"),
+        ("[theme]\nbase = 'x'", "tcexplore.toml:2: base: there is no theme 'x'"),
+        ("[theme]\nprimery = 'red'", "did you mean 'primary'?"),
+        ("[theme]\nprimary = 'reddish'", "'reddish' is not a color"),
+        ("theme = 3", "theme: "),
+    ):
+        file.write_text(text)
+        assert message in refusal(["net.py"], capsys)
+
+
+def test_config_lists_actions_and_keys(project: Path, capsys: pytest.CaptureFixture[str]):
+    (project / "tcexplore.toml").write_text("keymap = 'lazygit'")
+    assert main(["config", "--keys", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["keymap"] == "lazygit"
+    assert result["actions"]["next-pane"]["keys"] == ["right", "l", "tab"]
+    assert main(["config", "--keys", "--keymap", "vim"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("follow "))
+    assert "^]" in line
+    use_keymap({})
 
 
 def test_config_prints_the_files_and_the_values_that_they_set(project: Path, capsys: pytest.CaptureFixture[str]):

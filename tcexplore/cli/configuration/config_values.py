@@ -23,6 +23,9 @@ PATHS = ("FILE", "PATH", "DIR")
 TABLES = ("keymap", "theme")
 """Options that take a table in a file."""
 
+VARIABLES = {"no-history": "TCEXPLORE_NO_HISTORY"}
+"""Flags that an environment variable sets, above the files."""
+
 FILES = "files"
 """Name of the tables with options for some model files."""
 
@@ -52,6 +55,8 @@ def configurable(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     options = {}
     for action in parser._actions:
         name = next((text[2:] for text in action.option_strings if text.startswith("--")), "")
+        if isinstance(action, argparse._StoreFalseAction):
+            continue  # the negation of a flag
         if name and name not in ONE_CALL and not (command_of(parser) == "open" and name == "follow"):
             options[name] = action
     return options
@@ -60,6 +65,11 @@ def configurable(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 def negation(name: str) -> str:
     """Return the flag that turns off a flag: `--no-train`, and `--history` for `no-history`."""
     return f"--{name[3:]}" if name.startswith("no-") else f"--no-{name}"
+
+
+def set_by_environment(name: str) -> bool:
+    """Return whether an environment variable sets the flag: it is neither empty nor 0."""
+    return name in VARIABLES and os.environ.get(VARIABLES[name], "") not in ("", "0")
 
 
 def is_shared(name: str, action: argparse.Action) -> bool:

@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Sequence
 
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile, config_files
-from tcexplore.cli.configuration.config_values import config_values, configurable, converted, negation
+from tcexplore.cli.configuration.config_values import (
+    config_values,
+    configurable,
+    converted,
+    negation,
+    set_by_environment,
+)
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError, split
 from tcexplore.cli.options import Parser
@@ -32,6 +38,9 @@ def parse_options(parser: Parser, arguments: Sequence[str]) -> argparse.Namespac
                 help=argparse.SUPPRESS,
             )
     given = parser.parse_args(arguments)
+    for name, action in options.items():
+        if set_by_environment(name) and not hasattr(given, action.dest):
+            setattr(given, action.dest, True)
     try:
         configure(parser, given, config_files(model_path(given)))
     except ConfigError as error:

@@ -80,7 +80,7 @@ def test_no_private_path_or_debugger_call_remains():
         assert not re.search(r"/(home|work|root|Users)/\w", text), path
 
 
-DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "pytest_asyncio": "pytest-asyncio"}
+DISTRIBUTIONS = {"pynvml": "nvidia-ml-py", "textual_serve": "textual-serve", "pytest_asyncio": "pytest-asyncio"}
 """Distributions whose name differs from the import name."""
 
 

@@ -28,7 +28,16 @@ def parse(arguments: Sequence[str]) -> Request:
     if command == APP and (similar := _similar_command(before)):
         Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {similar}?")
     parser = PARSERS[command]()
-    return _REQUESTS[command](parser, parse_options(parser, before), after)
+    request = _REQUESTS[command](parser, parse_options(parser, before), after)
+    return replace(request, app_arguments=_app_arguments(before, after)) if command == "serve" else request
+
+
+def _app_arguments(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments of `serve` without its own option."""
+    ports = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    ports.add_argument("--port")
+    _, others = ports.parse_known_args(before)
+    return (*others, "--", *after) if after else tuple(others)
 
 
 def _similar_command(arguments: Sequence[str]) -> str:
@@ -56,6 +65,10 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
         history=not given.no_history,
         target_given=hasattr(given, "target"), screen=appearance(given.theme, given.keymap),
     )  # fmt: skip
+
+
+def _serve(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
+    return replace(_app(parser, given, argv), command="serve", port=given.port)
 
 
 def _check(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
@@ -95,6 +108,7 @@ def _doctor(_parser: Parser, _given: argparse.Namespace, _argv: tuple[str, ...])
 
 _REQUESTS: dict[str, Callable[[Parser, argparse.Namespace, tuple[str, ...]], Request]] = {
     "app": _app,
+    "serve": _serve,
     "check": _check,
     **{entry.name: partial(study_request, entry.name) for entry in STUDIES if entry.command},
     "export": _export,

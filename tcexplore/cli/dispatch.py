@@ -117,6 +117,12 @@ def _config(request: Request) -> int:
     return show_config(request)
 
 
+def _serve(request: Request) -> int:
+    from tcexplore.cli.serve_command import serve
+
+    return serve(request)
+
+
 def _doctor(_: Request) -> int:
     from tcexplore.cli.doctor import doctor
 
@@ -124,6 +130,6 @@ def _doctor(_: Request) -> int:
 
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {
-    "app": _app, "check": _check, "export": _export, "config": _config, "doctor": _doctor, "open": _open, "run": _run,
-    **{entry.name: _study for entry in STUDIES},
+    "app": _app, "serve": _serve, "check": _check, "export": _export, "config": _config, "doctor": _doctor,
+    "open": _open, "run": _run, **{entry.name: _study for entry in STUDIES},
 }  # fmt: skip

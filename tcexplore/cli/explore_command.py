@@ -17,6 +17,8 @@ def terminal_problem() -> str | None:
     Textual draws on stderr and reads keys from stdin: with a file or a pipe instead, it would hang or write escape
     sequences into a file.
     """
+    if os.environ.get("TEXTUAL_DRIVER"):
+        return None  # `tcexplore serve` sets it, and connects pipes
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr)):
         if stream is None or not stream.isatty():
             return f"{name} is not a terminal"

@@ -18,7 +18,7 @@ from tcexplore.cli.options import (
     target_options,
     vary_option,
 )
-from tcexplore.cli.request import STANDBYS, TIME_FOR, TIMEOUT
+from tcexplore.cli.request import PORT, STANDBYS, TIME_FOR, TIMEOUT
 from tcexplore.cli.study_arguments import study_parser
 from tcexplore.studies.registry import STUDIES
 
@@ -29,6 +29,7 @@ _COMMAND_HELP = {
     "export FILE[:NAME]": "write a kernel as files, down to machine code",
     "open PATH…": "open a TORCH_TRACE: its graphs, breaks, kernels, and the rank that differs",
     "run -- COMMAND": "run a job such as `torchrun train.py`, and show what its ranks compile",
+    "serve FILE[:NAME]": "open the explorer in a browser of this machine, or through an SSH tunnel",
     "config [FILE]": "show which configuration applies, and where each value is from",
     "doctor": "show what this machine can do, and what is missing",
 }
@@ -49,6 +50,26 @@ def app_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tcexplore {__version__}")
+    _app_options(parser)
+    return parser
+
+
+def serve_parser() -> Parser:
+    """Return the parser of `tcexplore serve`."""
+    parser = Parser(
+        prog="tcexplore serve",
+        description="Serve the explorer to a browser: only on this machine, and only with the token that is printed. "
+        "From another machine, use an SSH tunnel. The other options are those of `tcexplore FILE`.",
+        examples=("model.py", "model.py --port 8080 --target h100"),
+    )
+    parser.add_argument(
+        "--port", type=argument_types.count, default=PORT, metavar="N", help=f"0: any free one (default: {PORT})"
+    )
+    _app_options(parser)
+    return parser
+
+
+def _app_options(parser: Parser) -> None:
     compile_options(parser)
     follow_option(parser)
     rank_options(parser)
@@ -63,7 +84,6 @@ def app_parser() -> Parser:
         help="neither store runs nor show those of earlier starts (also: TCEXPLORE_NO_HISTORY=1)",
     )  # fmt: skip
     screen_options(parser)
-    return parser
 
 
 def check_parser() -> Parser:
@@ -192,6 +212,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "export": export_parser,
     "open": open_parser,
     "run": run_parser,
+    "serve": serve_parser,
     "doctor": doctor_parser,
 }
 """Makes the parser of each command whose options a configuration file may set."""

@@ -18,6 +18,9 @@ TIME_FOR = 3.0
 STANDBYS = 2
 """Default of `--standbys`: saves may come in pairs, and a GPU process needs seconds to prepare."""
 
+PORT = 8000
+"""Default of `--port`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -121,7 +124,7 @@ class Request:
     """A parsed command line; times are in seconds."""
 
     command: str
-    """`app`, `check`, `config`, `doctor`, `export`, `open` or the name of a study."""
+    """`app`, `check`, `config`, `doctor`, `export`, `open`, `run`, `serve` or the name of a study."""
     target: str = ""
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
@@ -133,6 +136,10 @@ class Request:
     """Time limit of a whole study; None for no limit."""
     calls: int | None = None
     """The number of calls to recommend for; None for any number."""
+    port: int = PORT
+    """For `serve`; 0 for any free one."""
+    app_arguments: tuple[str, ...] = ()
+    """For `serve`: the command line of the app."""
     recompile_queries: tuple[str, ...] = ()
     """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)

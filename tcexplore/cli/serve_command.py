@@ -1,0 +1,120 @@
+"""`tcexplore serve FILE`: the app in a browser, such as one that reaches a GPU machine through an SSH tunnel."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import shlex
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from tcexplore.cli.error_line import print_error
+from tcexplore.cli.file_argument import BadFileError, check_path, split
+from tcexplore.cli.request import Request
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from aiohttp.typedefs import Handler, Middleware
+
+HOST = "127.0.0.1"
+"""The only address that the server listens at."""
+
+COOKIE = "tcexplore_token"
+
+_LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def serve(request: Request) -> int:
+    """Serve the app until Ctrl-C; return the exit status. Each page that is open runs an app of its own."""
+    try:
+        check_path(split(request.target)[0])
+    except BadFileError as error:
+        print_error(error.sentence)
+        return 2
+    try:
+        import textual_serve  # noqa: F401
+    except ImportError:
+        print_error("`tcexplore serve` needs textual-serve. Try: python -m pip install 'tcexplore[serve]'")
+        return 2
+    try:
+        listener = _listen(request.port)
+    except OSError as error:
+        print_error(f"port {request.port} of {HOST} cannot be used: {error.strerror}. Try: --port 0")
+        return 2
+    command = shlex.join([sys.executable, "-m", "tcexplore", *request.app_arguments])
+    asyncio.run(_serve(command, os.path.basename(request.target), listener))
+    return 0
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def _serve(command: str, title: str, listener: socket.socket) -> None:
+    from aiohttp import web
+    from textual_serve.server import Server
+
+    token = secrets.token_urlsafe(24)
+    server = Server(command, title=title)
+    application = await server._make_app()
+    application.middlewares.append(_access(token, server))
+    application.on_startup.clear()  # a banner that names the command
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener).start()
+        _announce(listener.getsockname()[1], token)
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _announce(port: int, token: str) -> None:
+    sys.stdout.write(
+        f"Open http://{HOST}:{port}/?token={token}\n"
+        f"From another machine, first run: ssh -L {port}:{HOST}:{port} {socket.gethostname()}\n"
+        "Ctrl-C ends it.\n"
+    )
+    sys.stdout.flush()
+
+
+def _access(token: str, server: object) -> Middleware:
+    """Return a middleware that answers only requests for this machine with the token: in the address, then a cookie.
+
+    A page of another site cannot use the cookie: it is sent only to pages of the same site, and a request that names
+    another host or origin is refused.
+    """
+    from aiohttp import web
+
+    @web.middleware
+    async def require_token(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin = request.headers.get("Origin")
+        local = request.host.rpartition(":")[0] in _LOCAL_NAMES or request.host in _LOCAL_NAMES
+        if not local or origin not in (None, f"http://{request.host}"):
+            raise web.HTTPForbidden(text="tcexplore answers only pages of this machine.")
+        given = request.query.get("token") or request.cookies.get(COOKIE, "")
+        if not hmac.compare_digest(given.encode(), token.encode()):
+            raise web.HTTPForbidden(text="The token is missing or wrong: open the address that tcexplore printed.")
+        # Behind a tunnel, the page's port may be another one.
+        server.public_url = f"http://{request.host}"  # type: ignore[attr-defined]
+        response = await handler(request)
+        if not response.prepared:
+            response.set_cookie(COOKIE, token, httponly=True, samesite="Strict")
+            response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    return require_token

@@ -45,7 +45,7 @@ class AbsentDriver:
 
     def _properties(self, _: int) -> dict[str, int]:
         p = self.target.properties
-        return {
+        facts = {
             "max_shared_mem": p.shared_memory_per_block_optin,
             "multiprocessor_count": p.multi_processor_count,
             "max_num_regs": p.regs_per_multiprocessor,
@@ -54,6 +54,7 @@ class AbsentDriver:
             "mem_clock_rate": p.memory_clock_rate,
             "mem_bus_width": p.memory_bus_width,
         }
+        return {name: value for name, value in facts.items() if value is not None}
 
 
 @contextlib.contextmanager

@@ -24,7 +24,10 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """The result of `torch.cuda.get_device_properties`, with torch's names and units (bytes, kHz, bits)."""
+    """The result of `torch.cuda.get_device_properties`, with torch's names and units (bytes, kHz, bits).
+
+    A fact without a source is None.
+    """
 
     name: str
     major: int
@@ -39,9 +42,9 @@ class Properties:
     shared_memory_per_block_optin: int
     shared_memory_per_multiprocessor: int
     L2_cache_size: int
-    clock_rate: int
-    memory_clock_rate: int
-    memory_bus_width: int
+    clock_rate: int | None = None
+    memory_clock_rate: int | None = None
+    memory_bus_width: int | None = None
     gcnArchName: str = ""  # noqa: N815 - torch's own name
     is_integrated: int = 0
     is_multi_gpu_board: int = 0
@@ -49,9 +52,10 @@ class Properties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """Peak memory bandwidth in bytes/s and dense FLOP/s by precision; None if the device has no such unit.
+    """Peak memory bandwidth in bytes/s and dense FLOP/s by precision.
 
-    `fp32`, `fp64` are the vector units; `tf32`, `bf16`, `fp8` the matrix units.
+    `fp32`, `fp64` are the vector units; `tf32`, `bf16`, `fp8` the matrix units. `fp64` and `fp8` are None if the device
+    has no such unit or the rate is not known; `tf32` and `bf16` are None if the rate is not known.
     """
 
     memory: float
@@ -102,6 +106,19 @@ class Target:
     def capability(self) -> tuple[int, int]:
         """The result of `torch.cuda.get_device_capability`."""
         return self.properties.major, self.properties.minor
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the facts that have no source."""
+        known = {**_values(self.properties), **_values(self.peaks)}
+        return tuple(name for name in _OPTIONAL if known[name] is None)
+
+
+_OPTIONAL = ("clock_rate", "memory_clock_rate", "memory_bus_width", "tf32", "bf16")
+
+
+def _values(record: Properties | Peaks) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def all_targets() -> dict[str, Target]:

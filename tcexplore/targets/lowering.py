@@ -38,7 +38,7 @@ def lower_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], target:
     Takes the arguments of a backend and leaves `gm` unchanged. Hooks on Inductor see the code; `emit` gets one
     `TargetLowered`, or a `TargetSkipped` with the op that failed. Needs no device; generated code is not loaded.
     """
-    notes: list[str] = []
+    notes = [_MISSING.format(", ".join(target.missing))] if target.missing else []
     graph, began = _compile_id(), time.perf_counter()
     try:
         with lowering_for(target.key) as count, _without_device(target, notes.append):
@@ -86,6 +86,7 @@ def _unmeasured(note: Callable[[str], None]) -> dict[str, Any]:
     }
 
 
+_MISSING = "the device table has no source for: {}; estimates that need them are left out"
 _MOVED = "device='cpu' in the graph is replaced by the target, since the program reads x.device.type to create tensors"
 
 

@@ -14,7 +14,7 @@ _MATRIX_OPS = frozenset({"aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "a
 
 
 def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> RooflinePoint | None:
-    """Return the roofline point of `kernel` on `target`, or None if torch does not report its bytes.
+    """Return the roofline point of `kernel` on `target`, or None if its bytes or the target's peak rate are unknown.
 
     Bytes are the scheduler's, with each buffer counted once. torch has no FLOP count for pointwise and reduction
     kernels; they count as memory-bound.
@@ -23,6 +23,8 @@ def roofline_point(kernel: Kernel, target: Target, *, tf32: bool = False) -> Roo
         return None
     moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
     precision, peak = _peak(kernel, target.peaks, tf32)
+    if peak is None:
+        return None
     memory_time = moved / target.peaks.memory
     compute_time = kernel.flops / peak if kernel.flops else 0.0
     return RooflinePoint(
@@ -46,8 +48,8 @@ def ridge_point(target: Target, precision: str) -> float:
     return (getattr(target.peaks, precision) or target.peaks.fp32) / target.peaks.memory
 
 
-def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float]:
-    """Return precision and peak rate of the units that the kernel uses: matrix units or vector units."""
+def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float | None]:
+    """Return precision and peak rate of the units that the kernel uses, matrix or vector units; None if unknown."""
     matrix = bool(_TENSOR_CORE.search(kernel.source)) or bool(_MATRIX_OPS.intersection(kernel.ops))
     element_types = set(_POINTER.findall(kernel.source))
     half = bool(element_types & {"bf16", "fp16"}) or "float16" in kernel.source
@@ -55,4 +57,4 @@ def _peak(kernel: Kernel, peaks: Peaks, tf32: bool) -> tuple[str, float]:
     precision = "bf16" if matrix and half else "tf32" if matrix and tf32 else "fp32"
     precision = "fp64" if "float64" in kernel.dtypes else precision
     peak: float | None = getattr(peaks, precision)
-    return (precision, peak) if peak else ("fp32", peaks.fp32)
+    return ("fp32", peaks.fp32) if precision == "fp64" and peak is None else (precision, peak)

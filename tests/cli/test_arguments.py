@@ -123,7 +123,7 @@ def test_an_unknown_target_is_an_argument_error(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as left:
         parse(["m.py", "--target", "v100"])
     assert left.value.code == 2
-    assert "use one of a100, b200, h100" in capsys.readouterr().err
+    assert "use one of a100, b200, b300" in capsys.readouterr().err
 
 
 def test_a_mistyped_command_is_suggested(capsys: pytest.CaptureFixture[str]):

@@ -10,7 +10,7 @@ import pytest
 from tcexplore.targets.device_table import TargetError, all_targets, find_target
 from tests.faults.terminal_bytes import control_characters
 
-NAMES = ("h100", "h200", "a100", "l4", "rtx4090", "b200", "mi300x")
+NAMES = ("h100", "h200", "a100", "l4", "rtx4090", "b200", "b300", "rtx5090", "gb10", "mi300x", "mi355x")
 
 
 def test_every_bundled_target_has_sources():
@@ -29,11 +29,19 @@ def test_the_properties_of_a_device_are_consistent(name: str):
     properties, limits, peaks = target.properties, target.occupancy, target.peaks
     assert limits.max_warps * properties.warp_size == properties.max_threads_per_multi_processor
     assert properties.shared_memory_per_block_optin <= properties.shared_memory_per_multiprocessor
-    # Double data rate: two transfers a clock; HBM and GDDR parts are quoted within a few percent of this.
-    transfers = 4 if name == "mi300x" else 2
-    implied = transfers * properties.memory_clock_rate * 1e3 * properties.memory_bus_width / 8
-    assert implied == pytest.approx(peaks.memory, rel=0.05)
     assert peaks.fp32 < (peaks.bf16 or 1e99)
+    if properties.memory_clock_rate and properties.memory_bus_width:
+        # Double data rate: two transfers a clock; HBM and GDDR parts are quoted within a few percent of this.
+        transfers = 4 if target.backend == "hip" else 2
+        implied = transfers * properties.memory_clock_rate * 1e3 * properties.memory_bus_width / 8
+        assert implied == pytest.approx(peaks.memory, rel=0.05)
+    else:
+        assert "memory_clock_rate" in target.missing
+
+
+def test_facts_without_a_source_are_listed_as_missing():
+    assert find_target("h100").missing == ()
+    assert find_target("gb10").missing == ("clock_rate", "tf32", "bf16")
 
 
 def test_a_user_target_extends_a_bundled_one(tmp_path: Path):
@@ -79,7 +87,7 @@ def test_an_invalid_file_is_rejected_with_the_reason(tmp_path: Path, text: str, 
 
 
 def test_an_unknown_name_and_a_missing_file_are_rejected_with_the_reason(tmp_path: Path):
-    with pytest.raises(TargetError, match="use one of a100, b200, h100"):
+    with pytest.raises(TargetError, match="use one of a100, b200, b300"):
         find_target("v100")
     with pytest.raises(TargetError, match="cannot read"):
         find_target(str(tmp_path / "none.toml"))

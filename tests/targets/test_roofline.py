@@ -58,5 +58,12 @@ def test_there_is_no_point_without_byte_counts():
     assert roofline_point(kernel(), find_target("h200")) is None
 
 
+def test_there_is_no_point_if_the_peak_rate_is_unknown():
+    product = kernel(language="extern", ops=("aten.mm",), dtypes=("bfloat16",), bytes_read=8, flops=2_000_000)
+    assert find_target("gb10").peaks.bf16 is None
+    assert roofline_point(product, find_target("gb10")) is None
+    assert roofline_point(product, find_target("b300")) is not None
+
+
 def test_ridge_point_is_peak_flops_over_bandwidth():
     assert ridge_point(find_target("h200"), "bf16") == pytest.approx(989.4e12 / 4.8e12)

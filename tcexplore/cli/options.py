@@ -52,6 +52,7 @@ def config(given: argparse.Namespace) -> Config:
         threads=given.threads,
         target=getattr(given, "target", NATIVE),
         assembly=getattr(given, "assembly", False),
+        opcheck=getattr(given, "opcheck", False),
         follow=getattr(given, "follow", FOLLOW_S),
         vary=tuple(getattr(given, "vary", ())),
     )
@@ -123,6 +124,14 @@ def screen_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"{', '.join(PRESETS)}; `tcexplore config --keys` lists the keys",
     )
+
+
+def opcheck_option(parser: argparse.ArgumentParser) -> None:
+    """Add the tests of custom ops."""
+    parser.add_argument(
+        "--opcheck", action="store_true",
+        help="test each custom op with torch.library.opcheck, on the arguments of its first call",
+    )  # fmt: skip
 
 
 COMPILE_OPTIONS = frozenset({"mode", "backend", "dynamic"})

@@ -12,6 +12,7 @@ from tcexplore.cli.options import (
     Parser,
     compile_options,
     follow_option,
+    opcheck_option,
     rank_options,
     report_options,
     screen_options,
@@ -74,6 +75,7 @@ def _app_options(parser: Parser) -> None:
     follow_option(parser)
     rank_options(parser)
     target_options(parser)
+    opcheck_option(parser)
     parser.add_argument(
         "--standbys", type=argument_types.at_least_one, default=STANDBYS, metavar="N",
         help="processes to keep ready where each must prepare itself, such as on a GPU, where each holds a context of "
@@ -106,6 +108,7 @@ def check_parser() -> Parser:
     follow_option(parser)
     rank_options(parser)
     target_options(parser)
+    opcheck_option(parser)
     report = parser.add_argument_group("report")
     vary_option(parser)
     report_options(report, TIME_FOR)

@@ -76,7 +76,13 @@ def op_name(target: str) -> str:
     parts = target.split(".")
     if parts[0] in ("aten", "prims", "inductor") and len(parts) > 1:
         return parts[1].removeprefix("native_")
-    return parts[-1]
+    overload = len(parts) > 2 and parts[-1] == "default"
+    return parts[-2] if overload else parts[-1]
+
+
+def call_name(node: ev.FxNode) -> str:
+    """Return the name of what a node calls: of the user's kernel or op, or of torch's op."""
+    return node.user_op.name.rpartition(".")[2] if node.user_op else op_name(node.target)
 
 
 class Labels:
@@ -90,7 +96,7 @@ class Labels:
         self.of_node: dict[tuple[str, str], list[KernelLabel]] = {}
         self.of_line: dict[tuple[str, int], list[KernelLabel]] = {}
         self.of_aten: dict[tuple[str, str, str], list[KernelLabel]] = {}
-        self._targets = {(graph.graph, node.name): op_name(node.target) for graph in graphs for node in graph.all_nodes}
+        self._targets = {(graph.graph, node.name): call_name(node) for graph in graphs for node in graph.all_nodes}
         self._aten: dict[tuple[str, str, str], ev.FxNode] = {
             (graph.graph, graph.phase, node.name): node
             for graph in aten
@@ -135,7 +141,7 @@ class Labels:
         if node is None:
             return []
         written = [self._targets[graph, origin] for origin in node.origins if (graph, origin) in self._targets]
-        return written or [op_name(node.target)]
+        return written or [call_name(node)]
 
 
 def _add(labels: list[KernelLabel], label: KernelLabel) -> None:

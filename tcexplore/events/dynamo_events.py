@@ -9,6 +9,22 @@ from typing import Literal
 
 from tcexplore.events.base import Event, Location
 
+UserOpKind = Literal["Triton kernel", "Triton op", "custom op", "FlexAttention", "Helion kernel"]
+"""`Triton op`: a custom op of `torch.library.triton_op`, which torch looks into."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserOp:
+    """A kernel or an op that is not torch's."""
+
+    kind: UserOpKind
+    name: str
+    """Name of the kernel's function, or of the op with its namespace: `mylib.pooled`."""
+    location: Location | None = None
+    """First line of its definition, with decorators; None if it is not defined in Python."""
+    source: str = ""
+    """Its definition in Python."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FxNode:
@@ -38,6 +54,8 @@ class FxNode:
     """Path of the module that runs it, e.g. `self.blocks.0.norm`."""
     origins: tuple[str, ...] = ()
     """Dynamo nodes that an AOT or post-grad node comes from."""
+    user_op: UserOp | None = None
+    """The user's kernel or op that it calls; None for torch's ops."""
 
     @property
     def itemsize(self) -> int | None:

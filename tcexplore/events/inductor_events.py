@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcexplore.events.base import Event, Location
-from tcexplore.events.dynamo_events import FxNode, Subgraph, with_subgraphs
+from tcexplore.events.dynamo_events import FxNode, Subgraph, UserOp, with_subgraphs
 
 GraphPhase = Literal["forward", "backward"]
 FusionKind = Literal["", "pointwise", "reduction", "outer loop", "template", "template epilogue", "foreach"]
@@ -163,6 +163,8 @@ class Kernel(Event):
     target: str = "native"
     dtypes: tuple[str, ...] = ()
     """Types of the floating-point tensors that its nodes read, e.g. `float32`."""
+    user_op: UserOp | None = None
+    """The user's kernel that it is, the custom op that it calls, or FlexAttention; None for torch's kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ class Config:
     """Device to generate code for: `native`, a name of the device table, or the path of a TOML file."""
     assembly: bool = False
     """Whether C++ kernels are compiled to assembly too, which takes seconds for each."""
+    opcheck: bool = False
+    """Whether custom ops are tested with `torch.library.opcheck`."""
     inputs: tuple[str, ...] = ()
     """`--input` specifications such as `f32[64,512]` or `mask=bool[64]`."""
     seed: int = 0

@@ -50,6 +50,21 @@ class Deviation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CustomOpChecked(Event):
+    """A custom op was tested with the arguments of its first call."""
+
+    op: str
+    """Name with its namespace: `mylib.pooled`."""
+    test: str
+    """`fake implementation`: compared with the result; else a test of `torch.library.opcheck`."""
+    passed: bool
+    reason: str = ""
+    """Empty if it passed."""
+    location: Location | None = None
+    """The fake implementation, or the definition of the op."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy(Event):
     """Eager and compiled compared with a float64 run on the same inputs and seed; errors are the worst of any."""
 

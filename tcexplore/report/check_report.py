@@ -15,6 +15,7 @@ from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import nothing_compiled_rows
 from tcexplore.documents.graph.graph_view import graph_heading
+from tcexplore.documents.graph.op_check_rows import op_check_rows
 from tcexplore.documents.guards.cache_entries_view import recompiled_frame_rows
 from tcexplore.documents.guards.guards_view import brief_guard_rows
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
@@ -179,6 +180,7 @@ SECTIONS: tuple[tuple[str, Section], ...] = (
     ("Not compiled", _not_compiled),
     ("Graph breaks", _breaks),
     ("Graphs", _graphs),
+    ("Custom ops", op_check_rows),
     ("Communication", _communication),
     ("Recompiles", recompile_rows),
     ("Cache entries", recompiled_frame_rows),

@@ -67,6 +67,7 @@ class Snapshot:
     codes: tuple[Code, ...] = ()
     """Generated code, one entry per target with any."""
     device_queries: tuple[ev.DeviceQueried, ...] = ()
+    op_checks: tuple[ev.CustomOpChecked, ...] = ()
     cache_lookups: tuple[ev.CacheLookup, ...] = ()
     phase_times: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()

@@ -35,7 +35,7 @@ SCRIPT_REFUSAL = (
 
 def study_job(job: Job) -> Job:
     """Return the job that a study varies: without code for another target, assembly, or commands while it runs."""
-    config = replace(job.config, target="native", assembly=False)
+    config = replace(job.config, target="native", assembly=False, opcheck=False)
     return replace(job, time_for=RUN_TIMING_S, retargetable=False, profile=False, config=config)
 
 

@@ -178,4 +178,6 @@ def _imports() -> str:
 
 
 def _function_name(kernel: Kernel) -> str:
-    return kernel.name.partition(":")[0]
+    """Return the name of the kernel in its source: the wrapper numbers the user's kernels."""
+    own = kernel.user_op
+    return own.name if own and own.kind == "Triton kernel" else kernel.name.partition(":")[0]

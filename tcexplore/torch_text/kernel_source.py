@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
+from tcexplore.events import KernelLine, Location, UserOp
+
 _LANGUAGES = {"cpp": "cpp", "cpp_pybinding": "cpp", "triton": "triton"}
 
 
@@ -32,6 +34,31 @@ def kernel_source(body: str) -> KernelSource:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     language, text = _LANGUAGES.get(name, name), max(texts, key=len)
     return _trimmed(language, text, _preamble(text) if language == "triton" else 0)
+
+
+def definition_lines(kernel: UserOp | None, text: str, nodes: tuple[str, ...]) -> tuple[KernelLine, ...]:
+    """Return the lines of a user's Triton kernel, each with its line in the user's file and the `nodes` that call it.
+
+    Inductor copies the function from `def` on; its decorators are torch's.
+    """
+    if kernel is None or kernel.location is None:
+        return ()
+    definition, written = kernel.source.split("\n"), text.split("\n")
+    first, start = _definition(definition), _definition(written)
+    if first is None or start is None:
+        return ()
+    place, lines = kernel.location, []
+    for offset, (line, copied) in enumerate(zip(definition[first:], written[start:], strict=False)):
+        if offset and line.strip() != copied.strip():
+            break
+        if line.strip():
+            origin = Location(place.file, place.line + first + offset, place.function)
+            lines.append(KernelLine(n=start + offset + 1, nodes=nodes, source=(origin,)))
+    return tuple(lines)
+
+
+def _definition(lines: list[str]) -> int | None:
+    return next((index for index, line in enumerate(lines) if line.lstrip().startswith("def ")), None)
 
 
 def _call(body: str) -> ast.Call | None:

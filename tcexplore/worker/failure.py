@@ -69,12 +69,15 @@ _NUMPY = "Dynamo traces NumPy calls as torch ops. torch._dynamo.config.trace_num
 _NO_FAKE = re.compile(r"no fake impl registered for <CustomOpDef\(([\w:.]+)\)>|unsupported operator: (\w+[:.][\w:.]+)")
 """Errors of torch that name a custom op without a fake implementation."""
 
+_STALE_FAKE = re.compile(r"Error in op: torch\.ops\.(\w+)\.(\w+)")
+"""torch's message if a custom op returns another tensor than its fake implementation."""
+
 _NO_TRITON_DEVICE = "active drivers"
 """Part of Triton's message on a machine without a GPU."""
 
 _TRITON = (
-    "The file calls a Triton kernel of its own, and this machine has no GPU to run it. --target does not help: the "
-    "eager call must run first. Take another path if the tensor is not on a GPU, or use a machine with one."
+    "The file calls a Triton kernel, and this machine has no GPU to run it. --target h100 interprets the kernel on the "
+    "CPU and shows the code for that GPU. Or take another path if the tensor is not on a GPU."
 )
 
 _IN_NUMPY = os.path.join("torch", "_numpy") + os.sep
@@ -169,6 +172,8 @@ def attribute(
     if rule is not None:
         blame = rule.blame if eager_done or rule.stage != "dynamo" else "user"
         return Attribution(inner, rule.stage or stage, blame, rule.hint)
+    if stale := _STALE_FAKE.search(_text(error)):
+        return Attribution(error, stage, "user", _describe_fake(f"{stale[1]}::{stale[2]}"))
     numpy = f"{_NUMPY} " if _in_torch_numpy(error) else ""
     if stage not in BEFORE_COMPILE and _raised_by_compiler(error, user_files):
         return Attribution(error, stage, "compiler", numpy + _REPORT)
@@ -184,6 +189,13 @@ def _op_without_fake(error: BaseException) -> str:
     """Return the custom op that lacks a fake implementation, in torch's notation; empty if that isn't the error."""
     match = _NO_FAKE.search(_text(error))
     return (match[1] or match[2].replace(".", "::", 1)) if match else ""
+
+
+def _describe_fake(op: str) -> str:
+    return (
+        f"The fake implementation of the custom op {op} does not describe its result. The graph pane and the report "
+        "name the difference; --opcheck tests the op."
+    )
 
 
 def _register_fake(op: str) -> str:

@@ -21,6 +21,7 @@ from tcexplore.capture.entry.entry import Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
+from tcexplore.capture.fx.user_ops import has_custom_ops
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
@@ -151,6 +152,10 @@ class Run:
         self._assemble()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._emit(TimingSkipped(reason="the script makes its own calls, and has no eager form to compare with"))
+        self._answer_commands()
+
+    def _answer_commands(self) -> None:
+        """Handle the commands that have arrived; in the app, wait for more until it ends this process."""
         self._handle_commands(0)
         if self.job.time_for is None:
             self.progress.enter("answering")
@@ -172,6 +177,9 @@ class Run:
             self._stages.run("results with padding", "torch:cat", self._emit_padding, program)
         if self.job.passes > 1:
             self._emit(TimingSkipped(reason="the calls were repeated instead"))
+        elif self._codegen.uncompiled:
+            self._emit(TimingSkipped(reason="; ".join(self._codegen.uncompiled)))
+            self._answer_commands()
         elif self.job.baseline is None:
             self._stages.run("timing", "tcexplore.timing", self._time, program, mutates, limit_s=0)
         else:
@@ -191,6 +199,9 @@ class Run:
         self.progress.enter("eager")
         mutates = self._make_eager_calls(program)
         self.eager_done = True
+        if has_custom_ops():
+            self._stages.run("checks of custom ops", "torch.library:opcheck", self._check_custom_ops, program)
+            program.restore()
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames)
         with self._activity_timer.watching(self._hooks):
@@ -205,7 +216,7 @@ class Run:
         discard_output()
         self._stages.run(QUERIES, QUERY_SYMBOL, self._queries.answer_job)
         self._lower()
-        if self.job.examine:
+        if self.job.examine and not self._codegen.uncompiled:
             self.progress.enter("accuracy")
             examination.emit_results()
         self._assemble()
@@ -232,6 +243,13 @@ class Run:
         reason: GradReason = "training" if program.train else "needed" if needed else chosen
         self._emit(GradMode(enabled=program.grad, reason=reason, matters=program.requires_grad))
         return mutates
+
+    def _check_custom_ops(self, program: Program) -> None:
+        from tcexplore.accuracy.custom_op_checks import check_custom_ops
+
+        with self._hooks.paused():
+            for checked in check_custom_ops(partial(program.call_all, program.eager), opcheck=self.job.config.opcheck):
+                self._emit(checked)
 
     def _make_compiled_calls(self, program: Program) -> None:
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tcexplore.targets.assembler import Assembler
     from tcexplore.targets.device_table import Target
     from tcexplore.targets.graph_recorder import GraphRecorder
+    from tcexplore.targets.uncompiled_graphs import UncompiledGraphs
     from tcexplore.worker.kernel_assembly import KernelAssembly
 
 Enter = Callable[[Phase], None]
@@ -41,6 +42,7 @@ class TargetCodegen:
         self._assembly: KernelAssembly | None = None
         self._assembler: Assembler | None = None
         self._lowered: set[str] = set()
+        self._uncompiled: UncompiledGraphs | None = None
 
     def prepare(self) -> None:
         """Start an assembler process if the job has a target. Must be called before hooks are installed."""
@@ -50,7 +52,7 @@ class TargetCodegen:
     def install(self, hooks: Hooks, user_files: UserFiles) -> None:
         """Record the graphs that are compiled from now on. Raise `TargetError` for an unknown target."""
         if self._config.target != NATIVE:
-            find_target(self._config.target)
+            self._run_elsewhere(find_target(self._config.target), hooks)
         elif not self._retargetable:
             return
         from tcexplore.targets import device_queries
@@ -59,6 +61,20 @@ class TargetCodegen:
         self._graphs = GraphRecorder(self._recorder.emit)
         self._graphs.install(hooks)
         device_queries.install(hooks, user_files)
+
+    @property
+    def uncompiled(self) -> list[str]:
+        """Sentences on the graphs that ran uncompiled on this machine."""
+        return [] if self._uncompiled is None else self._uncompiled.reasons
+
+    def _run_elsewhere(self, target: Target, hooks: Hooks) -> None:
+        """Let the program run on this machine although parts of it need the target."""
+        from tcexplore.targets.uncompiled_graphs import UncompiledGraphs
+        from tcexplore.targets.user_triton import interpret_user_kernels
+
+        interpret_user_kernels(target, hooks)
+        self._uncompiled = UncompiledGraphs(hooks)
+        self._uncompiled.install()
 
     def lower(self, enter: Enter) -> None:
         """Generate the target's code for every graph, and start to assemble its kernels."""

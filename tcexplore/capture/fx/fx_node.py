@@ -8,6 +8,7 @@ from torch.fx.node import Node
 
 from tcexplore.capture.fx.fx_text import args_text, target_text
 from tcexplore.capture.fx.tensor_descriptions import tensor_facts
+from tcexplore.capture.fx.user_ops import user_op
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import FxNode
@@ -41,6 +42,7 @@ def fx_node(node: Node, user_files: UserFiles) -> FxNode:
         stack=stack,
         module=_module_path(meta) if computed else None,
         origins=root_names(meta),
+        user_op=user_op(node) if node.op == "call_function" else None,
     )
 
 

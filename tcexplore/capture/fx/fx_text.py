@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx.node import Node, _get_qualified_name
 
+from tcexplore.capture.fx.user_ops import launch_arguments
+
 MAX_VALUE_LENGTH = 60
 MAX_ITEMS = 16
 
@@ -79,7 +81,10 @@ def target_text(node: Node) -> str:
 
 
 def args_text(node: Node) -> str:
-    """Return all arguments, kwargs last: `x, [y, z], dim=0`."""
+    """Return all arguments, kwargs last: `x, [y, z], dim=0`; for a Triton kernel its grid and its arguments."""
+    launch = launch_arguments(node)
+    if launch is not None:
+        return ", ".join(f"{key}={arg_text(value)}" for key, value in launch.items())
     parts = [arg_text(arg) for arg in node.args]
     parts += [f"{key}={arg_text(value)}" for key, value in node.kwargs.items()]
     return ", ".join(parts)

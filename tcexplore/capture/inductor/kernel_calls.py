@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.kernel_schedule import CallSchedule
-from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelLine, Location
+from tcexplore.events import FusionKind, GraphPhase, Kernel, KernelCall, KernelLine, Location, UserOp
 from tcexplore.torch_text.kernel_source import KernelSource
 
 Item = TypeVar("Item")
@@ -25,6 +25,7 @@ class CalledKernel:
     language: str
     kind: str
     fusion: FusionKind
+    user_op: UserOp | None = None
     calls: list[KernelCall] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     """The wrapper's lines of an extern call, filled in when the wrapper is written."""
@@ -43,18 +44,18 @@ class WrapperCalls:
         self._order += 1
         return self._order - 1
 
-    def add(self, name: str, schedule: CallSchedule, call: KernelCall) -> None:
-        """Add a call of a generated kernel."""
+    def add(self, name: str, schedule: CallSchedule, call: KernelCall, user_op: UserOp | None) -> None:
+        """Add a call of a generated kernel, or of the user's Triton kernel."""
         source = self.defined.get(name)
         language = source.language if source else "extern"
-        kernel = self._kernels.setdefault(name, CalledKernel(name, language, schedule.kind, schedule.fusion))
+        kernel = self._kernels.setdefault(name, CalledKernel(name, language, schedule.kind, schedule.fusion, user_op))
         kernel.calls.append(call)
 
-    def add_extern(self, name: str, schedule: CallSchedule, call: KernelCall) -> CalledKernel:
+    def add_extern(self, name: str, schedule: CallSchedule, call: KernelCall, user_op: UserOp | None) -> CalledKernel:
         """Add a call of an extern kernel, under a unique name."""
         times = sum(kernel.name.partition(":")[0] == name for kernel in self._kernels.values())
         unique = f"{name}:{times + 1}" if times else name
-        return self._kernels.setdefault(unique, CalledKernel(unique, "extern", schedule.kind, "", [call]))
+        return self._kernels.setdefault(unique, CalledKernel(unique, "extern", schedule.kind, "", user_op, [call]))
 
     def events(self, graph: str, phase: GraphPhase) -> Iterable[Kernel]:
         """Return an event per kernel."""
@@ -85,6 +86,7 @@ def _event(kernel: CalledKernel, graph: str, phase: GraphPhase, source: str) -> 
         bytes_saved=_total(call.bytes_saved for call in calls),
         flops=_total(call.flops for call in calls),
         dtypes=_joined(call.dtypes for call in calls),
+        user_op=kernel.user_op,
     )
 
 

@@ -93,8 +93,15 @@ def _origins(node: Any) -> Iterable[Any]:
     """
     if node is None:
         return ()
-    exact = node.get_origin_node() if hasattr(node, "op_overload") else None
+    exact = origin_of_call(node)
     return node.get_origins() if exact is None else (exact,)
+
+
+def origin_of_call(node: Any) -> Any:
+    """Return the post-grad node of an extern call or of the user's Triton kernel, None for generated code."""
+    if type(node).__name__ == "UserDefinedTritonKernel":
+        return getattr(node, "fx_node", None)
+    return node.get_origin_node() if hasattr(node, "op_overload") else None
 
 
 def _fused(nodes: list[Any], scheduler: Any) -> list[Any]:

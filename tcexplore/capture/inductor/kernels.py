@@ -15,7 +15,7 @@ from tcexplore.capture.inductor.node_origins import PostGradNodes
 from tcexplore.capture.structured_trace import StructuredTrace
 from tcexplore.capture.user_files import UserFiles
 from tcexplore.events import KernelCall, KernelLine
-from tcexplore.torch_text.kernel_source import kernel_source
+from tcexplore.torch_text.kernel_source import definition_lines, kernel_source
 
 _CALL_TRACKER = "set_kernel_post_grad_provenance_tracing"
 """torch calls this function once for each kernel call in the wrapper."""
@@ -73,16 +73,20 @@ class KernelCapture:
             schedule = call_schedule(node_schedule, V.graph.scheduler)
         nodes = self._nodes()
         source = calls.defined.get(kernel_name)
+        own = nodes.user_op(schedule.origins) if is_extern or schedule.fusion.startswith("template") else None
         if source is not None:
-            kernel_lines = tuple(
-                KernelLine(n=n, nodes=nodes.names(ops), source=nodes.lines(ops))
-                for n, ops in self._line_ops.take(kernel_name, source).items()
-            )
+            if is_extern:
+                kernel_lines = definition_lines(own, source.text, nodes.names(schedule.origins))
+            else:
+                kernel_lines = tuple(
+                    KernelLine(n=n, nodes=nodes.names(ops), source=nodes.lines(ops))
+                    for n, ops in self._line_ops.take(kernel_name, source).items()
+                )
             call = self._call(calls.next_order(), schedule, nodes.ops(schedule.origins), kernel_lines)
-            calls.add(kernel_name, schedule, call)
+            calls.add(kernel_name, schedule, call, own)
         else:
             call = self._call(calls.next_order(), schedule, nodes.targets(schedule.origins), ())
-            self._extern_text.begin(calls.add_extern(kernel_name, schedule, call))
+            self._extern_text.begin(calls.add_extern(kernel_name, schedule, call, own))
 
     def _call(
         self, order: int, schedule: CallSchedule, ops: tuple[str, ...], kernel_lines: tuple[KernelLine, ...]

@@ -14,10 +14,11 @@ from typing import Any
 from tcexplore.capture.dynamo.trace_position import current_compile_id
 from tcexplore.capture.fx.fx_node import fx_node, root_sources
 from tcexplore.capture.fx.subgraphs import node_name
+from tcexplore.capture.fx.user_ops import user_op
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.node_stacks import user_frames
 from tcexplore.capture.user_files import NodeNames, UserFiles
-from tcexplore.events import FxNode, Location
+from tcexplore.events import FxNode, Location, UserOp
 
 _FACT = "lines of nodes that passes create"
 _REPLACED = "tcexplore_replaced"
@@ -188,6 +189,11 @@ class PostGradNodes:
     def targets(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the ops that the nodes call (`aten.addmm`)."""
         return tuple(dict.fromkeys(_op_name(self._nodes[name].target) for name in self._sort(names)))
+
+    def user_op(self, names: Iterable[str]) -> UserOp | None:
+        """Return the user's kernel or op that one of the nodes calls."""
+        own = (user_op(self._nodes[name]) for name in self._sort(names))
+        return next((op for op in own if op is not None), None)
 
     def dtypes(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the floating-point types that the nodes read."""

@@ -63,6 +63,7 @@ def judge(request: Request, outcome: Outcome, files: GateFiles | None = None, to
         exceeded += [*_speed(limits, run), *_costs(limits, run), *_cache_hits(limits, run), *_accuracy(limits, run)]
         worse, notes = _regressions(run, files)
         exceeded += worse
+        exceeded += _failed_op_tests(request, run)
     return GateResult(tuple(exceeded), _options(request), breaks, allowed, notes)
 
 
@@ -75,6 +76,7 @@ def _options(request: Request) -> tuple[str, ...]:
     """Return the limits that a request has."""
     values = {field.name: getattr(request.limits, field.name) for field in fields(Limits) if field.name != "own"}
     given = [name.replace("_", "-") for name, value in values.items() if value is not None and value is not False]
+    given += ["opcheck"] if request.config.opcheck else []
     return tuple(["fullgraph", *given] if request.config.fullgraph else given)
 
 
@@ -99,6 +101,12 @@ def _sort_breaks(
             place = f"{display_path(graph_break.location.file)}:{graph_break.location.line}"
             expired[entry] = f"the break at {place} was allowed until {entry.expires}: {entry.reason}"
     return tuple(counted), tuple(allowed), [ExceededLimit("allow", sentence) for sentence in expired.values()]
+
+
+def _failed_op_tests(request: Request, run: Snapshot) -> Exceeded:
+    failed = [check for check in run.op_checks if not check.passed] if request.config.opcheck else []
+    for check in failed:
+        yield ExceededLimit("opcheck", f"{check.op} fails {check.test}: {check.reason}")
 
 
 def _break_limits(request: Request, breaks: tuple[ev.GraphBreak, ...]) -> Exceeded:

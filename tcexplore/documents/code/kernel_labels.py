@@ -34,6 +34,7 @@ def kernel_row(kernel: Kernel, known: Labels, where: Places, number: int, width:
         *op_spans(kernel, known, most=2 if width < 60 else 5),
         Span(f"  {format_traffic(kernel)}" if format_traffic(kernel) else "", "muted"),
         Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
+        Span("  yours" if kernel.user_op and kernel.user_op.kind != "FlexAttention" else "", "changed"),
         Span(f"  {format_lines(kernel, where)}", "muted"),
         Span(f"  {kernel.name}", "dim"),
     )
@@ -47,22 +48,34 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
     pairs = ((span.text, span.style) for span in label.spans)
     fused = tuple((span.text, span.style) for span in op_spans(kernel, known, most=None))
     closed = () if opened else ((" ", ""), *fused)
-    name_of = (f" {kernel.name}", "heading")
+    yours = kernel.user_op is not None and kernel.user_op.kind != "FlexAttention"
+    name_of = (f" {kernel.name}", "changed" if yours else "heading")
     yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=kernel_links(kernel), location=place)
     if not opened:
         return
     verb = "calls " if kernel.language == "extern" else "fuses " if len(known.fused(kernel)) > 1 else "op "
     if fused:
         yield row((f"   {verb}", "muted"), *fused, links=kernel_links(kernel), location=place)
-    facts = [LANGUAGES.get(kernel.language, kernel.language), f"graph {kernel.graph} {kernel.phase}"]
+    facts = [describe_origin(kernel, where), f"graph {kernel.graph} {kernel.phase}"]
     facts += [format_lines(kernel, where)] if kernel.source_lines else []
     facts += [format_traffic(kernel)] if format_traffic(kernel) else []
     facts += [f"{kernel.flops / 1e6:,.1f} MFLOP"] if kernel.flops else []
     facts += [f"{len(kernel.calls)} calls"] if len(kernel.calls) > 1 else []
     yield from wrapped(" · ".join(facts), width, "muted", indent=3, links=kernel_links(kernel), location=place)
-    if kernel.language != "extern" and not kernel.lines:
+    if kernel.language != "extern" and not kernel.lines and not kernel.user_op:
         text = "This torch version does not report the op of a statement; the whole kernel has one color."
         yield from wrapped(text, width, "warn", indent=3)
+
+
+def describe_origin(kernel: Kernel, where: Places) -> str:
+    """Return the language of a generated kernel, or `your Triton kernel, defined at line 6`."""
+    own = kernel.user_op
+    if own is None:
+        return LANGUAGES.get(kernel.language, kernel.language)
+    if own.kind == "FlexAttention":
+        return f"{LANGUAGES.get(kernel.language, kernel.language)}, FlexAttention"
+    place = where.describe(own.location) if own.location else ""
+    return f"your {own.kind}, defined at {place}" if place else f"your {own.kind}"
 
 
 def op_spans(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:

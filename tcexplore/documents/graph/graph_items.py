@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
 from tcexplore.documents.graph.graph_gutter import Drawn, draw_gutter
 from tcexplore.documents.labels import KernelLabel, Labels
-from tcexplore.events import AtenGraph, FxNode, GraphCaptured, Subgraph
+from tcexplore.events import AtenGraph, FxNode, GraphCaptured, Location, Subgraph
 from tcexplore.session.links import Link, aten_link, node_link
 
 FROM = 200
@@ -27,16 +27,27 @@ GLYPHS = {"placeholder": "●", "get_attr": "●", "output": "◎"}
 CALL, FOLDED = "○", "◍"
 
 
+class SourceLine(NamedTuple):
+    """A line of the definition of a user's kernel or op."""
+
+    text: str
+    location: Location | None
+
+
 class Item(NamedTuple):
-    """One row: a node, or the heading of a module or subgraph, if `module` is set."""
+    """One row: a node, the heading of a module or subgraph (`module`), or a line below a node (`source`)."""
 
     nodes: Sequence[FxNode]
     module: str | None = None
     fold: str | None = None
     opened: bool = False
+    """Whether the nodes of the module or subgraph have rows below."""
+    source: SourceLine | None = None
 
     @property
     def glyph(self) -> str:
+        if self.source:
+            return " "
         return FOLDED if self.module else GLYPHS.get(self.nodes[0].op, CALL)
 
 
@@ -68,8 +79,19 @@ def _items(graph: GraphOf, nodes: Sequence[FxNode], toggled: frozenset[str]) -> 
             if fold not in toggled:
                 continue
         for node in members:
-            yield Item((node,))
-            yield from _subgraph_items(graph, node.name, toggled)
+            yield from _node_items(graph, node, toggled)
+
+
+def _node_items(graph: GraphOf, node: FxNode, toggled: frozenset[str]) -> Iterable[Item]:
+    """Yield a node, the definition of a user's kernel or op if it is open, and the folds of its subgraphs."""
+    own = node.user_op
+    fold = f"source {graph.name} {node.name}" if own and own.source else None
+    yield Item((node,), fold=fold)
+    if own and fold in toggled:
+        for index, line in enumerate(own.source.rstrip().split("\n")):
+            at = own.location and replace(own.location, line=own.location.line + index)
+            yield Item((), source=SourceLine(line, at))
+    yield from _subgraph_items(graph, node.name, toggled)
 
 
 def _subgraph_items(graph: GraphOf, caller: str, toggled: frozenset[str]) -> Iterable[Item]:
@@ -83,8 +105,7 @@ def _subgraph_items(graph: GraphOf, caller: str, toggled: frozenset[str]) -> Ite
         if fold in toggled:
             for node in subgraph.nodes:
                 if node.op not in ("output", "get_attr"):
-                    yield Item((node,))
-                    yield from _subgraph_items(graph, node.name, toggled)
+                    yield from _node_items(graph, node, toggled)
 
 
 def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
@@ -92,6 +113,9 @@ def _inputs(items: Sequence[Item], hidden: set[str]) -> list[list[int] | None]:
     row = {node.name: index for index, item in enumerate(items) if not item.opened for node in item.nodes}
     read: list[list[int] | None] = []
     for index, item in enumerate(items):
+        if item.source:
+            read.append(None)
+            continue
         names = (name for node in item.nodes for name in node.inputs if name not in hidden)
         rows = dict.fromkeys(row[name] for name in names if row.get(name, index) != index)
         read.append(None if item.opened else list(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from tcexplore.documents.document import Row, Span
@@ -45,7 +46,7 @@ class Columns(NamedTuple):
     def of(cls, laid: Laid, labels: Sequence[int], places: Places, width: int) -> Columns:
         """Return the widths that the rows need, limited by the width of the pane."""
         most = 12 if width < 60 else 20
-        nodes = [item.nodes[0] for item in laid.items if not item.module]
+        nodes = [item.nodes[0] for item in laid.items if not item.module and not item.source]
         return cls(
             gutter=_widest(drawn.text for drawn in laid.gutter),
             op=min(_widest(map(name_node, nodes)), most),
@@ -70,6 +71,7 @@ class GraphRows:
         self._sources = {node.name: node.target for node in nodes if node.op in SOURCES}
         self._places = places
         shown = [sum(len(span.text) for span in self._kernels(item.nodes)) for item in laid.items if not item.module]
+        self._opened = {item.nodes[0].name for item, below in pairwise(laid.items) if item.nodes and below.source}
         self._columns = Columns.of(laid, shown, places, width)
 
     def part(self) -> Part:
@@ -96,9 +98,15 @@ class GraphRows:
             yield row(*facts, mark, links=self._links([node]), copy=node.target)
 
     def _row(self, item: Item, drawn: Drawn) -> Row:
-        return self._stretch(item, drawn) if item.module else self._node(item.nodes[0], drawn)
+        if item.source:
+            text = Span(f"{drawn.text:<{self._columns.gutter}}  ", "rule")
+            line = item.source.location
+            links = (line_link(line),) if line else ()
+            return Row((text, Span(item.source.text, "value")), links, line, copy=item.source.text)
+        return self._stretch(item, drawn) if item.module else self._node(item, drawn)
 
-    def _node(self, node: FxNode, drawn: Drawn) -> Row:
+    def _node(self, item: Item, drawn: Drawn) -> Row:
+        node = item.nodes[0]
         columns, kernels = self._columns, self._kernels((node,))
         line, steps = self._places.abbreviate(node.location), format_stride(node)
         mark = self._graph.marks.get(node.name, "")
@@ -111,11 +119,23 @@ class GraphRows:
             Span(f"{shortened(node.name, columns.name):<{columns.name}} ", "muted"),
             Span(f"{steps}  " if steps else "", "warn"),
             Span(f"{mark}  " if mark else "", "warn"),
+            *self._user_op(item),
             Span(f"{node.op} ", "dim"),
             Span(format_call(node, _WORD.sub(partial(self._source, node), node.args)), "target"),
             Span(f"  {node.module}" if node.module else "", "dim"),
         )
-        return Row(spans, self._links([node]), node.location, copy=f"{node.name} = {format_call(node)}")
+        copied = f"{node.name} = {format_call(node)}"
+        return Row(spans, self._links([node]), node.location, item.fold, copy=copied)
+
+    def _user_op(self, item: Item) -> Iterable[Span]:
+        """Return `▸ your Triton kernel, line 6`, with an arrow if its definition can be opened."""
+        own = item.nodes[0].user_op
+        if own is None:
+            return ()
+        arrow = ("▾ " if item.nodes[0].name in self._opened else "▸ ") if item.fold else ""
+        place = f", {self._places.describe(own.location)}" if own.location else ""
+        kind = own.kind if own.kind == "FlexAttention" else f"your {own.kind}"
+        return Span(arrow, "key"), Span(f"{kind}{place}  ", "changed")
 
     def _source(self, node: FxNode, word: re.Match[str]) -> str:
         """Return the name of an argument of a node in the source, if the graph uses another one."""

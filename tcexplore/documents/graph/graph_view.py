@@ -14,6 +14,7 @@ from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.graph.graph_items import GraphOf, dynamo_graph, is_parameter, lay_out_graph
 from tcexplore.documents.graph.graph_rows import GraphRows, hidden_fold
 from tcexplore.documents.graph.node_labels import name_node
+from tcexplore.documents.graph.op_check_rows import op_check_rows
 from tcexplore.documents.highlight import Highlighted, highlighted
 from tcexplore.documents.labels import labels
 from tcexplore.documents.locations import Places, describe_frame, places
@@ -39,7 +40,7 @@ def graph_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), wi
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     where = places(snapshot.file)
     order = order_breaks(snapshot.graphs, snapshot.breaks)
-    parts: list[Part] = []
+    parts = [fixed(op_check_rows(snapshot, width, passed=False))]
     for index, captured in enumerate(snapshot.graphs):
         parts.append(fixed(_breaks(order.before.get(index, ()), where)))
         parts += _graph(snapshot, captured, toggled, width)

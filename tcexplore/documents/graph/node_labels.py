@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcexplore.documents.labels import op_name
+from tcexplore.documents.labels import call_name
 from tcexplore.events import FxNode
 
 
@@ -24,9 +24,11 @@ def format_call(node: FxNode, args: str | None = None) -> str:
     args = node.args if args is None else args
     if node.op == "output":
         return args
-    return f"{node.target}({args})" if node.op.startswith("call_") else node.target
+    launched = node.user_op is not None and node.user_op.kind == "Triton kernel"
+    callee = node.user_op.name if node.user_op and launched else node.target
+    return f"{callee}({args})" if node.op.startswith("call_") else node.target
 
 
 def name_node(node: FxNode) -> str:
     """Return the last name of an op (`gelu`), the name of an input in the source, or `output`."""
-    return op_name(node.target) if node.op.startswith("call_") else node.target
+    return call_name(node) if node.op.startswith("call_") else node.target

@@ -11,7 +11,7 @@ from tcexplore.ui.panes.pane_spec import PaneSpec, View
 _CAPTURE = ("graphs", "skipped_frames", "complete", "failure")
 """Fields that every view of captured graphs needs, also to say why there are none."""
 
-_NODES = (*_CAPTURE, "recompiles", "breaks", "code.kernels", "code.aten_graphs")
+_NODES = (*_CAPTURE, "recompiles", "breaks", "op_checks", "code.kernels", "code.aten_graphs")
 _KERNELS = (*_CAPTURE, "code.kernels", "code.wrappers", "code.aten_graphs")
 _DEVICE = (
     *_KERNELS, "target", "code.lowered", "code.not_lowered", "device_queries", "code.assembled", "code.not_assembled",

@@ -158,7 +158,7 @@ def test_options_of_a_study_with_another_meaning_are_set_in_its_table_only(proje
         ('dynamic = "maybe"', "'maybe' is not one of true, false, auto"),
         ("device = 3", "device is a text: write '3' with quotes"),
         ("own = [[1]]", "own is not a text"),
-        ('target = "v100"', "use one of a100, b200, h100"),
+        ('target = "v100"', "use one of a100, b200, b300"),
         ("check = 3", "check is not a table of options"),
         ("json = true", "'json' belongs to one call"),
         ('"\\u001b[31m" = 1', "unknown key '\\x1b[31m'"),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, heading, row
-from tcexplore.quantities import count, size
+from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
-from tcexplore.session.communication import collective_calls
+from tcexplore.session.communication import CollectiveCall, collective_calls
 from tcexplore.session.links import aten_link, line_link
 
 MOST_CALLS = 200
@@ -25,19 +25,45 @@ def collective_rows(snapshot: Snapshot) -> Iterator[Row]:
         return
     where = places(snapshot.file).abbreviate
     yield BLANK
-    yield heading("Collectives", count(len(calls), "call"))
+    yield heading("Collectives", _total(calls))
     lines: list[list[Cell]] = []
     links = []
     for number, call in enumerate(calls[:MOST_CALLS], 1):
         at = call.node.location
         texts = (
             f"{number}", f"{call.graph} {call.phase}", call.op, size(call.bytes) if call.bytes is not None else "?",
-            f"group {call.group}" if call.group else "", f"line {where(at)}" if at else "",
+            f"group {call.group}" if call.group else "", _beside(call), f"line {where(at)}" if at else "",
         )  # fmt: skip
-        lines.append([(Span(text, "location" if index == 5 else ""),) for index, text in enumerate(texts)])
+        lines.append([(Span(text, "location" if index == 6 else ""),) for index, text in enumerate(texts)])
         own = (aten_link(call.graph, call.phase, call.node.name),)
         links.append((*own, line_link(at)) if at else own)
-    yield from columns(("", "graph", "collective", "bytes", "group", ""), lines, links, left=(1, 2, 4, 5))
+    yield from columns(
+        ("", "graph", "collective", "bytes", "group", "beside it", ""), lines, links, left=(1, 2, 4, 5, 6)
+    )
+
+
+def _total(calls: Sequence[CollectiveCall]) -> str:
+    """Return the number of collectives, their bytes, and torch's estimates if it recorded them."""
+    known = [call.bytes for call in calls if call.bytes is not None]
+    parts = [count(len(calls), "call"), *([size(sum(known))] if known else [])]
+    waits = [call for call in calls if call.beside == ()]
+    if waits:
+        parts.append(f"{len(waits)} exposed: the code waits at once")
+    times = [(call.estimate_us, call.exposed_us) for call in calls if call.estimate_us is not None]
+    if times:
+        total, exposed = (duration(sum(us or 0.0 for us in column) / 1e6) for column in zip(*times, strict=True))
+        parts.append(f"torch's estimate: {total}, {exposed} of it exposed")
+    return " · ".join(parts)
+
+
+def _beside(call: CollectiveCall) -> str:
+    """Return what overlaps with a collective: the kernels between its start and its wait in the generated code."""
+    if call.beside is None:
+        return ""
+    text = count(len(call.beside), "kernel") if call.beside else "exposed"
+    if call.estimate_us is not None and call.exposed_us is not None:
+        text += f", estimate {duration(call.estimate_us / 1e6)}, {duration(call.exposed_us / 1e6)} exposed"
+    return text
 
 
 def split_rows(snapshot: Snapshot) -> Iterator[Row]:
@@ -53,11 +79,18 @@ def split_rows(snapshot: Snapshot) -> Iterator[Row]:
         texts = (
             split.graph, split.part, count(split.ops, "op"),
             size(split.parameter_bytes) if split.parameter_bytes is not None else "?",
-            f"lines {' to '.join(dict.fromkeys(lines_of))}" if lines_of else "",
+            _ends(split.modules), f"lines {' to '.join(dict.fromkeys(lines_of))}" if lines_of else "",
         )  # fmt: skip
         lines.append([(Span(text),) for text in texts])
     links = [(line_link(split.first),) if split.first else () for split in snapshot.splits]
-    yield from columns(("graph", "part", "ops", "parameters", ""), lines, links, left=(0, 1, 4))
+    yield from columns(("graph", "part", "ops", "parameters", "modules", ""), lines, links, left=(0, 1, 4, 5))
+
+
+def _ends(modules: Sequence[str]) -> str:
+    """Return the first and the last module of a bucket, and how many there are."""
+    if len(modules) < 3:
+        return ", ".join(modules)
+    return f"{modules[0]} to {modules[-1]} ({len(modules)})"
 
 
 def record_rows(snapshot: Snapshot, toggled: frozenset[str]) -> Iterator[Row]:

@@ -122,6 +122,8 @@ class GraphSplit(Event):
     first: Location | None = None
     """Line of its first node in user code."""
     last: Location | None = None
+    modules: tuple[str, ...] = ()
+    """The user's modules whose parameters are in the bucket, in the order of their use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,6 +180,23 @@ class Wrapper(Event):
     target: str = "native"
 
 
+@dataclass(frozen=True, slots=True)
+class OpEstimate:
+    """torch's estimate of the time of one op of the schedule."""
+
+    name: str
+    us: float
+    collective: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpEstimates(Event):
+    """torch's estimates for the schedule of one graph, in order; a graph has one record per generated module."""
+
+    graph: str
+    ops: tuple[OpEstimate, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionDecision(Event):
     """Inductor's scheduler considered fusing two nodes."""

@@ -14,6 +14,7 @@ from tcexplore.report.json_records import Fields, fields
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import cache_entries
 from tcexplore.session.code import NATIVE
+from tcexplore.session.communication import collective_calls
 from tcexplore.session.ranked_breaks import RankedBreak, rank_breaks
 from tcexplore.session.recompile_fixes import recompile_fixes
 from tcexplore.session.timeline import timeline
@@ -44,6 +45,7 @@ def report(
         "limits_exceeded": exceeded,
         "breaks": [_ranked_break(ranked) for ranked in rank_breaks(snapshot)],
         "missing": list(_missing(snapshot)),
+        "collectives": tuple(collective_calls(snapshot)),
         **rank_fields(snapshot.rank_comparison),
     }
     return fields(

@@ -53,6 +53,7 @@ class Snapshot:
     grad_mode: ev.GradMode | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()
     breaks: tuple[ev.GraphBreak, ...] = ()
+    op_estimates: tuple[ev.OpEstimates, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()
     eager_ops: ev.EagerOps | None = None

@@ -70,7 +70,7 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
         return context.location(graph, file, line, function, text)
 
-    nodes = read_graph(code, place, context.input_names)
+    nodes = context.with_collective_lines(graph, read_graph(code, place, context.input_names))
     context.graphs[graph] = nodes
     start = context.starts.get(graph)
     frame = start.frame if start else None

@@ -76,6 +76,7 @@ class EventReader:
             "inductor_provenance_tracking_node_mappings": self._kernels.read_mappings,
             **dict.fromkeys(CACHE_KINDS, self._caches.read_lookup),
             "triton_kernel_info": inductor_records.read_triton_info,
+            "inductor_runtime_and_tensor_meta": inductor_records.read_estimates,
             "fx_graph_runnable": _read_script,
             "optimize_ddp_split_child": _read_split,
             "compilation_metrics": self._read_metrics,
@@ -211,7 +212,10 @@ def _read_split(context: TraceContext, record: Record) -> None:
     nodes = read_graph(context.payload(record), place)
     calls = [node for node in nodes if node.op in CALLS]
     places = [node.location for node in calls if node.location]
-    sizes = [node.tensor_bytes for node in nodes if node.op == "placeholder" and "parameters" in node.name]
+    parameters = [node for node in nodes if node.op == "placeholder" and "parameters" in node.name]
+    names = {node.name: node.target for node in context.graphs.get(graph, ()) if node.op == "placeholder"}
+    modules = (names.get(node.name, node.name).rpartition(".")[0] for node in parameters)
+    sizes = [node.tensor_bytes for node in parameters]
     known = [size for size in sizes if size is not None]
     context.emit(
         ev.GraphSplit(
@@ -221,5 +225,6 @@ def _read_split(context: TraceContext, record: Record) -> None:
             parameter_bytes=sum(known) if len(known) == len(sizes) else None,
             first=places[0] if places else None,
             last=places[-1] if places else None,
+            modules=tuple(dict.fromkeys(filter(None, modules))),
         )
     )

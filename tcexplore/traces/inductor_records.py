@@ -67,7 +67,7 @@ def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...
     def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
         return context.location(graph, file, line, function, text)
 
-    return read_graph(code, place)
+    return context.with_collective_lines(graph, read_graph(code, place))
 
 
 def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.FxNode, ...]) -> ev.Partitioned:
@@ -151,6 +151,20 @@ def read_triton_info(context: TraceContext, record: Record) -> None:
                     graph=record.graph, phase="forward", method="configurations", choices=(choice,), kernel=name
                 )
             )
+
+
+def read_estimates(context: TraceContext, record: Record) -> None:
+    """Emit torch's estimates of the times of a schedule."""
+    facts = context.json(record)
+    ops = facts.get("ops") if isinstance(facts, dict) else None
+    estimates = tuple(
+        ev.OpEstimate(
+            ev.clean(str(op.get("name") or "")), op["estimated_runtime_ns"] / 1e3, op.get("type") == "collective"
+        )
+        for op in (ops if isinstance(ops, list) else ())
+        if isinstance(op, dict) and isinstance(op.get("estimated_runtime_ns"), int | float)
+    )
+    context.emit(ev.OpEstimates(graph=record.graph, ops=estimates))
 
 
 def tuned_configuration(kernel: Mapping[str, Any]) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
 from tcexplore import events as ev
+from tcexplore.session.communication import is_collective
 from tcexplore.torch_text.break_registry import RegistryEntry, read_registry
+from tcexplore.torch_text.dynamo_names import function_name
+from tcexplore.traces.collective_lines import collective_lines
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex, decode_json
 from tcexplore.traces.trace_sources import TraceSources
 
@@ -78,6 +81,25 @@ class TraceContext:
             return place
         own = start.frame
         return self.sources.place(own.file, own.line, own.function) or start.caller if own else start.caller
+
+    def with_collective_lines(self, graph: str, nodes: tuple[ev.FxNode, ...]) -> tuple[ev.FxNode, ...]:
+        """Return the nodes; collectives that have the line of their function get that of the user's call."""
+        start = self.starts.get(graph)
+        frame = start.frame if start is not None else None
+        if frame is None or not self.sources.owns(frame.file):
+            return nodes
+        calls = [node for node in nodes if is_collective(node)]
+        if any(node.location is not None and node.location.line != frame.line for node in calls):
+            return nodes
+        lines = collective_lines(self.sources.text(frame.file), frame, calls) if calls else None
+        places = {node.name: line for node, line in zip(calls, lines or (), strict=False)}
+        function = function_name(frame.function)
+        return tuple(
+            replace(node, location=ev.Location(frame.file, places[node.name], function))
+            if node.name in places
+            else node
+            for node in nodes
+        )
 
     @cached_property
     def registry(self) -> dict[str, RegistryEntry]:

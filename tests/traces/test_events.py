@@ -8,6 +8,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.session import Snapshot
+from tcexplore.session.communication import collective_calls
 from tcexplore.traces.expression_text import read_expression
 from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.trace_inputs import trace_inputs
@@ -138,3 +139,15 @@ def test_in_place_statements_and_symbolic_sizes_are_read():
 def test_a_generated_module_without_kernels_has_none():
     assert read_wrapper("import torch\n").kernels == {}
     assert read_wrapper("x = async_compile.triton('x', '''\n").calls == []
+
+
+def test_collectives_have_the_users_line_and_what_runs_beside_them(traces: Path):
+    calls = list(collective_calls(snapshot_of(traces / "groups", 0)))
+
+    assert [(call.op, call.bytes, call.beside) for call in calls] == [("all_reduce", 16, ())] * 2
+    assert all(call.location is not None for call in calls)
+
+
+def test_a_bucket_of_ddp_names_its_modules(traces: Path):
+    splits = snapshot_of(traces / "ddp", 0).splits
+    assert [split.modules for split in splits] == [("self.first",), ("self.second",)]

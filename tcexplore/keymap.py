@@ -6,7 +6,6 @@ one of the names that Textual gives to keys: `enter`, `ctrl+d`, `shift+tab`.
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
@@ -176,10 +175,12 @@ def make_keymap(preset: str, entries: Mapping[str, str | Sequence[str]]) -> dict
     """Return the changes of a preset with own entries on top, with Textual's names. Raises `KeymapError`."""
     if preset not in PRESETS:
         raise KeymapError("preset", f"there is no keymap {preset!r}; use one of {', '.join(PRESETS)}")
+    from difflib import get_close_matches  # not imported before the first frame without a keymap
+
     changes = {name: normal_keys(name, keys) for name, keys in PRESETS[preset].items()}
     for name, keys in entries.items():
         if name not in _DEFAULTS:
-            nearest = difflib.get_close_matches(name, _DEFAULTS, 1)
+            nearest = get_close_matches(name, _DEFAULTS, 1)
             question = f"did you mean {nearest[0]!r}?" if nearest else "`tcexplore config --keys` lists all actions"
             raise KeymapError(name, f"there is no action {name!r}; {question}")
         changes[name] = normal_keys(name, keys if isinstance(keys, str) else ",".join(keys))

@@ -102,8 +102,9 @@ class ExplorerApp(RunActions):
 
     def _restore(self, settings: Settings) -> None:
         """Use the user's settings. A theme is used only in a terminal with as many colors as the default one needs."""
-        if settings.theme in (self.theme, opposite(self.current_theme)):
-            self.theme = settings.theme
+        last = self.available_themes.get(settings.theme)
+        if last is not None and last.ansi == self.current_theme.ansi:
+            self.theme = last.name
         self.main.grid.sizes = settings.sizes
         self.used_commands.update(settings.used_commands)
         for pane in self.main.grid.panes.values():

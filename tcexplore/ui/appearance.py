@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from tcexplore.keymap import make_keymap
@@ -68,9 +67,7 @@ def read_theme(choice: str | Table) -> tuple[str, dict[str, str]]:
     """Return the name of a theme, and the colors of a table that replace its own. Raises `AppearanceError`."""
     if isinstance(choice, str):
         if choice not in (names := theme_names()):
-            nearest = get_close_matches(choice, names, 1)
-            question = f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(names)}"
-            raise AppearanceError("", f"there is no theme {choice!r}; {question}")
+            raise AppearanceError("", f"there is no theme {choice!r}; {_nearest(choice, names)}")
         return choice, {}
     entries = dict(choice)
     base = entries.pop("base", "tcexplore-dark")
@@ -89,10 +86,16 @@ def _check_color(name: str, color: Any) -> None:
     from textual.color import Color, ColorParseError
 
     if name not in COLORS:
-        nearest = get_close_matches(name, COLORS, 1)
-        question = f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(COLORS)}"
-        raise AppearanceError(name, f"there is no color {name!r} in a theme; {question}")
+        raise AppearanceError(name, f"there is no color {name!r} in a theme; {_nearest(name, COLORS)}")
     try:
         Color.parse(color if isinstance(color, str) else "")
     except ColorParseError:
         raise AppearanceError(name, f"{color!r} is not a color, such as '#87bafd'") from None
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """Return a question with the nearest of the names, or all of them if none is near."""
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, names, 1)
+    return f"did you mean {nearest[0]!r}?" if nearest else f"use one of {', '.join(names)}"

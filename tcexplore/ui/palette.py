@@ -104,6 +104,12 @@ class CommandProvider(Provider):
         for mode in MODES:
             yield Command(f"Compile with mode={mode}", "option of torch.compile", "option config cudagraphs",
                           partial(self.explorer.set_mode, mode), 80)  # fmt: skip
+        for theme in self.app.available_themes.values():
+            note = "the terminal's own 16 colors" if theme.ansi else "dark" if theme.dark else "light"
+            yield Command(f"Theme {theme.name}", note, "colors dark light", partial(self._use_theme, theme.name), 90)
+
+    def _use_theme(self, name: str) -> None:
+        self.app.theme = name
 
     def _views(self) -> Iterator[Command]:
         for pane in PANES:

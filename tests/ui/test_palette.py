@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from textual.command import CommandPalette
 from textual.widgets import OptionList
 
+from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.palette import find_places
+from tcexplore.ui.saved_settings import load, store
 from tests import fakes
-from tests.ui.app_under_test import AppUnderTest, run_app
+from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
 
 
 async def titles(ui: AppUnderTest, query: str) -> list[str]:
@@ -93,3 +97,12 @@ async def test_the_number_of_matches_stays_until_the_search_ends():
         assert "2 of " in ui.screen.splitlines()[-2]
         await ui.press("escape")
         assert " of " not in ui.screen.splitlines()[-2]
+
+
+async def test_the_palette_changes_the_theme(tmp_path: Path):
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("colon", *"theme nord", "enter")
+        assert ui.app.theme == "nord"
+        store(tmp_path / "settings.json", ui.app.settings)
+    again = ExplorerApp(FakeEngine, settings=load(tmp_path / "settings.json"))
+    assert again.theme == ("nord" if again.console.color_system != "standard" else "ansi-dark")

@@ -6,7 +6,6 @@ import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from typing import Any
 
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile
@@ -110,6 +109,8 @@ def matches(file: ConfigFile, pattern: Any, model: str) -> bool:
     """Return whether a model file matches a pattern: its path from the file's folder, its whole path or its name."""
     if not isinstance(pattern, str) or "\0" in model:
         return False
+    from fnmatch import fnmatch
+
     path = os.path.abspath(model)
     forms = (os.path.relpath(path, file.folder), path, os.path.basename(path))
     return any(fnmatch(form.replace(os.sep, "/"), pattern.removeprefix("./")) for form in forms)

@@ -64,10 +64,11 @@ PRESETS: dict[str, dict[str, str]] = {
     "lazygit": {
         "next-pane": "right,l,tab", "previous-pane": "left,h,shift+tab", "left": "H", "right": "L",
         "page-up": "pageup,comma,ctrl+u", "page-down": "pagedown,.,ctrl+d", "first": "home,<", "last": "end,>",
-        "next-view": "],v", "previous-view": "[,V", "zoom": "+,_,z", "follow": "space,f",
+        "next-view": "],v", "previous-view": "[,V", "zoom": "+,_", "follow": "space,f",
         "wider": "ctrl+right", "narrower": "ctrl+left", "taller": "ctrl+up", "lower": "ctrl+down",
         "earlier-save": "{", "later-save": "}", "newest-save": "$", "run-again": "R", "recompile-check": "r",
         "study-again": "R", "fix": "a", "fix-back": "a", "bisect": "X", "copy": "y,ctrl+o",
+        "undo": "z,u", "fix-undo": "z,u", "diff": "W,d", "diff-back": "W,d", "recompiles": "I",
         "diff-next-part": "tab,]", "diff-previous-part": "shift+tab,[", "diff-earlier-base": "{",
         "diff-later-base": "}", "target-diff-next-stage": "],v", "target-diff-previous-stage": "[,V",
         "target-diff-previous-target": "{", "target-diff-next-target": "}",

@@ -9,12 +9,15 @@
 FROM python:3.12-slim-bookworm
 
 # Inductor needs a C++ compiler on a CPU; Triton needs a C compiler for the stubs that launch its kernels.
+# Debian keeps only the newest version of a package, so none is pinned.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc g++ git less vim-tiny \
     && rm -rf /var/lib/apt/lists/*
 
 # The CUDA libraries come with torch's own packages, the driver with the host: no CUDA image is needed.
 ARG TORCH_INDEX=
+# hadolint ignore=DL3013
 RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==2.13.*"
 
 COPY pyproject.toml README.md LICENSE /opt/tcexplore/

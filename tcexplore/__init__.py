@@ -1,3 +1,6 @@
 """tcexplore: the terminal explorer for torch.compile."""
 
-__version__ = "0.1.0"
+try:
+    from tcexplore._version import __version__
+except ImportError:  # a checkout that was not installed
+    __version__ = "0+unknown"

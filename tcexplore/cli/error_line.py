@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 
 def print_error(message: str, program: str = "tcexplore") -> None:
-    """Print a message on stderr; control characters in it become visible."""
+    """Print a message on stderr; control characters in it become visible. A closed terminal takes none."""
     from tcexplore.events.clean_text import clean
 
-    sys.stderr.write(f"{program}: {clean(message)}\n")
+    with suppress(OSError):
+        sys.stderr.write(f"{program}: {clean(message)}\n")

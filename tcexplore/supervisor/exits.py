@@ -93,9 +93,9 @@ def explain_syntax_error(job: Job) -> Failed | None:
     return None
 
 
-def explain_stop(phase: RunStage, job: Job, crash: str) -> Event:
-    """Return the last event of a run that the user stopped: no failure if it was only timing or answering queries."""
-    if phase in ("timing", "answering"):
+def explain_stop(phase: RunStage, job: Job, crash: str, *, optional: bool) -> Event:
+    """Return the last event of a run that the user stopped: no failure if only optional stages were left."""
+    if optional:
         return Finished(run=job.run)
     hint = "Save the file, or press r, to run it again."
     return _failed(job, crash, "Stopped", "Stopped by the user.", hint, stage=phase)

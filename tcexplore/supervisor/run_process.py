@@ -177,7 +177,7 @@ class RunProcess:
     def _explain_end(self, job: Job) -> Event:
         crash = self._read_crash()
         if self._stopped:
-            return explain_stop(self._phase, job, crash)
+            return explain_stop(self._phase, job, crash, optional=bool(self._optional_fact))
         code = self._exit.result() if self._exit.done() else 0
         if self._optional_fact:
             self._emit(explain_late_exit(code, self._optional_fact, job, crash))

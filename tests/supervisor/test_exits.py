@@ -42,11 +42,11 @@ def test_every_exit_status_has_a_message(code: int, part: str) -> None:
     assert part in explain_exit(code, JOB, "").message
 
 
-def test_stopping_fails_an_incomplete_run_and_finishes_one_that_is_only_timed() -> None:
-    failed = explain_stop("eager", JOB, CRASH)
+def test_stopping_fails_an_incomplete_run_and_finishes_one_with_only_optional_stages_left() -> None:
+    failed = explain_stop("eager", JOB, CRASH, optional=False)
     assert isinstance(failed, Failed)
     assert (failed.stage, failed.type, failed.location) == ("eager", "Stopped", Location("/home/me/model.py", 3, "bad"))
-    assert explain_stop("timing", JOB, CRASH) == Finished(run=7)
+    assert explain_stop("accuracy", JOB, CRASH, optional=True) == Finished(run=7)
 
 
 LATE = {

@@ -82,6 +82,13 @@ def target(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def target_file(text: str) -> str:
+    """Return the absolute path of a file that describes a target."""
+    if not text.endswith(".toml"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a .toml file; the targets of the device table need no file")
+    return target(text)
+
+
 def keymap(text: str) -> str:
     """Return the name of a keymap unchanged."""
     from tcexplore.keymap import KeymapError, make_keymap

@@ -63,7 +63,8 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
     return Request(
         "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
         history=not given.no_history,
-        target_given=hasattr(given, "target"), screen=appearance(given.theme, given.keymap),
+        target_given=hasattr(given, "target"),
+        screen=appearance(given.theme, given.keymap, given.targets),
     )  # fmt: skip
 
 

@@ -85,6 +85,10 @@ def _app_options(parser: Parser) -> None:
         "--no-history", action="store_true",
         help="neither store runs nor show those of earlier starts (also: TCEXPLORE_NO_HISTORY=1)",
     )  # fmt: skip
+    parser.add_argument(
+        "--targets", action="append", default=[], type=argument_types.target_file, metavar="FILE",
+        help="a TARGET.toml to offer in the list of targets; repeat for more",
+    )  # fmt: skip
     screen_options(parser)
 
 

@@ -115,6 +115,7 @@ class ExplorerApp(RunActions):
     def _configure(self, appearance: Appearance) -> None:
         """Bind the configured keys, and use the configured theme. The theme comes before the one that was used last."""
         self.set_keymap({name: keys or UNBOUND for name, keys in appearance.keymap.items()})
+        self.target_files = appearance.targets
         if appearance.theme:
             theme = configured_theme(appearance.theme, appearance.colors)
             self.register_theme(theme)
@@ -196,7 +197,7 @@ class ExplorerApp(RunActions):
         for item in message.items:
             if isinstance(item, Job):
                 if item.config.target.endswith(".toml"):
-                    self._target_files = tuple(dict.fromkeys((*self._target_files, item.config.target)))
+                    self.target_files = tuple(dict.fromkeys((*self.target_files, item.config.target)))
                 self._started = self._phase_started = self._now()
                 session = session.begin(item, time())
                 if not self._untidy_runs:

@@ -1,4 +1,4 @@
-"""What the user configures of the screen: the keymap and the theme."""
+"""What the user configures of the screen: keymap, theme, and targets to choose from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AppearanceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Appearance:
-    """Keymap and theme."""
+    """Keymap, theme and targets."""
 
     theme: str = ""
     """Name of the theme; empty for the one that was used last."""
@@ -34,12 +34,14 @@ class Appearance:
     """Colors that replace those of the theme."""
     keymap: Mapping[str, str] = field(default_factory=dict)
     """Changes of the default keys."""
+    targets: tuple[str, ...] = ()
+    """Files of targets to offer next to those of the device table."""
 
 
-def appearance(theme: str | Table | None, keymap: str | Table | None) -> Appearance:
+def appearance(theme: str | Table | None, keymap: str | Table | None, targets: Sequence[str] = ()) -> Appearance:
     """Return the appearance of valid choices; None for the default."""
     base, colors = read_theme(theme) if theme else ("", {})
-    return Appearance(base, colors, read_keymap(keymap) if keymap else {})
+    return Appearance(base, colors, read_keymap(keymap) if keymap else {}, tuple(targets))
 
 
 def read_keymap(choice: str | Table) -> dict[str, str]:

@@ -127,7 +127,7 @@ class CommandProvider(Provider):
     def _targets(self) -> Iterator[Command]:
         from tcexplore.documents.code.target_choices import list_choices
 
-        for choice in list_choices(()):
+        for choice in list_choices(self.explorer.target_files):
             name = choice.target.properties.name if choice.target is not None else "this machine"
             retarget = partial(self.explorer.show_target, choice)
             yield Command(f"Generate code for {choice.key}", name, "target gpu ptx triton cuda rocm", retarget, 70)

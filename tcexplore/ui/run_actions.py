@@ -49,7 +49,7 @@ class RunActions(App[int]):
         """Number of the run that is being read, to be shown then."""
         self.chosen_target = ""
         """The target that the user chose last, as in `Config.target`."""
-        self._target_files: tuple[str, ...] = ()
+        self.target_files: tuple[str, ...] = ()
         """Target files given so far."""
 
     def action_rerun(self) -> None:
@@ -195,7 +195,7 @@ class RunActions(App[int]):
         from tcexplore.ui.screens.target_screen import TargetScreen
 
         device = self.standby.device if self.standby is not None else ""
-        self.push_screen(TargetScreen(self.session.shown, self._target_files, device, self._retarget))
+        self.push_screen(TargetScreen(self.session.shown, self.target_files, device, self._retarget))
 
     def _retarget(self, choice: TargetChoice) -> None:
         """Show the code for the chosen device, at once if it has been generated."""

@@ -235,6 +235,8 @@ def test_the_documented_examples_are_valid(project: Path, capsys: pytest.Capture
     for example in examples:
         (project / "pyproject.toml").write_text(example if "[tool." in example else "")
         (project / "tcexplore.toml").unlink(missing_ok=True)
+        (project / "boards").mkdir(exist_ok=True)
+        (project / "boards" / "edge.toml").write_text("like = 'l4'")
         if "[tool." not in example:
             (project / "tcexplore.toml").write_text(example)
         assert main(["config"]) == 0, capsys.readouterr().err
@@ -262,6 +264,17 @@ def test_theme_and_keymap_come_from_files_and_options(project: Path, capsys: pyt
     ):
         file.write_text(text)
         assert message in refusal(["net.py"], capsys)
+
+
+def test_targets_of_the_project_are_offered(project: Path, capsys: pytest.CaptureFixture[str]):
+    (project / "edge.toml").write_text("like = 'l4'")
+    file = project / "tcexplore.toml"
+    file.write_text("targets = ['edge.toml']")
+    assert parse(["models/net.py"]).screen.targets == (str(project / "edge.toml"),)
+    file.write_text("targets = ['h100']")
+    assert "is not a .toml file" in refusal(["net.py"], capsys)
+    file.write_text("targets = ['missing.toml']")
+    assert "tcexplore.toml:1: targets: " in refusal(["net.py"], capsys)
 
 
 def test_config_lists_actions_and_keys(project: Path, capsys: pytest.CaptureFixture[str]):

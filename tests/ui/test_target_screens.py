@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tcexplore.events import Kernel, KernelAssembled
 from tcexplore.session import Snapshot
+from tcexplore.ui.appearance import Appearance
 from tcexplore.ui.screens.target_diff_screen import TargetDiffScreen
 from tcexplore.ui.screens.target_screen import TargetScreen
 from tests import fakes
@@ -93,3 +95,11 @@ async def test_one_target_is_not_enough_to_compare():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await ui.press("5", "K")
         assert "choose another with T" in ui.notifications[-1]
+
+
+async def test_targets_of_the_configuration_are_in_the_list(tmp_path: Path):
+    own = tmp_path / "edge.toml"
+    own.write_text('like = "l4"')
+    async with run_app(fakes.session(fakes.complete(7)), appearance=Appearance(targets=(str(own),))) as ui:
+        await ui.press("T")
+        assert "edge" in ui.screen

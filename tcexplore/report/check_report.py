@@ -159,7 +159,7 @@ def _output(snapshot: Snapshot, _: int) -> Iterable[Row]:
 
 
 def _missing(snapshot: Snapshot, width: int) -> Iterable[Row]:
-    return missing_fact_rows(snapshot, frozenset(["missing"]), width)
+    return missing_fact_rows(snapshot, frozenset(), width)
 
 
 def _rows(document: Document) -> Iterator[Row]:

@@ -76,3 +76,11 @@ def test_much_output_shows_its_end():
     assert "480 earlier lines" in report
     assert "step 499" in report
     assert "step 479" not in report
+
+
+def test_every_unavailable_fact_is_printed_with_its_reason():
+    run = fakes.facts_missing()
+    report = text(run, 120)
+    assert run.missing_facts
+    for missing in run.missing_facts:
+        assert f"{missing.fact}: {missing.reason}" in report

@@ -12,6 +12,7 @@ from tcexplore.documents.document_parts import Parts, fixed
 from tcexplore.documents.empty_states import empty_part, nothing_compiled_rows
 from tcexplore.documents.locations import places
 from tcexplore.documents.prose import BLANK, fold, row, shortened, wrapped
+from tcexplore.documents.source.break_place import broken_expression
 from tcexplore.events import BreakFix, GraphBreak
 from tcexplore.keymap import hint
 from tcexplore.quantities import count, duration
@@ -28,7 +29,7 @@ _BLANK = re.compile(r"\{[^}]*\}")
 """A blank in a text of the registry: `{}`, `{fn.__name__}`."""
 
 WIDE = 66
-"""Columns from which the line of a break has code."""
+"""Columns from which the line of a break has the whole line of code, if that is short."""
 
 CODE_WIDTH = 28
 """Most columns of the code."""
@@ -71,9 +72,9 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
-    """Yield one line with place, cost, reason and fix, and the details if it is open.
+    """Yield one line with place, cost, code, reason and fix, and the details if it is open.
 
-    The fix has a line of its own in a narrow pane.
+    What does not fit a narrow pane is on a second line.
     """
     graph_break, fix = costed.graph_break, snapshot.fix_of(costed.graph_break)
     link, at = break_link(graph_break), graph_break.location
@@ -82,21 +83,38 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     opened = name in toggled
     place = places(snapshot.file).describe(at) or "unknown line"
     lost, times = format_cost_briefly(costed), f" ×{graph_break.count}" if graph_break.count > 1 else ""
-    label, style = _fix_label(fix)
-    code = shortened(graph_break.code, CODE_WIDTH) if width >= WIDE else ""
-    used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}  ")
-    beside = bool(label) and width - used - cell_len(label) - 2 >= REASON_WIDTH
-    reason = shortened(graph_break.reason or graph_break.kind, width - used - (cell_len(label) + 2 if beside else 0))
+    whole = width >= WIDE and cell_len(graph_break.code) <= CODE_WIDTH
+    code = graph_break.code if whole else shortened(broken_expression(graph_break), CODE_WIDTH)
+    reason = "" if opened else graph_break.reason or graph_break.kind
+    used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}")
+    beside, below = _reason_and_fix(reason, _fix_label(fix), width - used, width)
     yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
-               (f"  {lost}" if lost else "", "number"), f"  {code}" if code else "", (f"  {reason}", "strong"),
-               (f"  {label}" if beside else "", style),
+               (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *beside,
                links=links, location=at, indent=0)  # fmt: skip
-    if label and not beside:
-        yield row((f"   {shortened(label, width - 3)}", style), links=links, location=at)
+    if below:
+        yield row(" ", *below, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
         yield from _more(snapshot, graph_break, name, name + " more" in toggled, width)
         yield BLANK
+
+
+def _reason_and_fix(
+    reason: str, fix: tuple[str, str], room: int, width: int
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return what of the reason and the fix fits beside the code, and what is on the next line."""
+    beside: list[tuple[str, str]] = []
+    below: list[tuple[str, str]] = []
+    label, style = fix
+    if label:
+        fits = cell_len(label) + 2 <= room
+        (beside if fits else below).append((f"  {label}", style))
+        room -= cell_len(label) + 2 if fits else 0
+    if reason and room - 2 >= min(cell_len(reason), REASON_WIDTH):
+        beside.insert(0, (f"  {shortened(reason, room - 2)}", ""))
+    elif reason:
+        below.insert(0, (f"  {shortened(reason, width - 5 - sum(cell_len(text) for text, _ in below))}", "muted"))
+    return beside, below
 
 
 def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
@@ -105,7 +123,7 @@ def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
         case None:
             return "", ""
         case BreakFix(state="verified"):
-            return f"fix {fix.name} ✔ h", "ok"
+            return f"fix {fix.name} ✔ {hint('fix')}", "ok"
         case BreakFix(state="refused"):
             return "no safe fix found", "muted"
         case BreakFix(state="none"):
@@ -172,7 +190,9 @@ def _together(snapshot: Snapshot, width: int) -> Iterator[Row]:
     if text := format_shared_cost(snapshot):
         yield from wrapped(text, width, "muted")
     if snapshot.breaks and snapshot.complete:
-        yield from wrapped(f"{hint('fix')}: a verified fix; {hint('open')}: details", width, "muted", keys_only=True)
+        verified = any(fix.state == "verified" for fix in snapshot.fixes)
+        fix = f"{hint('fix')}: {'see the fix' if verified else 'look for a fix'}"
+        yield from wrapped(f"{fix} · {hint('open')}: details", width, "muted", keys_only=True)
         yield BLANK
 
 

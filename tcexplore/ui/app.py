@@ -16,7 +16,6 @@ from textual.screen import Screen
 from tcexplore import events as ev
 from tcexplore.events import Job, Standby
 from tcexplore.keymap import UNBOUND, hint, use_keymap
-from tcexplore.quantities import count
 from tcexplore.session import Session, Snapshot
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.appearance import Appearance
@@ -62,7 +61,7 @@ def _command_provider() -> type[Provider]:
 
 
 class ExplorerApp(RunActions):
-    """`engine` returns what watches and runs the file, `history` its runs on disk.
+    """`engine` returns what watches and runs the file, `history` the runs of a file on disk.
 
     Both are called after the first frame. The caller closes the engine, and stores the last run.
     """
@@ -79,16 +78,16 @@ class ExplorerApp(RunActions):
         engine: Callable[[], Engine],
         now: Callable[[], float] = monotonic,
         settings: Settings | None = None,
-        history: Callable[[], RunHistory] | None = None,
+        history: Callable[[str], RunHistory] | None = None,
         appearance: Appearance | None = None,
     ) -> None:
         appearance = appearance or Appearance()
         use_keymap(appearance.keymap)  # first: the main screen's footer is made with the app
         super().__init__()
+        self.history_of = history
         self._now = now
         self.animation_level = "none"
         self._make_engine = engine
-        self._make_history = history
         self._started = self._phase_started = now()
         self._untidy_runs = 0
         """Runs that began since older runs were compressed."""
@@ -167,17 +166,8 @@ class ExplorerApp(RunActions):
         import tcexplore.documents.source.source_view  # noqa: F401
 
         start_gc()
-        if self._make_history is not None:
-            self.history = self._make_history()
-            self.run_worker(self._list_history(self.history), group="history", exit_on_error=False)
-
-    async def _list_history(self, history: RunHistory) -> None:
-        """Add the runs of earlier starts to the session."""
-        stored = await history.earlier_runs()
-        self.session = self.session.with_stored(stored.runs)
-        if stored.unreadable:
-            runs = count(stored.unreadable, "run")
-            self.main.say(f"{runs} of the history can't be read: damaged, or of another version of tcexplore.")
+        if self.engine is not None and self.engine.job is not None:
+            self.open_history(self.engine.job.file)
 
     def _exit_if_terminal_closed(self) -> None:
         if terminal_closed():

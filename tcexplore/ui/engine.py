@@ -38,6 +38,10 @@ class Engine(Protocol):
         """Use these arguments of `torch.compile` from now on, and rerun."""
         ...
 
+    def open_file(self, file: str) -> None:
+        """Watch and run another file from now on."""
+        ...
+
     def retarget(self, target: str, *, known: bool) -> bool:
         """Use `target`, as in `Config.target`, for later runs; unless its code is `known`, generate it now.
 

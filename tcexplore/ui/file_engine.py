@@ -50,11 +50,8 @@ class FileEngine:
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; from then on every save begins one."""
         self._deliver = deliver
-        self._model = read_file(self._file)
-        self._watch = Watch(self._file, self._model)
         await self._queue.start()
-        self._begin_run()
-        self._watching = asyncio.create_task(self._run_on_change())
+        self._watch_file()
 
     def rerun(self) -> None:
         """Read the file and run it again."""
@@ -70,6 +67,21 @@ class FileEngine:
         override = ("mode", "backend", "dynamic")
         self._config = replace(self._config, mode=mode, backend=backend, dynamic=dynamic, override=override)
         self.rerun()
+
+    def open_file(self, file: str) -> None:
+        """Run another file, without arguments, inputs and name of the current one, and watch it from now on."""
+        self._file, self._argv, self._name = os.path.abspath(file), (), None
+        self._config = replace(self._config, inputs=(), vary=())
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watch_file()
+
+    def _watch_file(self) -> None:
+        """Run the file, and run it again whenever it changes."""
+        self._model = read_file(self._file)
+        self._watch = Watch(self._file, self._model)
+        self._begin_run()
+        self._watching = asyncio.create_task(self._run_on_change())
 
     def retarget(self, target: str, *, known: bool) -> bool:
         """Use `target` for later runs; unless its code is `known`, have the current run generate it, or else rerun."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from tcexplore.events import clean
 from tcexplore.keymap import hint
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link, guard_link, kernel_link, node_link
@@ -24,6 +27,20 @@ PLACES = 6
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """Modes of `torch.compile`."""
+
+BACKENDS = ("inductor", "aot_eager", "eager")
+"""Backends of `torch.compile`."""
+
+OPTION_KEYWORDS = {"mode": "cudagraphs autotune", "backend": "eager aot", "dynamic": "shapes batch"}
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+"""The folder of the samples, in a checkout."""
+
+MOST_FILES = 50
+"""Files of one folder that the palette lists."""
+
+MOST_SUMMARY = 200
+"""Bytes of a file that are read for its summary."""
 
 VIEW_KEYWORDS = {
     "source": "file code lines hot bytes traffic", "nodes": "fx dynamo ops shapes", "decomp": "aten decomposition",
@@ -101,12 +118,40 @@ class CommandProvider(Provider):
                 )
         yield from self._views()
         yield from self._targets()
-        for mode in MODES:
-            yield Command(f"Compile with mode={mode}", "option of torch.compile", "option config cudagraphs",
-                          partial(self.explorer.set_mode, mode), 80)  # fmt: skip
+        yield from self._options()
+        yield from self._files()
         for theme in self.app.available_themes.values():
             note = "the terminal's own 16 colors" if theme.ansi else "dark" if theme.dark else "light"
             yield Command(f"Theme {theme.name}", note, "colors dark light", partial(self._use_theme, theme.name), 90)
+
+    def _options(self) -> Iterator[Command]:
+        """Yield the arguments of torch.compile, with the modes and backends of this torch."""
+        standby = self.explorer.standby
+        values: dict[str, tuple[object, ...]] = {
+            "mode": (standby and standby.modes) or MODES, "backend": (standby and standby.backends) or BACKENDS,
+            "dynamic": (None, True, False),
+        }  # fmt: skip
+        for name, choices in values.items():
+            for value in choices:
+                choose = partial(self.explorer.configure, **{name: value})
+                keywords = f"option config argument {OPTION_KEYWORDS[name]}"
+                yield Command(f"Compile with {name}={value}", "option of torch.compile", keywords, choose, 80)
+
+    def _files(self) -> Iterator[Command]:
+        """Yield the samples, and the other Python files in the folder of the model file."""
+        newest = self.explorer.session.newest
+        if newest is None or newest.trace:
+            return
+        folder = Path(newest.file).parent
+        for kind, parent in {"": folder, "sample ": SAMPLES}.items():
+            for path in sorted(parent.glob("*.py"))[:MOST_FILES] if kind or parent != SAMPLES else ():
+                if str(path) != newest.file:
+                    yield Command(f"Open {kind}{clean(path.name)}", clean(summary(path)), "sample example file model",
+                                  partial(self._open_file, str(path)), 75)  # fmt: skip
+
+    def _open_file(self, path: str) -> None:
+        self._leave_screens()
+        self.explorer.open_file(path)
 
     def _use_theme(self, name: str) -> None:
         self.app.theme = name
@@ -131,6 +176,16 @@ class CommandProvider(Provider):
             name = choice.target.properties.name if choice.target is not None else "this machine"
             retarget = partial(self.explorer.show_target, choice)
             yield Command(f"Generate code for {choice.key}", name, "target gpu ptx triton cuda rocm", retarget, 70)
+
+
+def summary(path: Path) -> str:
+    """Return the first line of a file's docstring; its folder if there is none."""
+    with suppress(OSError, ValueError):
+        with path.open(encoding="utf-8") as opened:
+            head = opened.read(MOST_SUMMARY)
+        if head.startswith('"""') and (first := head[3:].partition("\n")[0].removesuffix('"""')):
+            return first
+    return str(path.parent)
 
 
 def find_places(run: Snapshot, query: str) -> Iterator[tuple[float, str, str, Link]]:

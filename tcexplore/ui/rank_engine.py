@@ -45,6 +45,9 @@ class RankEngine(ABC):
     def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:  # noqa: B027  the interface of all engines
         """Do nothing: a trace is not run."""
 
+    def open_file(self, file: str) -> None:  # noqa: B027  the interface of all engines
+        """Do nothing: a trace is not run."""
+
     def retarget(self, target: str, *, known: bool) -> bool:  # noqa: ARG002  the interface of all engines
         """Return whether the run has code for the target: a trace has no graphs to lower."""
         return known

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.reactive import var
 
 from tcexplore.events import Standby
 from tcexplore.keymap import hint
+from tcexplore.quantities import count
 from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.editor import Undo
@@ -43,12 +45,14 @@ class RunActions(App[int]):
         """How often the user chose each command of the palette."""
         self._last_studies: LastStudies = {}
         self._fixes: FixPreparation | None = None
+        self.history_of: Callable[[str], RunHistory] | None = None
+        """Returns the runs of a model file on disk; None without a history."""
         self.history: RunHistory | None = None
-        """The runs on disk."""
+        """Those of the current file."""
         self._read_next: int | None = None
         """Number of the run that is being read, to be shown then."""
-        self.chosen_target = ""
-        """The target that the user chose last, as in `Config.target`."""
+        self.chosen_targets: dict[str, str] = {}
+        """The target that the user chose last for each file, as in `Config.target`."""
         self.target_files: tuple[str, ...] = ()
         """Target files given so far."""
 
@@ -202,7 +206,7 @@ class RunActions(App[int]):
         shown, newest = self.session.shown, self.session.newest
         if shown is None or newest is None or self.engine is None:
             return
-        self.chosen_target = choice.named
+        self.chosen_targets[newest.file] = choice.named
         alive = self.engine.retarget(choice.named, known=newest.has_code(choice.key))
         self.session = self.session.with_target(choice.key)
         if not alive:
@@ -262,12 +266,41 @@ class RunActions(App[int]):
         if any(summary.run == message.run for summary in self.session.summaries):
             self._show_run(message.run)
 
-    def set_mode(self, mode: str) -> None:
-        """Use this mode of torch.compile from now on, and rerun."""
+    def configure(self, **arguments: Any) -> None:
+        """Use these arguments of torch.compile from now on, and rerun."""
         newest = self.session.newest
         if self._trace_only() or self.engine is None or newest is None:
             return
-        self.engine.configure(mode, newest.config.backend, newest.config.dynamic)
+        config = replace(newest.config, **arguments)
+        self.engine.configure(config.mode, config.backend, config.dynamic)
+
+    def open_file(self, file: str) -> None:
+        """Explore another file, with a session of its own."""
+        if self._trace_only() or self.engine is None:
+            return
+        if self._fixes is not None:
+            self._fixes.stop()
+        if self.history is not None:
+            self.run_worker(self.history.store(self.session, newest=True), group="store", exit_on_error=False)
+        self._last_studies.clear()
+        self.session = Session()
+        self.engine.open_file(file)
+        self.open_history(file)
+
+    def open_history(self, file: str) -> None:
+        """Add the runs of earlier starts to the session."""
+        if self.history_of is not None:
+            self.history = self.history_of(file)
+            self.run_worker(self._list_history(self.history), group="history", exit_on_error=False)
+
+    async def _list_history(self, history: RunHistory) -> None:
+        stored = await history.earlier_runs()
+        if history is not self.history:
+            return
+        self.session = self.session.with_stored(stored.runs)
+        if stored.unreadable:
+            runs = count(stored.unreadable, "run")
+            self.main.say(f"{runs} of the history can't be read: damaged, or of another version of tcexplore.")
 
     def show_target(self, choice: TargetChoice) -> None:
         """Show the code for a device, unless a trace is in view."""

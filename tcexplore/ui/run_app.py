@@ -58,13 +58,13 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
 
         return FileEngine(file, config, argv, name, choices.standbys)
 
-    def history() -> RunHistory:
+    def history(of: str) -> RunHistory:
         from tcexplore.run_store import RunStore, history_folder
         from tcexplore.ui.run_history import RunHistory
 
-        return RunHistory(RunStore(file, history_folder()))
+        return RunHistory(RunStore(of, history_folder()))
 
-    return asyncio.run(_run(engine, choices.screen, settings, file, history if choices.history else None))
+    return asyncio.run(_run(engine, choices.screen, settings, history if choices.history else None))
 
 
 def _set_frame_rate() -> None:
@@ -115,8 +115,7 @@ async def _run(
     engine: Callable[[], Engine],
     screen: Appearance,
     settings: Settings | None = None,
-    model_file: str = "",
-    history: Callable[[], RunHistory] | None = None,
+    history: Callable[[str], RunHistory] | None = None,
 ) -> int:
     from tcexplore.ui.app import ExplorerApp
     from tcexplore.ui.saved_settings import load, settings_file, store
@@ -132,5 +131,7 @@ async def _run(
         if app.history is not None:
             await app.history.store(app.session, newest=True)
         chosen = replace(app.settings, targets=settings.targets)
-        store(file, chosen.with_target(model_file, app.chosen_target))
+        for model_file, target in app.chosen_targets.items():
+            chosen = chosen.with_target(model_file, target)
+        store(file, chosen)
     return app.return_code or 0

@@ -53,6 +53,9 @@ class FakeEngine:
     def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
         self.requests.append(f"{backend} {mode} {dynamic}")
 
+    def open_file(self, file: str) -> None:
+        self.requests.append(f"open {file}")
+
     def send(self, command: RunCommand) -> bool:
         if isinstance(command, PauseTiming):
             self.pauses += 1 if command.paused else -1

@@ -220,7 +220,9 @@ async def test_only_changed_lines_are_painted_again():
         again = graph.render_lines(graph.size.region)
         await ui.press("j")
         moved = graph.render_lines(graph.size.region)
-        assert sum(a is not b for a, b in zip(again, moved, strict=True)) <= 2
+        assert sum(a is not b for a, b in zip(again, moved, strict=True)) <= 3, (
+            "the old and the new row, and a highlighted one"
+        )
 
 
 async def test_the_failing_line_is_marked_and_panes_without_a_result_do_not_repeat_the_error():

@@ -42,7 +42,7 @@ def still_there(job: ev.Job) -> Sequence[ev.Event]:
 async def fixed(ui: AppUnderTest, file: Path) -> FixScreen:
     """Press h on the break, and wait for the verification."""
     ui.engine.job = ev.Job(run=1, file=str(file), source=TEXT)
-    await ui.pilot.press("3", "b", "h")
+    await ui.pilot.press("3", "h")
     await ui.pilot.pause()
     screen = ui.app.screen
     assert isinstance(screen, FixScreen)

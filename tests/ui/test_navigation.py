@@ -116,10 +116,22 @@ async def test_parentheses_go_to_the_next_kernel():
         assert ui.app.main.selection.links == lines
 
 
+async def test_the_number_of_a_pane_selects_the_row_under_its_cursor_unless_it_belongs_to_the_selection():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        await ui.press("3")
+        assert ui.app.main.selection.links
+        await select(ui, "h = h * 1.2")
+        line = ui.app.main.selection.links
+        await ui.press("5", "2")
+        assert ui.app.main.selection.links == line, "both panes have rows for the line, and their cursors are on them"
+        await ui.press("3")
+        assert ui.app.main.selection.links != line
+
+
 async def test_a_pane_without_hits_notifies_the_user():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         await select(ui, ".relu()")
-        await ui.press("3", "n")
+        await ui.press("7", "n")
         assert "no highlighted row in this pane" in ui.notifications[-1]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
 from textual.widgets import OptionList
 
+from tcexplore.events import Job
 from tcexplore.ui.app import ExplorerApp
-from tcexplore.ui.palette import find_places
+from tcexplore.ui.palette import CommandProvider, find_places
 from tcexplore.ui.saved_settings import load, store
 from tests import fakes
 from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
@@ -17,8 +19,6 @@ from tests.ui.app_under_test import AppUnderTest, FakeEngine, run_app
 
 async def titles(ui: AppUnderTest, query: str) -> list[str]:
     """Return the titles that the palette lists for a query."""
-    from tcexplore.ui.palette import CommandProvider
-
     provider = CommandProvider(ui.app.main)
     return [str(hit.match_display) async for hit in provider.search(query)]
 
@@ -44,12 +44,31 @@ async def test_colon_opens_the_palette_with_the_most_used_commands_first():
         ("export", "Save the run as one linked HTML page"),
         ("mode", "Compile with mode=reduce-overhead"),
         ("wrong", "Find the compiler stage that crashes or gives a wrong result"),
+        ("sample", "Open sample fusion.py"),
+        ("dynamic", "Compile with dynamic=True"),
+        ("aot", "Compile with backend=aot_eager"),
         ("gelu", "line 23: h = F.gelu(self.norm(h))"),
     ],
 )
 async def test_the_palette_finds_commands_by_keyword_and_places_by_text(query: str, title: str):
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         assert title in await titles(ui, query)
+
+
+async def test_the_palette_opens_another_file_and_compiles_with_another_option(tmp_path: Path):
+    (tmp_path / "other.py").write_text('"""Another model."""\n')
+    run = replace(fakes.complete(7), file=str(tmp_path / "model.py"))
+    async with run_app(fakes.session(run)) as ui:
+        commands = {command.title: command for command in CommandProvider(ui.app.main).commands()}
+        assert commands["Open other.py"].note == "Another model."
+        commands["Compile with dynamic=True"].run()
+        commands["Open other.py"].run()
+        await ui.settle()
+        assert ui.engine.requests == ["inductor default True", f"open {tmp_path / 'other.py'}"]
+        assert ui.app.session.newest is None
+        ui.engine.deliver(Job(run=8, file=str(tmp_path / "other.py"), source="x = 1\n"))
+        await ui.settle()
+        assert "other.py" in ui.screen.splitlines()[0]
 
 
 def test_a_number_finds_the_line_first():

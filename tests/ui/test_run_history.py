@@ -25,7 +25,7 @@ NOON = 1_700_000_000.0
 @asynccontextmanager
 async def app_with_history(runs: RunStore, session: Session | None = None) -> AsyncIterator[AppUnderTest]:
     engine = FakeEngine()
-    app = ExplorerApp(lambda: engine, now=lambda: 0.0, history=lambda: RunHistory(runs))
+    app = ExplorerApp(lambda: engine, now=lambda: 0.0, history=lambda _: RunHistory(runs))
     async with app.run_test(size=(160, 50), notifications=True) as pilot:
         ui = AppUnderTest(app, engine, pilot, [0.0])
         while app.history is None:

@@ -16,7 +16,23 @@ def break_place(graph_break: GraphBreak, line: str) -> tuple[int, int]:
     """
     names = [*_NAME.findall(graph_break.context), *_NAME.findall(graph_break.reason), *_NAME.findall(graph_break.kind)]
     for name in reversed(dict.fromkeys(names)):
-        if call := re.search(rf"\.?\b{name}\s*\([^()]*\)?", line):
-            return call.span()
+        if call := re.search(rf"\.?\b{name}\s*\(", line):
+            return call.start(), _closing(line, call.end())
     start = len(line) - len(line.lstrip())
     return start, max(start, len(line.rstrip()))
+
+
+def _closing(line: str, start: int) -> int:
+    """Return the place after the bracket that closes the one before `start`, or after the last one of the line."""
+    depth = 1
+    for at in range(start, len(line)):
+        depth += (line[at] in "([{") - (line[at] in ")]}")
+        if not depth:
+            return at + 1
+    return len(line.rstrip())
+
+
+def broken_expression(graph_break: GraphBreak) -> str:
+    """Return the call or keyword that breaks the graph, such as `.item()`."""
+    start, end = break_place(graph_break, graph_break.code)
+    return graph_break.code[start:end]

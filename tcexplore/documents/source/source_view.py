@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from rich.cells import cell_len
+
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.highlight import Highlighted, highlighted
@@ -50,12 +52,11 @@ def source_document(
         notice = snapshot.failure.message if snapshot.failure else EMPTY
         return Parts("", [fixed(wrapped(notice, width, "muted"))])
     text = highlighted(snapshot.source, "python")
-    wide = width >= HEAT_IN_WORDS
     failed = failed_line(snapshot)
-    gutter = _Gutter(snapshot, snapshot.file, range(1, len(text.lines) + 1), wide=wide, failed=failed)
+    gutter = _Gutter(snapshot, snapshot.file, range(1, len(text.lines) + 1), width, failed)
     own = Part(len(text.lines), lambda index: _row(text, index, gutter))
     others = (file for file in facts.files() if file != snapshot.file)
-    elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, wide=wide)) for file in others)
+    elsewhere = (fixed(_elsewhere(snapshot, facts, file, toggled, width)) for file in others)
     return Parts(
         os.path.basename(snapshot.file),
         [own, *elsewhere],
@@ -75,12 +76,12 @@ class _Gutter:
     """The gutter of a file: a mark, the line number, the first kernel, and a bar for time or memory traffic, which a
     wide pane also shows in words after the line. The peek line has the other facts."""
 
-    def __init__(self, snapshot: Snapshot, file: str, lines: Iterable[int], *, wide: bool,
+    def __init__(self, snapshot: Snapshot, file: str, lines: Iterable[int], width: int,
                  failed: tuple[int, str] | None = None) -> None:  # fmt: skip
         self.facts = line_facts(snapshot)
         self.bars = LineBars(snapshot)
         self.failed = failed
-        self.wide = wide
+        self.width = width
         self.file = file
         known = list(lines)
         self._number = len(str(max(known, default=0)))
@@ -111,7 +112,7 @@ class _Gutter:
     def row(self, number: int, code: Iterable[Span], text: str) -> Row:
         line, at = (self.file, number), Location(self.file, number)
         gutter = self.spans(number)
-        spans = (*gutter, *code, *self._ending(number))
+        spans = (*gutter, *code, *self._ending(number, _wide(gutter) + cell_len(text)))
         place = self._break_place(number, text, _wide(gutter))
         return Row(spans, (line_link(at), *self.facts.links(line)), at, copy=text, place=place)
 
@@ -123,18 +124,20 @@ class _Gutter:
         start, end = break_place(breaks[0], text)
         return gutter + start, gutter + end
 
-    def _ending(self, number: int) -> Iterable[Span]:
-        """Yield notes at the end of a line: graph break, skipped frame."""
+    def _ending(self, number: int, used: int) -> Iterable[Span]:
+        """Yield notes at the end of a line, which is `used` cells wide: graph break, skipped frame."""
         line = (self.file, number)
         if self.failed is not None and self.failed[0] == number:
             yield Span(f"  {FAILED} {self.failed[1]}", "error")
         if line in self.facts.breaks:
-            yield Span("  graph break", "break")
+            note = "  graph break"
+            yield Span(note if used + len(note) <= self.width else "  break", "break")
         elif line in self.facts.skipped:
             yield Span(f"  not compiled: {self.facts.skipped[line].reason}", "warn")
-        if self.wide and (time := self.bars.shares.get(line)):
+        wide = self.width >= HEAT_IN_WORDS
+        if wide and (time := self.bars.shares.get(line)):
             yield Span(f"  {describe_time(time)}", "number")
-        if self.wide and (traffic := self.bars.traffic.lines.get(line)):
+        if wide and (traffic := self.bars.traffic.lines.get(line)):
             yield Span(f"  {describe_traffic(traffic)}", "dim")
 
 
@@ -155,9 +158,7 @@ def _wide(spans: Iterable[Span]) -> int:
     return sum(len(span.text) for span in spans)
 
 
-def _elsewhere(
-    snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str], *, wide: bool
-) -> Iterable[Row]:
+def _elsewhere(snapshot: Snapshot, facts: LineFacts, file: str, toggled: frozenset[str], width: int) -> Iterable[Row]:
     """Return a fold with the lines of another file that have facts."""
     lines = facts.lines(file)
     name = f"file {file}"
@@ -167,5 +168,5 @@ def _elsewhere(
     yield fold(name, opened, (places(snapshot.file).path(file), "heading"),
                (f"  {count(len(lines), 'line')}, {count(nodes, 'FX node')}", "muted"), indent=0)  # fmt: skip
     if opened:
-        gutter, known = _Gutter(snapshot, file, lines, wide=wide), read_lines(snapshot, file)
+        gutter, known = _Gutter(snapshot, file, lines, width), read_lines(snapshot, file)
         yield from (gutter.row(n, highlighted(known.get(n, UNKNOWN), "python").raw(0), known.get(n, "")) for n in lines)

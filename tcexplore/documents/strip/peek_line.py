@@ -8,10 +8,17 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fitted, piece
 from tcexplore.documents.labels import KernelLabel, labels
 from tcexplore.documents.locations import places
+from tcexplore.documents.prose import shortened
+from tcexplore.documents.source.break_place import broken_expression
 from tcexplore.documents.source.line_facts import describe_time, describe_traffic, hot, line_facts, shares_of_lines
+from tcexplore.events import GraphBreak
+from tcexplore.keymap import hint
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.links import Link, break_link
+
+EXPRESSION_WIDTH = 40
+"""Most columns of the expression that breaks the graph."""
 
 SHOWN_KERNELS = 4
 """Kernels that are named; more are counted."""
@@ -43,7 +50,8 @@ def _name(run: Snapshot, link: Link) -> str:
         case "kernel":
             return labels(run).kernel[link].name if link in labels(run).kernel else link.name
         case "break":
-            return f"break {link.name.partition(' ')[2]}"
+            graph_break = next((each for each in run.breaks if break_link(each) == link), None)
+            return f"graph break {'' if graph_break is None else _expression(graph_break)}"
         case "entry":
             return f"cache entry {link.where}"
         case _:
@@ -56,8 +64,7 @@ def _line(run: Snapshot, link: Link) -> str:
 
 def _linked(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Piece]:
     """Yield the linked breaks, kernels, lines, ops, guards and bytes, most important first."""
-    if subject.kind != "break":
-        yield from _breaks(run, chain)
+    yield from _breaks(run, subject, chain)
     kernels = sorted((label for link, label in labels(run).kernel.items() if link in chain), key=_order)
     if subject.kind != "kernel" and kernels:
         yield _kernels(kernels)
@@ -86,10 +93,18 @@ def _kernels(kernels: list[KernelLabel]) -> Piece:
     return Piece((Span(f"{noun} ", "muted"), *spans, Span(more, "muted")), 1)
 
 
-def _breaks(run: Snapshot, chain: frozenset[Link]) -> Iterator[Piece]:
+def _breaks(run: Snapshot, subject: Link, chain: frozenset[Link]) -> Iterator[Piece]:
     graph_break = next((each for each in run.breaks if break_link(each) in chain), None)
     if graph_break is not None:
-        yield piece(f"✖ {graph_break.kind}", "break")
+        if subject.kind != "break":
+            yield piece(f"✖ graph break: {_expression(graph_break)}", "break")
+        fix = run.fix_of(graph_break)
+        if fix is not None and fix.state == "verified":
+            yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key")), 1)
+
+
+def _expression(graph_break: GraphBreak) -> str:
+    return shortened(broken_expression(graph_break), EXPRESSION_WIDTH)
 
 
 def _line_facts(run: Snapshot, line: tuple[str, int]) -> Iterator[Piece]:

@@ -271,6 +271,11 @@ class RowView(RowMouse, can_focus=True):
         row = self.cursor_row
         return row.links if row is not None and self._highlights.has(row) else ()
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether the cursor stays on a row that is not highlighted."""
+        return not self.highlighted_cursor and (not self.highlighted or self._highlights.index.complete)
+
     def next_hit(self, by: int, *, chapter: bool = False) -> None:
         """Put the cursor on the next hit (`by` -1: the previous one), or on the first one of the next chapter.
 

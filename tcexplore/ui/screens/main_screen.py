@@ -128,9 +128,18 @@ class MainScreen(ReadingScreen):
 
     def action_show_pane(self, name: str) -> None:
         self.grid.current = name
+        self._select_cursor_row()
 
     def action_next_pane(self, by: int) -> None:
         self.grid.next_pane(by)
+        self._select_cursor_row()
+
+    def _select_cursor_row(self) -> None:
+        """Select the row under the cursor of the pane that the user has gone to, unless it belongs to the selection."""
+        row = self.reader.cursor_row
+        if row is not None and row.links and self.selection.unindexed is None and self.reader.is_apart:
+            self.selection.select(row.links, self.session)
+            self._highlight(everywhere=False)
 
     def action_zoom(self) -> None:
         self.grid.zoomed = not self.grid.zoomed

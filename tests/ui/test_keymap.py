@@ -136,7 +136,7 @@ async def test_the_app_uses_the_keymap_and_shows_it_everywhere():
         assert "Z zoom" in ui.screen
         assert "f1 help" in ui.screen
         await ui.press("3")
-        assert "^a: a verified fix" in ui.screen
+        assert "^a: look for a fix" in ui.screen
         await ui.press("f1")
         assert "`^a`" not in ui.screen
         assert "^a shows a change of your line" in ui.screen

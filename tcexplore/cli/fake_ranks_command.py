@@ -22,11 +22,17 @@ def fake_ranks_command(file: str, world: int, rank: int | None, argv: Sequence[s
 
 
 def explore_ranks(request: Request) -> int:
-    """Show the ranks in the app while they compile; return the exit status of the script."""
-    from tcexplore.cli.run_command import run_job
+    """Show the ranks in the app on every save; without a terminal, run them once. Return the exit status."""
+    from tcexplore.cli.explore_command import terminal_problem
 
     assert request.fake is not None, "the parser sets it"
     command = fake_ranks_command(request.target, request.fake.world, request.fake.rank, request.argv)
+    if terminal_problem() is None:
+        from tcexplore.ui.run_app import run_ranks_app
+
+        return run_ranks_app(request.target, command, request.fake.rank, request.screen)
+    from tcexplore.cli.run_command import run_job
+
     return run_job(replace(request, argv=command, launch=Launch(None)))
 
 

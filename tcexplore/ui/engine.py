@@ -26,8 +26,8 @@ class Engine(Protocol):
         """Begin with a first run; `deliver` gets a `Job` as each run begins, then the run's events."""
         ...
 
-    def rerun(self) -> None:
-        """Read the file and run it again."""
+    def rerun(self) -> bool:
+        """Read the file and run it again; return False if there is no program to run."""
         ...
 
     def stop_run(self) -> None:

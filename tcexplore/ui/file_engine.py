@@ -53,10 +53,11 @@ class FileEngine:
         await self._queue.start()
         self._watch_file()
 
-    def rerun(self) -> None:
+    def rerun(self) -> bool:
         """Read the file and run it again."""
         self._model = read_file(self._file)
         self._begin_run()
+        return True
 
     def stop_run(self) -> None:
         """End the current run."""

@@ -49,6 +49,11 @@ class FollowEngine(RankEngine):
     def __init__(self, trace: FollowedTrace, rank: int | None, launched: TracedJob | None = None) -> None:
         """`launched` is the job if tcexplore started it: its output is shown, too."""
         super().__init__(rank)
+        self._last_run = 0
+        self._show_job(trace, launched)
+
+    def _show_job(self, trace: FollowedTrace, launched: TracedJob | None) -> None:
+        """Show another job from now on."""
         self._launched = LaunchedJob(launched) if launched is not None else None
         self._outputs: deque[Output] = deque(maxlen=_MOST_OUTPUTS)
         """The newest output, for ranks that the user opens later."""
@@ -58,9 +63,11 @@ class FollowEngine(RankEngine):
         """Ranks that the user asked for and whose runs have not begun."""
         self._shown: dict[int, TraceRun] = {}
         """The runs by rank."""
+        self._runs.clear()
         self._ended: set[int] = set()
         """Runs that have ended."""
-        self._last_run = 0
+        self._first_run = self._last_run + 1
+        """The first run of this job."""
         self._seen_alive: set[int] = set()
         """Processes of this machine that were alive while they were followed."""
         self._rows_at = self._compare_at = 0.0
@@ -72,10 +79,23 @@ class FollowEngine(RankEngine):
     async def start(self, deliver: Deliver) -> None:
         """Begin to follow the trace."""
         self._deliver = deliver
+        self._begin_following()
+
+    def _begin_following(self) -> None:
         if self._launched is not None:
-            self._last_run = 1
-            deliver(self._launched.job(1))
+            self._last_run = self._first_run
+            self._deliver(self._launched.job(self._first_run))
         self._reading = asyncio.create_task(self._follow())
+
+    def _restart(self, trace: FollowedTrace, launched: TracedJob) -> None:
+        """Follow a new job of the same command."""
+        self._show_job(trace, launched)
+        self._begin_following()
+
+    @property
+    def user_files(self) -> frozenset[str]:
+        """The user's files that the ranks compiled."""
+        return frozenset(file for rank in self._followed.ranks.values() for file in rank.records.sources.files)
 
     def load(self, rank: int) -> bool:
         """Read a rank as a new run; return whether the job has this rank."""
@@ -115,8 +135,8 @@ class FollowEngine(RankEngine):
 
     async def _begin(self, process: TraceProcess) -> bool:
         """Begin the run of a rank once its main file is known; return whether it began."""
-        first = self._launched is not None and not self._shown and self._last_run == 1
-        run = TraceRun(process, 1 if first else self._last_run + 1, len(self._followed.ranks))
+        first = self._launched is not None and not self._shown and self._last_run == self._first_run
+        run = TraceRun(process, self._last_run + (not first), len(self._followed.ranks))
         job = await asyncio.to_thread(run.start)
         quiet = time.time() - self._followed.grown > COMPARE_S
         if not run.reader.context.sources.main and len(process.index) < _RECORDS_TO_START and not quiet:
@@ -151,15 +171,15 @@ class FollowEngine(RankEngine):
         """Deliver the output and the end of a job that tcexplore started to all runs."""
         if self._launched is None:
             return
-        runs = [run.run for run in self._shown.values()] or [1]
+        runs = [run.run for run in self._shown.values()] or [self._first_run]
         for event in self._launched.events():
             if isinstance(event, Output):
                 self._outputs.append(event)
             for run in runs:
                 self._deliver(replace(event, run=run))
-        if self._launched.over and not self._shown and 1 not in self._ended:
-            self._ended.add(1)
-            self._deliver(Finished(run=1))
+        if self._launched.over and not self._shown and self._first_run not in self._ended:
+            self._ended.add(self._first_run)
+            self._deliver(Finished(run=self._first_run))
 
     def _is_over(self, pid: int) -> bool:
         """Return whether a process has ended. A process that was never seen may run on another machine."""
@@ -208,6 +228,9 @@ class FollowEngine(RankEngine):
 
     async def close(self) -> None:
         """Stop following; the job goes on."""
+        await self._stop_following()
+
+    async def _stop_following(self) -> None:
         self._stop.set()
         await super().close()
 

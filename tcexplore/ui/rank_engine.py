@@ -36,8 +36,9 @@ class RankEngine(ABC):
 
     # ---- what a trace cannot do
 
-    def rerun(self) -> None:  # noqa: B027  the interface of all engines
-        """Do nothing: a trace is not run."""
+    def rerun(self) -> bool:
+        """Return False: a trace is not run."""
+        return False
 
     def stop_run(self) -> None:  # noqa: B027  the interface of all engines
         """Do nothing: a trace is not run."""

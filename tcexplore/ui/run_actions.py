@@ -57,10 +57,8 @@ class RunActions(App[int]):
         """Target files given so far."""
 
     def action_rerun(self) -> None:
-        if self._trace_only():
-            return
-        if self.engine is not None:
-            self.engine.rerun()
+        if self.engine is not None and not self.engine.rerun():
+            self._trace_only()
 
     def action_stop_run(self) -> None:
         if self._trace_only():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,6 +107,19 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
         from tcexplore.ui.follow_engine import FollowEngine
 
         return FollowEngine(trace, rank, launched)
+
+    return asyncio.run(_run(engine, screen))
+
+
+def run_ranks_app(file: str, command: Sequence[str], rank: int | None, screen: Appearance) -> int:
+    """Show the app on a script that runs as several ranks on every save; return the exit status."""
+    gc.disable()
+    import asyncio
+
+    def engine() -> Engine:
+        from tcexplore.ui.saved_ranks_engine import SavedRanksEngine
+
+        return SavedRanksEngine(file, command, rank)
 
     return asyncio.run(_run(engine, screen))
 

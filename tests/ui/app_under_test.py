@@ -44,8 +44,9 @@ class FakeEngine:
         self.deliver = deliver
         deliver(Standby(torch="2.13.0", python="3.11.7", device="cpu", seconds=1.5))
 
-    def rerun(self) -> None:
+    def rerun(self) -> bool:
         self.requests.append("rerun")
+        return True
 
     def stop_run(self) -> None:
         self.requests.append("stop")

@@ -86,6 +86,9 @@ def test_a_file_sets_options_and_the_command_line_overrides_them(project: Path):
 def test_a_pattern_sets_options_of_some_files(project: Path, monkeypatch: pytest.MonkeyPatch):
     request = parse(["check", "models/net.py:model"])
     assert (request.limits.max_breaks, request.config.inputs, request.config.train) == (0, ("f32[4]",), True)
+    (project / "tcexplore.toml").write_text("[[files]]\npattern = ['a*.py', 'n*.py']\nseed = 4")
+    assert parse(["check", "models/net.py"]).config.seed == 4
+    (project / "tcexplore.toml").unlink()
     assert parse(["check", "models/net.py", "--no-train"]).config.train is False
     assert parse(["check", "net.py"]).config.inputs == ()
     assert parse(["modes", "models/net.py"]).study.dynamic == (True, None)
@@ -147,6 +150,7 @@ def test_options_of_a_study_with_another_meaning_are_set_in_its_table_only(proje
         ("[check]\n# x\nmax-beaks = 1", "tcexplore.toml:3: unknown key 'max-beaks'. Did you mean 'max-breaks'?"),
         ("[[files]]\npattern = 'x'\ntrian = true", "tcexplore.toml:3: unknown key 'trian'. Did you mean 'train'?"),
         ("[[files]]\ntrain = true", "tcexplore.toml:1: each entry needs a pattern"),
+        ("[[files]]\npattern = ['a', 1]", "tcexplore.toml:1: each entry needs a pattern"),
         ("files = 1", "tcexplore.toml:1: write [[files]]"),
         ('max-breaks = "0"', "tcexplore.toml:1: max-breaks is a number: write 0 without quotes."),
         ("max-breaks = -1", "tcexplore.toml:1: max-breaks: -1 is below 0."),

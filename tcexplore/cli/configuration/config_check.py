@@ -39,7 +39,8 @@ def check_keys(file: ConfigFile, parser: Parser, *, whole: bool = False) -> None
         raise ConfigError(f"{file.place((FILES,))}: write [[{'.'.join((*file.prefix, FILES))}]] with a pattern.")
     for number, entry in enumerate(entries):
         pattern = entry.get("pattern")
-        if not isinstance(pattern, str) or not pattern:
+        patterns = pattern if isinstance(pattern, list) else [pattern]
+        if not patterns or not all(isinstance(each, str) and each for each in patterns):
             raise ConfigError(f"{file.place((FILES, number))}: each entry needs a pattern, such as 'models/*.py'.")
         _check_table(file, entry, (FILES, number), checked, top=False)
 

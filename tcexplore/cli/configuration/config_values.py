@@ -106,7 +106,12 @@ def _tables(file: ConfigFile, command: str, model: str) -> Iterator[tuple[Mappin
 
 
 def matches(file: ConfigFile, pattern: Any, model: str) -> bool:
-    """Return whether a model file matches a pattern: its path from the file's folder, its whole path or its name."""
+    """Return whether a model file matches a pattern, or one in a list.
+
+    A pattern is compared with its path from the file's folder, with its whole path, and with its name.
+    """
+    if isinstance(pattern, list):
+        return any(matches(file, each, model) for each in pattern)
     if not isinstance(pattern, str) or "\0" in model:
         return False
     from fnmatch import fnmatch

@@ -23,7 +23,7 @@ RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch
 COPY pyproject.toml README.md LICENSE /opt/tcexplore/
 COPY tcexplore /opt/tcexplore/tcexplore
 COPY samples /opt/tcexplore/samples
-RUN pip install --no-cache-dir /opt/tcexplore
+RUN pip install --no-cache-dir "/opt/tcexplore[torch]"
 
 ENV COLORTERM=truecolor \
     EDITOR=vi \

@@ -42,6 +42,12 @@ class Written(NamedTuple):
 # ---- new files
 
 
+def cache_folder() -> Path:
+    """Return the folder for files that can be made again."""
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(folder if os.path.isabs(folder) else os.path.expanduser("~/.cache")) / "tcexplore"
+
+
 def create(file: str | Path, content: str | bytes, *, force: bool = False, private: bool = False) -> Path:
     """Write a new file and return its path; its folder must exist. With `force`, replace an existing regular file.
 

@@ -14,8 +14,8 @@ import pytest
 
 import tcexplore
 
-FRONT = ("cli", "documents", "events", "files", "fixes", "keymap", "quantities", "report", "run_store", "session",
-         "studies", "supervisor", "torch_text", "traces", "ui", "watch")  # fmt: skip
+FRONT = ("cli", "documents", "environments", "events", "files", "fixes", "keymap", "model_python", "quantities",
+         "report", "run_store", "session", "studies", "supervisor", "torch_text", "traces", "ui", "watch")  # fmt: skip
 """Packages of the front end, for which torch would cost more than a second before the first frame."""
 
 PURE = ("documents", "events", "files", "fixes", "keymap", "quantities", "session", "studies", "torch_text", "traces")
@@ -39,11 +39,13 @@ MAY_IMPORT = {
     "studies": {
         "argument_types",
         "documents",
+        "environments",
         "events",
         "file_activity",
         "files",
         "fixes",
         "keymap",
+        "model_python",
         "quantities",
         "report",
         "session",
@@ -52,7 +54,7 @@ MAY_IMPORT = {
         "watch",
     },
     "report": {"documents", "events", "files", "keymap", "quantities", "report", "session", "targets"},
-    "supervisor": {"events", "supervisor"},
+    "supervisor": {"events", "model_python", "supervisor"},
     "capture": {"capture", "events", "torch_text"},
     "accuracy": {"accuracy", "capture", "events", "quantities", "torch_text"},
     "timing": {"capture", "events", "quantities", "timing", "torch_text"},

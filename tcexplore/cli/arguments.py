@@ -11,7 +11,7 @@ from functools import partial
 from tcexplore.cli.config_arguments import config_request
 from tcexplore.cli.configuration.configured_options import parse_options
 from tcexplore.cli.gate.gate_options import limits, outputs
-from tcexplore.cli.options import Parser, config, fake_ranks
+from tcexplore.cli.options import Parser, config, fake_ranks, only_python
 from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS
 from tcexplore.cli.request import Export, Launch, Request, TraceChoice
 from tcexplore.cli.study_arguments import study_request
@@ -64,7 +64,7 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
         "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
         history=not given.no_history,
         target_given=hasattr(given, "target"),
-        screen=appearance(given.theme, given.keymap, given.targets),
+        screen=appearance(given.theme, given.keymap, given.targets), python=only_python(parser, given),
     )  # fmt: skip
 
 
@@ -76,14 +76,14 @@ def _check(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> 
     return Request(
         "check", given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=given.time_for,
         calls=given.calls, limits=limits(given), recompile_queries=tuple(given.recompile_check),
-        outputs=outputs(given), fake=fake_ranks(parser, given),
+        outputs=outputs(given), fake=fake_ranks(parser, given), python=only_python(parser, given),
     )  # fmt: skip
 
 
-def _export(_parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
+def _export(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     return Request(
         "export", given.file, argv, replace(config(given), assembly=True), timeout=given.timeout, time_for=0.0,
-        export=Export(given.kernel, given.to, given.force),
+        export=Export(given.kernel, given.to, given.force), python=only_python(parser, given),
     )  # fmt: skip
 
 
@@ -103,8 +103,8 @@ def _run(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
                    screen=appearance(given.theme, given.keymap))  # fmt: skip
 
 
-def _doctor(_parser: Parser, _given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:
-    return Request("doctor")
+def _doctor(parser: Parser, given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:
+    return Request("doctor", python=only_python(parser, given))
 
 
 _REQUESTS: dict[str, Callable[[Parser, argparse.Namespace, tuple[str, ...]], Request]] = {

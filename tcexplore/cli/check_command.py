@@ -15,6 +15,7 @@ from tcexplore.cli.file_argument import BadFileError, read, split
 from tcexplore.cli.gate.judge import USER, read_gate_files
 from tcexplore.cli.gate.publish import publish, require_outputs
 from tcexplore.cli.progress_line import progress
+from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.session import Snapshot
@@ -27,13 +28,14 @@ def check(request: Request) -> int:
     """Run the file once and print the report; return the exit status."""
     try:
         job = make_job(request)
+        python = model_python(request.python, job.file)
         files = read_gate_files(request.limits, request.config)
         require_outputs(request.outputs, (job.file, request.limits.allow, request.limits.baseline))
     except BadFileError as error:
         return _refuse(request, error)
     try:
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, line))
+            outcome = asyncio.run(run_once(job, request.timeout, line, python))
     except EndedBySignalError as ended:
         return ended.status
     return publish(request, outcome, files)

@@ -123,10 +123,10 @@ def _serve(request: Request) -> int:
     return serve(request)
 
 
-def _doctor(_: Request) -> int:
+def _doctor(request: Request) -> int:
     from tcexplore.cli.doctor import doctor
 
-    return doctor()
+    return doctor(request.python)
 
 
 _COMMANDS: dict[str, Callable[[Request], int]] = {

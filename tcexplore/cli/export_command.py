@@ -11,6 +11,7 @@ from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.gate.judge import USER
 from tcexplore.cli.progress_line import progress
+from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, run_once
 from tcexplore.events.clean_text import clean
@@ -26,8 +27,9 @@ def export(request: Request) -> int:
     assert export_request is not None, "the parser sets it"
     try:
         job = replace(make_job(request), examine=False, runnable=True)
+        python = model_python(request.python, job.file)
         with progress(sys.stderr) as line:
-            outcome = asyncio.run(run_once(job, request.timeout, line))
+            outcome = asyncio.run(run_once(job, request.timeout, line, python))
     except BadFileError as error:
         return _refuse(error.sentence)
     except EndedBySignalError as ended:

@@ -8,25 +8,37 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 
+from tcexplore.cli.error_line import print_error
+from tcexplore.cli.file_argument import BadFileError
+from tcexplore.cli.python_argument import model_python
 from tcexplore.cli.request import Launch, Request, TraceChoice
+from tcexplore.model_python import ModelPython
 from tcexplore.traced_job import TRACE_VARIABLE
 
 
-def fake_ranks_command(file: str, world: int, rank: int | None, argv: Sequence[str]) -> tuple[str, ...]:
+def fake_ranks_command(request: Request, python: ModelPython) -> tuple[str, ...]:
     """Return the command that runs the script as each rank, or as one."""
+    assert request.fake is not None, "the parser sets it"
+    rank = request.fake.rank
     chosen = () if rank is None else ("--rank", str(rank))
-    return (sys.executable, "-m", "tcexplore.worker.fake_ranks", "--world", str(world), *chosen, file, *argv)
+    arguments = ("--world", str(request.fake.world), *chosen, request.target, *request.argv)
+    return tuple(python.command("tcexplore.worker.fake_ranks", *arguments))
 
 
 def explore_ranks(request: Request) -> int:
     """Show the ranks in the app on every save; without a terminal, run them once. Return the exit status."""
     from tcexplore.cli.explore_command import terminal_problem
 
+    try:
+        python = model_python(request.python, request.target)
+    except BadFileError as error:
+        print_error(error.sentence)
+        return 2
     assert request.fake is not None, "the parser sets it"
-    command = fake_ranks_command(request.target, request.fake.world, request.fake.rank, request.argv)
+    command = fake_ranks_command(request, python)
+    os.environ.update(python.environment())
     if terminal_problem() is None:
         from tcexplore.ui.run_app import run_ranks_app
 
@@ -40,10 +52,14 @@ def check_ranks(request: Request) -> int:
     """Print the report of the ranks; the script's output goes to stderr. Return the exit status."""
     from tcexplore.cli.open_command import report_trace
 
-    assert request.fake is not None, "the parser sets it"
-    command = fake_ranks_command(request.target, request.fake.world, request.fake.rank, request.argv)
+    try:
+        python = model_python(request.python, request.target)
+    except BadFileError as error:
+        print_error(error.sentence)
+        return 2
+    command = fake_ranks_command(request, python)
     with tempfile.TemporaryDirectory(prefix="tcexplore-ranks-", ignore_cleanup_errors=True) as folder:
-        environment = {**os.environ, TRACE_VARIABLE: folder}
+        environment = {**python.environment(), TRACE_VARIABLE: folder}
         job = subprocess.Popen(command, env=environment, stdout=sys.stderr, process_group=0)
         try:
             status = job.wait(request.timeout)

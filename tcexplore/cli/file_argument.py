@@ -8,12 +8,12 @@ import os
 class BadFileError(Exception):
     """The model file cannot be run. `failure` is the reason for a report, `sentence` the same in one line."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", kind: str = "file") -> None:
         # Imported here, not before the first frame.
         from tcexplore.events import Failed
 
         super().__init__(message)
-        self.failure = Failed(run=1, stage="file", blame="user", type="file", message=message, hint=hint)
+        self.failure = Failed(run=1, stage="file", blame="user", type=kind, message=message, hint=hint)
 
     @property
     def sentence(self) -> str:

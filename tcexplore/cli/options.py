@@ -167,6 +167,23 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
         "--seed", type=argument_types.integer, default=0, help="seed of all random generators (default: 0)"
     )
     options.add_argument("--threads", type=argument_types.at_least_one, metavar="N", help="torch.set_num_threads(N)")
+    python_option(options)
+
+
+def python_option(parser: Any) -> None:
+    """Add the model's Python."""
+    parser.add_argument(
+        "--python", action="append", type=argument_types.name, default=[], metavar="PATH",
+        help="the model's Python: an interpreter, or the folder of a virtual or conda environment (default: the active "
+        "environment, or .venv beside FILE or above it, or the Python of tcexplore)",
+    )  # fmt: skip
+
+
+def only_python(parser: Parser, given: argparse.Namespace) -> tuple[str, ...]:
+    """Return `--python` as a tuple. Exits with 2 if it is repeated."""
+    if len(given.python) > 1:
+        parser.error("use --python once; tcexplore modes compares several")
+    return tuple(given.python)
 
 
 def report_options(parser: Any, time_for: float | None, of: str = "the run", timeout: float = TIMEOUT) -> None:

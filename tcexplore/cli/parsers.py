@@ -13,6 +13,7 @@ from tcexplore.cli.options import (
     compile_options,
     follow_option,
     opcheck_option,
+    python_option,
     rank_options,
     report_options,
     screen_options,
@@ -206,7 +207,9 @@ def run_parser() -> Parser:
 def doctor_parser() -> Parser:
     """Return the parser of `tcexplore doctor`."""
     description = "Show what this machine can do, and what to install."
-    return Parser(prog="tcexplore doctor", description=description, examples=("",))
+    parser = Parser(prog="tcexplore doctor", description=description, examples=("", "--python .venv"))
+    python_option(parser)
+    return parser
 
 
 APP = "app"

@@ -129,6 +129,8 @@ class Request:
     argv: tuple[str, ...] = ()
     """The arguments after `--`."""
     config: Config = field(default_factory=Config)
+    python: tuple[str, ...] = ()
+    """`--python`; only a study of environments has more than one."""
     json: bool = False
     timeout: float = TIMEOUT
     time_for: float = TIME_FOR

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tcexplore import events as ev
 from tcexplore.cli.progress_line import Line
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.study_runs import Outcome, Runs, Watcher
 
@@ -28,22 +29,22 @@ class EndedBySignalError(Exception):
         """The exit status for this signal."""
 
 
-async def run_once(job: ev.Job, limit: float, line: Line | None = None) -> Outcome:
+async def run_once(job: ev.Job, limit: float, line: Line | None = None, python: ModelPython = OWN_PYTHON) -> Outcome:
     """Run a job in a real worker to its end, or for `limit` seconds; `line` shows the progress.
 
     Raises `EndedBySignalError` on SIGINT, SIGTERM and SIGHUP, after the workers have been ended.
     """
-    return await until_signal(_run(job, limit, line))
+    return await until_signal(_run(job, limit, line, python))
 
 
-async def _run(job: ev.Job, limit: float, line: Line | None) -> Outcome:
+async def _run(job: ev.Job, limit: float, line: Line | None, python: ModelPython) -> Outcome:
     from tcexplore.supervisor import Supervisor
 
     watcher: Watcher = _ignore
     if line is not None:
         line.write("waiting for a worker")
         watcher = line.show
-    async with Runs(partial(Supervisor, once=True), watcher) as runs:
+    async with Runs(partial(Supervisor, once=True, python=python), watcher) as runs:
         return await runs.run(job, limit)
 
 

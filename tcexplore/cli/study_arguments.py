@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tcexplore.argument_types import positive_seconds
-from tcexplore.cli.options import Parser, compile_options, config, report_options
+from tcexplore.cli.options import Parser, compile_options, config, only_python, report_options
 from tcexplore.cli.request import Request
 from tcexplore.studies.registry import StudyName
 
@@ -43,8 +43,9 @@ def study_request(name: StudyName, parser: Parser, given: argparse.Namespace, ar
         options = study.options(given)
     except ValueError as error:
         parser.error(str(error))
+    python = tuple(given.python) if study.compares_environments else only_python(parser, given)
     time_for = given.time_for if study.timed else 0.0
     return Request(
         name, given.file, argv, config(given), json=given.json, timeout=given.timeout, time_for=time_for,
-        budget_s=given.budget, study=options,
+        budget_s=given.budget, study=options, python=python,
     )  # fmt: skip

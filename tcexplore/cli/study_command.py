@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tcexplore.cli.check_command import make_job
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.progress_line import Line, progress
+from tcexplore.cli.python_argument import model_python, named_pythons
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, until_signal
 from tcexplore.documents.document import Document
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK
 from tcexplore.events import Event
+from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.study import Study, StudyState, load_study, run_study, study_job
 from tcexplore.studies.study_runs import Runs
@@ -31,11 +35,14 @@ def run_study_command(request: Request) -> int:
     kind = load_study(request.command)
     try:
         job = replace(study_job(make_job(request)), time_for=request.time_for)
-        state = StudyState[Any, Any](job, request.study, request.timeout, request.budget_s)
+        pythons, options = _pythons(request, job.file), request.study
+        if len(pythons) > 1:
+            kind, options = kind.across_environments(options, job, pythons)
+        state = StudyState[Any, Any](job, options, request.timeout, request.budget_s)
     except BadFileError as error:
         print_error(error.sentence)
         return BAD_FILE
-    ended = _run(kind, state)
+    ended = _run(kind, state, pythons)
     if state.refused:
         print_error(str(state.refused), f"tcexplore {kind.name}")
         return BAD_FILE
@@ -61,11 +68,21 @@ def study_report(kind: Study[Any, Any], state: StudyState[Any, Any], width: int)
     return StaticDocument("", tuple(rows))
 
 
-def _run(kind: Study[Any, Any], state: StudyState[Any, Any]) -> int:
+def _pythons(request: Request, file: str) -> tuple[ModelPython, ...]:
+    """Return the environments to study, usually one. Raises `BadFileError`."""
+    if len(request.python) > 1:
+        pythons = named_pythons(request.python)
+        if len({python.executable for python in pythons}) < len(pythons):
+            raise BadFileError("--python names the same Python twice.", kind="python")
+        return pythons
+    return (model_python(request.python, file),)
+
+
+def _run(kind: Study[Any, Any], state: StudyState[Any, Any], pythons: Sequence[ModelPython]) -> int:
     """Run the study; return the exit status of the signal that ended it, else 0."""
     with progress(sys.stderr) as line:
         try:
-            asyncio.run(until_signal(_follow(kind, state, line)))
+            asyncio.run(until_signal(_follow(kind, state, line, pythons)))
         except EndedBySignalError as ended:
             state.stopped = True
             return ended.status
@@ -74,7 +91,9 @@ def _run(kind: Study[Any, Any], state: StudyState[Any, Any]) -> int:
     return 0
 
 
-async def _follow(kind: Study[Any, Any], state: StudyState[Any, Any], line: Line) -> None:
+async def _follow(
+    kind: Study[Any, Any], state: StudyState[Any, Any], line: Line, pythons: Sequence[ModelPython]
+) -> None:
     from tcexplore.supervisor import Supervisor
 
     def announce(step: str) -> None:
@@ -89,7 +108,14 @@ async def _follow(kind: Study[Any, Any], state: StudyState[Any, Any], line: Line
             line.print_line(text)
 
     line.write(state.step)
-    supervisor = Supervisor(_ignore, prime=False)
+    if len(pythons) > 1:
+        from tcexplore.supervisor.environment_queue import EnvironmentQueue
+
+        runner = partial(EnvironmentQueue, {python.executable: python for python in pythons})
+        async with Runs(runner, show) as runs:
+            await run_study(kind, state, runs, announce, log)
+        return
+    supervisor = Supervisor(_ignore, prime=False, python=pythons[0])
     await supervisor.start()
     try:
         async with Runs(supervisor.study_queue, show) as runs:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tcexplore.events import Config, GradMode
+import os
+
+from tcexplore.documents.locations import display_path
+from tcexplore.events import Config, GradMode, Standby
 
 DYNAMIC = {True: "true", False: "false", None: "auto"}
 
@@ -11,6 +14,15 @@ def describe_configuration(config: Config) -> str:
     """Return `inductor, max-autotune, dynamic false`."""
     fusion = "" if config.fuse else ", no fusion"
     return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}"
+
+
+def format_torch(machine: Standby) -> str:
+    """Return `torch 2.13.0`, with Python and its environment if it is not the one that runs tcexplore."""
+    if not machine.environment:
+        return f"torch {machine.torch}"
+    source = machine.environment_source
+    place = display_path(source if os.path.isabs(source) else machine.environment)
+    return f"torch {machine.torch}, Python {machine.python} ({place})"
 
 
 def format_compile_call(config: Config) -> str:

@@ -111,6 +111,8 @@ class Job:
     """Inputs such as `f32[33,512], True` to check for a recompile after the compile."""
     trace: str = ""
     """The trace that the run was read from, with the rank if there are several; empty for a live run."""
+    python: str = ""
+    """The interpreter that runs it, in a study of several environments; otherwise empty."""
     retargetable: bool = False
     """Whether a `Retarget` may follow; the run then keeps its graphs."""
 
@@ -132,3 +134,7 @@ class Standby(Event):
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     """Modes and backends of this torch; empty if it does not list them."""
+    environment: str = ""
+    """The worker's interpreter, if it is not the one that runs tcexplore. The front end adds it."""
+    environment_source: str = ""
+    """Where that interpreter is named: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, or a folder."""

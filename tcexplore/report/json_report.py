@@ -40,6 +40,7 @@ def report(
         "tcexplore": __version__,
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
+        "environment": environment(machine),
         "file": display_path(snapshot.file),
         "config": configuration(snapshot),
         "limits_exceeded": exceeded,
@@ -57,6 +58,13 @@ def report(
         **_measurements(snapshot, calls),
         **script_fields(snapshot),
     )
+
+
+def environment(machine: ev.Standby | None) -> Fields | None:
+    """Return the model's interpreter and where it is named; None if it is the one that runs tcexplore."""
+    if machine is None or not machine.environment:
+        return None
+    return {"executable": machine.environment, "source": machine.environment_source}
 
 
 def rank_fields(comparison: ev.RanksCompared | None) -> Fields:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job, Standby
+from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.registry import StudyName
 from tcexplore.studies.study_progress import BudgetSpentError
@@ -115,6 +116,8 @@ class Study(ABC, Generic[Options, Result]):
     """Whether its document also shows the run under way."""
     studies_scripts: ClassVar[bool] = False
     """Whether it can study a script that calls torch.compile itself."""
+    compares_environments: ClassVar[bool] = False
+    """Whether its command takes `--python` several times."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
@@ -159,6 +162,12 @@ class Study(ABC, Generic[Options, Result]):
     @abstractmethod
     def fields(self, state: StudyState[Options, Result]) -> dict[str, Any]:
         """Return the results as JSON, without the fields that all studies have."""
+
+    def across_environments(
+        self, options: Options, job: Job, pythons: Sequence[ModelPython]
+    ) -> tuple[Study[Any, Any], Any]:
+        """Return the study of several environments, and its options. Only if `compares_environments`."""
+        raise NotImplementedError
 
     def result_line(self, result: Result) -> str:  # noqa: ARG002
         """Return one line about a result, for the log of the command; empty for none."""

@@ -7,7 +7,7 @@ from typing import Any
 from tcexplore import __version__
 from tcexplore.documents.locations import display_path
 from tcexplore.report import json_timing
-from tcexplore.report.json_report import configuration, failure
+from tcexplore.report.json_report import configuration, environment, failure
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.study import Study, StudyState
 
@@ -26,6 +26,7 @@ def study_fields(study: Study[Any, Any], state: StudyState[Any, Any]) -> Fields:
         "tcexplore": __version__,
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
+        "environment": environment(machine),
         "device": machine.device if machine else None,
         "file": display_path(state.job.file),
         "stopped": state.stopped,

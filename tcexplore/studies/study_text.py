@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tcexplore.documents.configurations import format_torch
 from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES
 from tcexplore.documents.fitted_row import Piece, fitted, piece
@@ -50,7 +51,7 @@ def _progress(state: StudyState[Any, Any]) -> Iterator[Piece]:
 
 def heading_rows(state: StudyState[Any, Any], width: int) -> Iterator[Row]:
     """Yield the first rows of a printed study: file, torch and device, whether it was stopped, what was left out."""
-    machine = f" · torch {state.machine.torch} · {state.machine.device}" if state.machine else ""
+    machine = f" · {format_torch(state.machine)} · {state.machine.device}" if state.machine else ""
     yield row((f"{display_path(state.job.file)}{machine}", "title"))
     if state.stopped:
         yield row((stopped_text(state), "warn"))

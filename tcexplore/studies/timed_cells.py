@@ -27,6 +27,9 @@ MAX_AT_ONCE = 4
 SLICES = 4
 """How often a cell that matters is timed again."""
 
+TURNS = 6
+"""How often each of several cells is timed whose times are compared with each other."""
+
 NARROW = 1.04
 """Ratio of the ends of an interval that is narrow enough."""
 FAR = 3.0
@@ -119,10 +122,20 @@ class TimedCells:
     Every cell is compiled first, several at once. A compiled cell waits in its process. Then each is timed
     while nothing else runs, until its verdict is certain or a slice of seconds is over. Those that matter get up to
     `SLICES` slices.
+
+    With `in_turn`, times of different cells can be compared: each compiles alone, and then gets `TURNS` whole slices,
+    in turn with the others.
     """
 
     def __init__(
-        self, cells: Sequence[Cell], state: StudyState[Any, Any], runs: Runs, announce: Announce, matters: Matters
+        self,
+        cells: Sequence[Cell],
+        state: StudyState[Any, Any],
+        runs: Runs,
+        announce: Announce,
+        matters: Matters = set,
+        *,
+        in_turn: bool = False,
     ) -> None:
         self._waiting = list(reversed(cells))
         self._cells = cells
@@ -132,6 +145,7 @@ class TimedCells:
         self._limit_s = state.timeout
         self._slice_s = state.job.time_for or 0.0
         self._matters = matters
+        self._in_turn = in_turn
         self._held: list[_Held] = []
         self._known: dict[Hashable, Snapshot] = {}
         self._updates: asyncio.Queue[CellUpdate | None] = asyncio.Queue()
@@ -152,7 +166,7 @@ class TimedCells:
 
     async def _work(self) -> None:
         try:
-            at_once = compiles_at_once(await self._runs.machine(self._limit_s))
+            at_once = 1 if self._in_turn else compiles_at_once(await self._runs.machine(self._limit_s))
             while self._waiting:
                 self._runs.steps.begin(COMPILING)
                 lanes = [asyncio.create_task(self._compile_some(at_once)) for _ in range(at_once)]
@@ -172,7 +186,8 @@ class TimedCells:
 
     async def _compile_some(self, at_once: int) -> None:
         """Compile one cell after another, as long as there is memory for the processes that wait."""
-        while self._waiting and (not self._held or (at_once > 1 and memory_is_free() and not self._time_to_time())):
+        may_hold = at_once > 1 or self._in_turn
+        while self._waiting and (not self._held or (may_hold and memory_is_free() and not self._time_to_time())):
             await self._compile(self._waiting.pop())
 
     def _time_to_time(self) -> bool:
@@ -217,8 +232,8 @@ class TimedCells:
 
     def _again(self) -> _Held | None:
         """Return the cell that was timed least of those that matter."""
-        matter = self._matters(self._known)
-        candidates = [held for held in self._held if held.slices < SLICES and held.cell.key in matter]
+        matter, most = self._matters(self._known), TURNS if self._in_turn else SLICES
+        candidates = [held for held in self._held if held.slices < most and held.cell.key in matter]
         candidates = [held for held in candidates if not has_ended(held.run.run)]
         return min(candidates, key=lambda held: held.slices, default=None)
 
@@ -233,7 +248,9 @@ class TimedCells:
         try:
             in_time = await self._runs.wait(
                 run,
-                lambda now: is_certain(now.timing) or (loop.time() >= until and _pairs(now) > pairs),
+                lambda now: (
+                    (not self._in_turn and is_certain(now.timing)) or (loop.time() >= until and _pairs(now) > pairs)
+                ),
                 self._limit_s,
             )
         except BudgetSpentError:

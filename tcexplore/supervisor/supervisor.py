@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tcexplore.events import Event, Failed, Standby
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.supervisor.run_process import RunProcess
 from tcexplore.supervisor.run_queue import RunQueue
 from tcexplore.supervisor.worker_process import WorkerProcess
@@ -20,11 +21,12 @@ LONGEST_HOLD_S = 30.0
 class WorkerPool:
     """Starts workers and gives their run processes to the queues that have a job waiting."""
 
-    def __init__(self, *, single: bool, once: bool, prime: bool, standbys: int) -> None:
+    def __init__(self, *, single: bool, once: bool, prime: bool, standbys: int, python: ModelPython) -> None:
         self._single = single or once
         self._once = once
         self._prime = prime
         self._standbys = standbys
+        self._python = python
         self._workers: list[WorkerProcess] = []
         self._started = 0
         self._restock = True
@@ -43,7 +45,8 @@ class WorkerPool:
 
     def _start_worker(self, *, prime: bool) -> None:
         self._started += 1
-        self._workers.append(WorkerProcess(self._started, self._update, single=self._single, prime=prime))
+        worker = WorkerProcess(self._started, self._update, single=self._single, prime=prime, python=self._python)
+        self._workers.append(worker)
 
     async def close(self) -> None:
         """End every process; return when all have ended."""
@@ -173,7 +176,7 @@ class Supervisor(RunQueue):
 
     `single` asks for workers that don't fork. With `once` there is only one job, so no other worker is prepared.
     `prime` asks for workers that compile a tiny model before later runs. `standbys` is the number of processes to keep
-    ready where each primes itself.
+    ready where each primes itself. `python` runs the workers.
     """
 
     def __init__(
@@ -184,13 +187,18 @@ class Supervisor(RunQueue):
         once: bool = False,
         prime: bool = True,
         standbys: int = STANDBYS,
+        python: ModelPython = OWN_PYTHON,
     ) -> None:
-        self._pool = WorkerPool(single=single, once=once, prime=prime, standbys=standbys)
+        self._pool = WorkerPool(single=single, once=once, prime=prime, standbys=standbys, python=python)
         super().__init__(self._pool, emit)
 
     async def start(self) -> None:
         """Start a worker and return immediately; it emits `Standby` when it is ready."""
-        await super().start()
+        self.start_now()
+
+    def start_now(self) -> None:
+        """Start a worker; an event loop must be running."""
+        self._pool.add_queue(self)
         self._pool.start_first_worker()
 
     def study_queue(self, emit: Callable[[Event], None]) -> RunQueue:

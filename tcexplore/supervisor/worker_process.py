@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +28,7 @@ from tcexplore.events.commands import (
     WorkerStage,
     decode_worker_report,
 )
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.supervisor.output_reader import OutputReader
 from tcexplore.supervisor.run_process import RunProcess
 
@@ -46,16 +46,18 @@ STOPPED_CHECKS = 4
 
 STAGES = get_args(WorkerStage)
 
-_ROOT = str(Path(__file__).resolve().parents[2])
-_START = f"import sys; sys.path.append({_ROOT!r}); from tcexplore.worker.__main__ import main; sys.exit(main())"
-"""Not `python -m`, so that a file in the current directory cannot shadow a module that torch imports."""
-
 
 class WorkerProcess:
     """A worker process, started immediately. `changed` is called whenever one of the public attributes has changed."""
 
     def __init__(
-        self, number: int, changed: Callable[[WorkerProcess], None], *, single: bool = False, prime: bool = False
+        self,
+        number: int,
+        changed: Callable[[WorkerProcess], None],
+        *,
+        single: bool = False,
+        prime: bool = False,
+        python: ModelPython = OWN_PYTHON,
     ) -> None:
         self.number = number
         self.idle: list[RunProcess] = []
@@ -78,6 +80,7 @@ class WorkerProcess:
         self._stage: WorkerStage = "loaded"
         self._hung = False
         self._changed = changed
+        self._python = python
         self._options = [*(["--single"] if single else []), *(["--prime"] if prime else [])]
         self._runs: dict[int, RunProcess] = {}
         self._killed: set[int] = set()
@@ -106,13 +109,14 @@ class WorkerProcess:
 
     async def _start(self) -> None:
         control = self._theirs.fileno()
-        command = [sys.executable, "-P", "-c", _START, "--control-fd", str(control), "--parent", str(os.getpid())]
+        arguments = ["--control-fd", str(control), "--parent", str(os.getpid()), *self._options]
         read, write = os.pipe()
         self._output = OutputReader(read, self._keep_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *command, *self._options, stdin=asyncio.subprocess.DEVNULL,
+                *self._python.command("tcexplore.worker.__main__", *arguments), stdin=asyncio.subprocess.DEVNULL,
                 stdout=write, stderr=write, pass_fds=[control], start_new_session=True, cwd=_working_directory(),
+                env=self._python.environment(),
             )  # fmt: skip
         finally:
             os.close(write)
@@ -268,7 +272,9 @@ class WorkerProcess:
 
     def _reach(self, report: Ready) -> None:
         """Note a new stage, and discard processes that were forked before."""
-        self.standby, self._stage = report.standby, report.stage
+        environment, source = ("", "") if self._python.own else (self._python.executable, self._python.source)
+        self.standby = replace(report.standby, environment=environment, environment_source=source)
+        self._stage = report.stage
         self.fork_server = self.fork_server or report.forks
         self.self_priming = report.self_priming
         if report.self_priming:
@@ -285,7 +291,7 @@ class WorkerProcess:
         return Failed(
             stage="worker", blame="compiler", type="worker", traceback="".join(self._log),
             message=f"The worker process {problem} before it was ready.",
-            hint=f"Check whether this works: {sys.executable} -c 'import torch._inductor.compile_fx'",
+            hint=f"Check whether this works: {self._python.executable} -c 'import torch._inductor.compile_fx'",
         )  # fmt: skip
 
 

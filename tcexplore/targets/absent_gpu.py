@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import platformdirs
 import torch
+
+from tcexplore.files import cache_folder
 
 SOURCE = Path(__file__).with_name("device.cpp")
 
@@ -46,7 +47,7 @@ def _library() -> ctypes.CDLL:
 
 def _build() -> Path:
     key = hashlib.sha256(SOURCE.read_bytes() + repr((torch.__version__, torch.__file__)).encode()).hexdigest()[:16]
-    target = Path(platformdirs.user_cache_dir("tcexplore")) / f"device-{key}.so"
+    target = cache_folder() / f"device-{key}.so"
     if target.exists():
         return target
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")

@@ -7,23 +7,20 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import IO, Any, Protocol
-
-import platformdirs
 
 from tcexplore.events import Kernel
 from tcexplore.events.target_events import KernelAssembled, KernelNotAssembled
+from tcexplore.files import cache_folder
+from tcexplore.model_python import OWN_PYTHON
 from tcexplore.targets.assembly_stages import machine_code
 from tcexplore.targets.device_table import Target
 
 _FILE = "kernel.py"
-_ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class AssemblerProcess(Protocol):
@@ -42,20 +39,19 @@ class AssemblerProcess(Protocol):
 
 def spawn_assembler(log: IO[str]) -> AssemblerProcess:
     """Start a new Python process, which first imports torch; its stderr goes to `log`."""
-    path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "tcexplore.targets.assembler_process"],
+        OWN_PYTHON.command("tcexplore.targets.assembler_process"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,
-        env={**os.environ, **assembler_env(), "PYTHONPATH": path},
+        env={**os.environ, **assembler_env()},
     )
 
 
 def assembler_env() -> dict[str, str]:
     """Return the environment of an assembler process: a separate Triton cache, since its line information differs."""
-    return {"TRITON_CACHE_DIR": str(Path(platformdirs.user_cache_dir("tcexplore")) / "triton")}
+    return {"TRITON_CACHE_DIR": str(cache_folder() / "triton")}
 
 
 class Assembler:

@@ -17,6 +17,7 @@ from tcexplore.events import (
     TargetSkipped,
 )
 from tcexplore.events.commands import PauseTiming, RecompileQuery, Retarget, RunCommand
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.session.code import target_of
 from tcexplore.studies.study_runs import Emit, Runner
 from tcexplore.supervisor import STANDBYS, Supervisor
@@ -27,11 +28,17 @@ from tcexplore.watch import Watch, read_file
 class FileEngine:
     """Runs `file` (`name` in it, if given) with `config`; a script finds `argv` in `sys.argv[1:]`.
 
-    `standbys` is the number of processes to keep ready where each prepares itself.
+    `standbys` is the number of processes to keep ready where each prepares itself; `python` runs the file.
     """
 
     def __init__(
-        self, file: str, config: Config, argv: tuple[str, ...] = (), name: str | None = None, standbys: int = STANDBYS
+        self,
+        file: str,
+        config: Config,
+        argv: tuple[str, ...] = (),
+        name: str | None = None,
+        standbys: int = STANDBYS,
+        python: ModelPython = OWN_PYTHON,
     ) -> None:
         self._file = os.path.abspath(file)
         self._config = config
@@ -45,7 +52,7 @@ class FileEngine:
         """The target of the last `Retarget` that the current run has not handled."""
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._queue = Supervisor(self._receive, standbys=standbys)
+        self._queue = Supervisor(self._receive, standbys=standbys, python=python)
 
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; from then on every save begins one."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tcexplore.events import Config
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.ui.appearance import Appearance
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Choices(NamedTuple):
     target_given: bool = False
     """Whether the target was given, so that the one of the last start is not used."""
     screen: Appearance = Appearance()
+    python: ModelPython = OWN_PYTHON
 
 
 def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, choices: Choices) -> int:
@@ -56,7 +58,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
     def engine() -> Engine:
         from tcexplore.ui.file_engine import FileEngine
 
-        return FileEngine(file, config, argv, name, choices.standbys)
+        return FileEngine(file, config, argv, name, choices.standbys, choices.python)
 
     def history(of: str) -> RunHistory:
         from tcexplore.run_store import RunStore, history_folder

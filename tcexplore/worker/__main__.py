@@ -77,7 +77,8 @@ def _become_standby(channel: Channel, number: int, worker: LoadedWorker, *, prim
 
 def _unusable(error: BaseException) -> Failed:
     missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
-    hint = f"Install it for this Python: {sys.executable} -m pip install torch" if missing else (
+    install = f"Name the model's Python with --python, or install torch: {sys.executable} -m pip install torch"
+    hint = install if missing else (
         f"Try: {sys.executable} -c 'import torch'. tcexplore needs it."
     )  # fmt: skip
     return Failed(

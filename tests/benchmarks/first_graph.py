@@ -4,7 +4,10 @@ The bare script imports torch, runs the model file eagerly, and compiles it. Its
 graph to the backend. Both alternate, so that other load affects both. The time until a syntax error is shown is printed
 too.
 
-Run: python -m tests.benchmarks.first_graph [--runs 7] [--model FILE]
+With `--front-end PYTHON`, a tcexplore that is installed in another environment, which needs no torch, runs the model
+in this one with `--python`, and is compared with a tcexplore in this environment.
+
+Run: python -m tests.benchmarks.first_graph [--runs 7] [--model FILE] [--front-end PYTHON]
 """
 
 from __future__ import annotations
@@ -54,9 +57,10 @@ def bare_time(model_file: Path) -> float:
     return seconds
 
 
-def painted_time(model_file: Path, pane: str, text: str) -> float:
+def painted_time(model_file: Path, pane: str, text: str, front_end: str = sys.executable) -> float:
     """Return the seconds from the start of the app until a pane, the only one on the screen, shows a text."""
-    command = [sys.executable, "-m", "tcexplore", str(model_file)]
+    python = [] if front_end == sys.executable else ["--python", sys.executable]
+    command = [front_end, "-m", "tcexplore", str(model_file), *python]
     with Terminal(command, columns=90, rows=48) as terminal:
         terminal.wait_for("1 Source", 30)
         terminal.type(pane)
@@ -65,11 +69,26 @@ def painted_time(model_file: Path, pane: str, text: str) -> float:
         return seconds
 
 
+def compare_environments(runs: int, model_file: Path, front_end: str) -> None:
+    """Print the time to the first graph with two environments and with one."""
+    one, two = [], []
+    for _ in range(runs + 1):
+        one.append(painted_time(model_file, "2", "linear"))
+        two.append(painted_time(model_file, "2", "linear", front_end))
+    alone, apart = statistics.median(one[1:]), statistics.median(two[1:])
+    print(f"first graph, one environment     {alone:6.2f} s")
+    print(f"front end in another one         {apart:6.2f} s   {apart / alone:5.2f} × (at most 1.1)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--model", type=Path, default=SAMPLE, help="a file with a linear layer, such as samples/mlp.py")
+    parser.add_argument("--front-end", metavar="PYTHON", help="a Python of another environment that has tcexplore")
     options = parser.parse_args()
+    if options.front_end:
+        compare_environments(options.runs, options.model, options.front_end)
+        return
     bare, painted, errors = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         broken = Path(folder) / "broken.py"

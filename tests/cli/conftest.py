@@ -13,6 +13,7 @@ import pytest
 
 from tcexplore import events as ev
 from tcexplore.cli import main
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 
 ENTRY = ev.EntryFound(run=1, name="model", kind="module", rule="`model` and `inputs`", calls=(("f32[4]",),))
 BREAK = ev.GraphBreak(run=1, graph="0/0", id="GB0059", kind="print", reason="it prints")
@@ -26,11 +27,13 @@ class Playback:
     """Replays a story as the events of a job."""
 
     story: ClassVar[Sequence[ev.Event]] = ()
+    python: ClassVar[ModelPython] = OWN_PYTHON
     jobs: ClassVar[list[ev.Job]] = []
     closed: ClassVar[int] = 0
 
-    def __init__(self, emit: Callable[[ev.Event], None], *, once: bool) -> None:
+    def __init__(self, emit: Callable[[ev.Event], None], *, once: bool, python: ModelPython) -> None:
         assert once, "a check makes one run, so it prepares no further worker"
+        type(self).python = python
         self.emit = emit
 
     async def start(self) -> None:

@@ -137,7 +137,7 @@ def test_a_pyproject_without_the_table_may_be_broken(project: Path):
 def test_options_of_a_study_with_another_meaning_are_set_in_its_table_only(project: Path):
     (project / "tcexplore.toml").write_text("dynamic = true\n[modes]\nmodes = ['lite']\n")
     assert parse(["net.py"]).config.dynamic is True
-    assert parse(["modes", "net.py"]).study.dynamic == (False, True)
+    assert parse(["modes", "net.py"]).study.dynamic == ()
     assert parse(["modes", "net.py"]).study.modes == ("lite",)
 
 

@@ -13,7 +13,15 @@ import pytest
 
 from tcexplore.cli.doctor import trial_compile
 from tcexplore.cli.doctor.findings import Finding, Section, print_findings
-from tcexplore.cli.doctor.machine_checks import check_caches, check_installation, describe_error, probe_machine
+from tcexplore.cli.doctor.machine_checks import (
+    check_caches,
+    check_environments,
+    check_installation,
+    describe_error,
+    probe_machine,
+)
+from tcexplore.environments import PythonChoice, SkippedPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.studies.study_runs import Outcome
 from tests import fakes
 
@@ -60,6 +68,16 @@ def test_a_missing_or_failing_compiler_has_a_remedy(compiler: dict[str, Any]):
     assert finding.state == "missing"
     assert "g++" in finding.remedy
     assert (compiler.get("problem") or compiler["message"]) in finding.text
+
+
+def test_the_models_python_and_skipped_environments_are_listed():
+    assert check_environments(PythonChoice(OWN_PYTHON)).findings == ()
+    python = ModelPython("/env/bin/python", "/env", "3.12.4", "2.11.0", "/env")
+    skipped = SkippedPython("/venv", "VIRTUAL_ENV", "/venv/bin/python (Python 3.11.7) has no torch.")
+    used, other = check_environments(PythonChoice(python, (skipped,))).findings
+    assert (used.state, used.text) == ("good", "/env/bin/python (/env): Python 3.12.4, torch 2.11.0")
+    assert (other.state, other.text) == ("limited", f"VIRTUAL_ENV: {skipped.reason}")
+    assert check_installation(HEALTHY, python).title == "Python 3.12.4  /env/bin/python"
 
 
 def test_no_gpu_and_a_cpu_build_are_distinguished():

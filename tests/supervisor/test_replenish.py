@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tcexplore.events import Job, Standby
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.supervisor import supervisor as module
 from tcexplore.supervisor.supervisor import Supervisor
 
@@ -66,7 +67,8 @@ class FakeWorker(SimpleNamespace):
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     started: list[Any] = []
 
-    def worker(number: int, changed: Any, *, single: bool, prime: bool) -> Any:
+    def worker(number: int, changed: Any, *, single: bool, prime: bool, python: ModelPython) -> Any:
+        assert python is OWN_PYTHON
         started.append(FakeWorker(
             number=number, changed=changed, single=single, prime=prime, idle=[FakeRunProcess()], standby=None,
             serving=False, fork_server=False, failure=None, gone=False, prepare_sent=False, preparing=False,

@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tcexplore import __version__
 from tcexplore.cli.doctor.findings import Section, print_findings
-from tcexplore.cli.doctor.machine_checks import check_caches, check_history, check_installation, probe_machine
+from tcexplore.cli.doctor.machine_checks import (
+    check_caches,
+    check_environments,
+    check_history,
+    check_installation,
+    probe_machine,
+)
 from tcexplore.cli.doctor.terminal_check import check_terminal
 from tcexplore.cli.doctor.trial_compile import run_trials
+from tcexplore.cli.error_line import print_error
+from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.progress_line import Line, progress
+from tcexplore.cli.python_argument import python_choice
+from tcexplore.environments import PythonChoice
 
 EXIT_OK, EXIT_MISSING = 0, 3
 
 
-def doctor() -> int:
-    """Print the findings; return 0 if tcexplore has everything it needs, else 3."""
+def doctor(named: Sequence[str] = ()) -> int:
+    """Print the findings; return 0 if tcexplore has everything it needs, else 3, or 2 for an invalid `--python`.
+
+    Without a `named` Python, it is that of a file in the current folder.
+    """
+    try:
+        choice = python_choice(named, os.path.abspath("model.py"))
+    except BadFileError as error:
+        print_error(error.sentence, "tcexplore doctor")
+        return 2
     with progress(sys.stderr) as line:
-        sections = tuple(examine(line))
+        sections = tuple(examine(line, choice))
     print_findings(f"tcexplore {__version__}", sections)
     missing = any(finding.state == "missing" for section in sections for finding in section.findings)
     return EXIT_MISSING if missing else EXIT_OK
 
 
-def examine(line: Line) -> Iterable[Section]:
+def examine(line: Line, choice: PythonChoice) -> Iterable[Section]:
     """Yield every section in display order, showing the current check in `line`."""
     line.write("querying torch")
-    answers = probe_machine()
-    yield check_installation(answers)
+    answers = probe_machine(choice.python)
+    yield check_environments(choice)
+    yield check_installation(answers, choice.python)
     line.write("compiling a small model")
-    yield from run_trials(answers)
+    yield from run_trials(answers, choice.python)
     yield check_caches(answers)
     yield check_history()
     yield check_terminal()

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from tcexplore.cli.doctor.findings import Finding, Section
+from tcexplore.environments import PythonChoice
 from tcexplore.files import NotWrittenError, private_folder
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.quantities import count, size
 from tcexplore.run_store import history_folder, stored_files
 
@@ -24,11 +26,11 @@ COMPILER = (
 Answers = dict[str, Any]
 
 
-def probe_machine() -> Answers:
+def probe_machine(python: ModelPython = OWN_PYTHON) -> Answers:
     """Run `tcexplore.worker.torch_probe` in a separate process; return its answers, or the error for each of them."""
-    command = [sys.executable, "-P", "-m", "tcexplore.worker.torch_probe"]
+    command, variables = python.command("tcexplore.worker.torch_probe"), python.environment()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=variables)
         answers: Answers = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         return _failed_probe("TimeoutExpired", f"no answer within {TIMEOUT_S:g} s")
@@ -51,26 +53,37 @@ def describe_error(answer: Any) -> str | None:
     return None
 
 
-def check_installation(answers: Answers) -> Section:
+def check_environments(choice: PythonChoice) -> Section:
+    """Return the section on the model's Python; without findings if it is the one that runs tcexplore."""
+    chosen, skipped = choice.python, choice.skipped
+    findings = [Finding("skipped", "limited", f"{other.source}: {other.reason}") for other in skipped]
+    if not chosen.own:
+        findings.insert(0, Finding("used", "good", f"{chosen.executable} ({chosen.source}): {chosen.label}"))
+    return Section("The model's Python", tuple(findings)) if findings else Section("", ())
+
+
+def check_installation(answers: Answers, python: ModelPython = OWN_PYTHON) -> Section:
     """Return the section on installed software."""
+    executable = python.executable
     findings = (
-        _torch(answers), _triton(answers), _compiler(answers), *_gpu(answers), _processes(answers), _choices(answers),
+        _torch(answers, executable), _triton(answers, executable), _compiler(answers), *_gpu(answers),
+        _processes(answers), _choices(answers),
     )  # fmt: skip
-    return Section(f"Python {sys.version.split()[0]}  {sys.executable}", tuple(f for f in findings if f))
+    return Section(f"Python {python.version or sys.version.split()[0]}  {executable}", tuple(f for f in findings if f))
 
 
-def _torch(answers: Answers) -> Finding:
+def _torch(answers: Answers, executable: str) -> Finding:
     torch = answers["torch"]
     if error := describe_error(torch):
-        install = f"{sys.executable} -m pip install torch"
-        return Finding("torch", "missing", error, f"install it for this Python: `{install}`")
+        install = f"install it for this Python: `{executable} -m pip install torch`"
+        return Finding("torch", "missing", error, f"{install}; or name the model's Python with --python")
     return Finding("torch", "good", f"{torch['version']}  {torch['path']}")
 
 
-def _triton(answers: Answers) -> Finding:
+def _triton(answers: Answers, executable: str) -> Finding:
     triton = answers["triton"]
     if error := describe_error(triton):
-        remedy = f"`{sys.executable} -m pip install triton` (Linux only)"
+        remedy = f"`{executable} -m pip install triton` (Linux only)"
         return Finding("triton", "limited", f"{error}; needed for GPU kernels", remedy)
     return Finding("triton", "good", str(triton["version"]))
 

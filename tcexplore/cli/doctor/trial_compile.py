@@ -11,6 +11,7 @@ from tcexplore import events as ev
 from tcexplore.cli.doctor.findings import Finding, Section
 from tcexplore.cli.doctor.machine_checks import Answers, describe_error
 from tcexplore.cli.run_once import run_once
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.quantities import count, duration
 from tcexplore.studies.study_runs import Outcome
 
@@ -35,24 +36,24 @@ inputs = (torch.randn(8, 16),)
 TIMEOUT_S = 180.0
 
 
-def run_trials(answers: Answers) -> tuple[Section, Section]:
+def run_trials(answers: Answers, python: ModelPython = OWN_PYTHON) -> tuple[Section, Section]:
     """Return the sections on compiling on each device and on facts that are unavailable with this torch."""
     if describe_error(answers["torch"]):
         return Section("Compiling", ()), Section("Facts", ())
     gpus = () if describe_error(answers["gpu"]) else answers["gpu"]["gpus"]
-    outcomes = {device: _compile(device) for device in ("cpu", *(["cuda"] if gpus else []))}
+    outcomes = {device: _compile(device, python) for device in ("cpu", *(["cuda"] if gpus else []))}
     results = tuple(_result(device, outcome) for device, outcome in outcomes.items())
     return Section("Compiling a small model", results), Section("Hooks into torch", _missing_facts(outcomes.values()))
 
 
-def _compile(device: str) -> Outcome:
+def _compile(device: str, python: ModelPython) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trial.py")
         with open(path, "w") as file:
             file.write(SOURCE)
         config = ev.Config(device=device, train=True)
         job = ev.Job(run=1, file=path, source=SOURCE, config=config, time_for=0.0)
-        return asyncio.run(run_once(job, TIMEOUT_S))
+        return asyncio.run(run_once(job, TIMEOUT_S, python=python))
 
 
 def _result(device: str, outcome: Outcome) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tcexplore.documents.code.target_notes import format_progress
-from tcexplore.documents.configurations import format_configuration
+from tcexplore.documents.configurations import format_configuration, format_torch
 from tcexplore.documents.document import Row
 from tcexplore.documents.empty_states import PHASES, describe_phase
 from tcexplore.documents.fitted_row import Piece, fitted, piece
@@ -58,7 +58,7 @@ def _machine(standby: Standby | None, newest: Snapshot) -> Iterator[Piece]:
         return
     device = newest.config.device or standby.device
     threads = newest.timing.threads if newest.timing else newest.config.threads
-    yield piece(f"torch {standby.torch}", "muted", 4)
+    yield piece(format_torch(standby), "muted", 4)
     yield piece(f"{device}, {threads} threads" if threads else device, "muted", 4)
 
 

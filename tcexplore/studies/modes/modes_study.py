@@ -14,8 +14,10 @@ from tcexplore.documents.configurations import DYNAMIC, describe_configuration
 from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import Config, Job, Standby
+from tcexplore.model_python import ModelPython
 from tcexplore.report.json_report import configuration
 from tcexplore.session.run_summary import RunFigures
+from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document
 from tcexplore.studies.modes.modes_result import choose_mode, may_be_best
 from tcexplore.studies.study import Announce, Study, StudyState
@@ -30,6 +32,9 @@ CPU_BACKENDS = ("eager", "aot_eager", "inductor")
 GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
 """Default backends, as far as this torch has them."""
 
+SHAPES = (False, True)
+"""Default of `dynamic`."""
+
 VARIED = ("backend", "mode", "dynamic")
 """`Config.override` of each run."""
 
@@ -41,11 +46,11 @@ UNKNOWN_MACHINE = Standby(
 
 @dataclass(frozen=True, slots=True)
 class ModesOptions:
-    """What to compare. Empty: all modes that this torch has, the default backends."""
+    """What to compare. Empty: all modes that this torch has, the default backends, and `SHAPES`."""
 
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
-    dynamic: tuple[bool | None, ...] = (False, True)
+    dynamic: tuple[bool | None, ...] = ()
 
 
 class ModesStudy(Study[ModesOptions, RunFigures]):
@@ -53,11 +58,17 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
 
     name = "modes"
     title = "modes"
-    examples = ("model.py", "model.py --modes default,max-autotune --json")
-    description = "Compare all modes and backends, each run in a separate process. Ctrl-C keeps the results so far."
+    examples = (
+        "model.py", "model.py --modes default,max-autotune --json", "model.py --python .venv --python .venv-nightly",
+    )  # fmt: skip
+    description = (
+        "Compare all modes and backends, each run in a separate process; with several --python, compare these "
+        "environments. Ctrl-C keeps the results so far."
+    )
     compile_options = frozenset()
     timed = True
     studies_scripts = True
+    compares_environments = True
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("what to compare")
@@ -68,7 +79,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
             help="default: eager, aot_eager, inductor, and cudagraphs on a GPU",
         )  # fmt: skip
         group.add_argument(
-            "--dynamic", type=several(dynamic), default=(False, True), metavar="A,B", dest="dynamics",
+            "--dynamic", type=several(dynamic), default=(), metavar="A,B", dest="dynamics",
             help=f"any of {', '.join(DYNAMIC.values())} (default: false,true)",
         )  # fmt: skip
 
@@ -131,6 +142,18 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
             return ""
         return f"{describe_configuration(result.run.config)}: {format_outcome(result)}"
 
+    def across_environments(
+        self, options: ModesOptions, job: Job, pythons: Sequence[ModelPython]
+    ) -> tuple[Study[Any, Any], Any]:
+        """Return the study of one configuration, or of those that the options name, in each environment."""
+        if not (options.modes or options.backends or options.dynamic):
+            return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), (job.config,))
+        named = ModesOptions(
+            options.modes or ("default",), options.backends or (BACKEND_WITH_MODES,), options.dynamic or (None,)
+        )
+        configs = tuple(planned.config for planned in planned_jobs(job, UNKNOWN_MACHINE, named))
+        return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), configs)
+
     def exit_status(self, state: StudyState[ModesOptions, RunFigures]) -> int:
         """Return an error only if no run works."""
         return min((failure_status(result.run) for result in state.results), default=0)
@@ -159,7 +182,7 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
     return tuple(
         replace(job, config=replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED))
-        for (backend, mode), dynamic_shapes in product(pairs, options.dynamic)
+        for (backend, mode), dynamic_shapes in product(pairs, options.dynamic or SHAPES)
     )
 
 

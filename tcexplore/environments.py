@@ -1,0 +1,242 @@
+"""Find the Python environment of a model file, and ask its interpreter whether it can run the worker."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from tcexplore.events.clean_text import clean
+from tcexplore.model_python import OWN_PYTHON, ModelPython
+
+ANSWER_S = 20.0
+"""Seconds for an interpreter to start and answer."""
+
+PYTHONS = ((3, 11), (3, 14))
+TORCHES = ((2, 11), (2, 15))
+"""Supported versions, both ends included."""
+
+_MARK = "tcexplore:"
+
+_QUERY = """\
+import sys
+if sys.path and not sys.path[0]:
+    del sys.path[0]
+import os, re
+from importlib.util import find_spec
+spec = find_spec("torch")
+folder = os.path.dirname(spec.origin) if spec and spec.origin else ""
+version = ""
+if folder:
+    try:
+        with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
+            version = (re.findall(r"__version__ = ['\\"](.+?)['\\"]", file.read()) or ["?"])[0]
+    except OSError:
+        version = "?"
+python = ".".join(map(str, sys.version_info[:3]))
+sys.stdout.write("\\n" + "\\n".join(("tcexplore:", str(os.getpid()), sys.executable, sys.prefix, python, version)))
+"""
+"""Answers without importing torch, which takes seconds."""
+
+
+class PythonNotUsableError(Exception):
+    """An interpreter cannot run the worker; the message is a sentence, `hint` what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class SkippedPython(NamedTuple):
+    """An environment that is not used."""
+
+    path: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PythonChoice:
+    """The interpreter to use, and the environments before it that cannot run the worker."""
+
+    python: ModelPython
+    skipped: tuple[SkippedPython, ...] = ()
+
+
+# ---- the option
+
+
+def named_python(path: str, variables: Mapping[str, str] = os.environ) -> ModelPython:
+    """Return the interpreter that `--python PATH` names. Raises `PythonNotUsableError`.
+
+    PATH is an interpreter, the folder of a virtual or conda environment, or the name of a conda environment.
+    """
+    return _queried(ModelPython(_executable(path, variables), "--python"), shown=path)
+
+
+def _executable(path: str, variables: Mapping[str, str]) -> str:
+    path = os.path.expanduser(path)
+    if os.path.isdir(path):
+        return _interpreter(path)
+    if os.path.exists(path) or os.sep in path:
+        return os.path.abspath(path)
+    program = shutil.which(path) or next((_interpreter(env) for env in _conda_environments(path, variables)), None)
+    if program is None:
+        raise PythonNotUsableError(
+            f"--python {path}: there is no such file, program or conda environment.",
+            "Name an interpreter, such as .venv/bin/python, or the folder of its environment.",
+        )
+    return program
+
+
+def _interpreter(folder: str) -> str:
+    """Return the interpreter of an environment. Raises `PythonNotUsableError`."""
+    for name in ("python", "python3"):
+        if os.path.exists(program := os.path.join(os.path.abspath(folder), "bin", name)):
+            return program
+    raise PythonNotUsableError(f"{folder} is not a Python environment: it has no bin/python.")
+
+
+def _conda_environments(name: str, variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the folders of conda environments with this name."""
+    if conda := variables.get("CONDA_EXE"):
+        yield from filter(os.path.isdir, [os.path.join(os.path.dirname(os.path.dirname(conda)), "envs", name)])
+    with suppress(OSError, UnicodeDecodeError):
+        known = Path("~/.conda/environments.txt").expanduser().read_text().splitlines()
+        yield from (folder for folder in known if os.path.basename(folder) == name and os.path.isdir(folder))
+
+
+# ---- the search
+
+
+def choose_python(file: str, variables: Mapping[str, str] = os.environ) -> PythonChoice:
+    """Return the first of the candidates that can run the worker, else the interpreter that runs tcexplore."""
+    skipped: list[SkippedPython] = []
+    for folder, source in candidates(file, variables):
+        try:
+            if _same(folder, sys.prefix):
+                return PythonChoice(_own(), tuple(skipped))
+            return PythonChoice(_queried(ModelPython(_interpreter(folder), source)), tuple(skipped))
+        except PythonNotUsableError as error:
+            skipped.append(SkippedPython(folder, source, str(error)))
+    return PythonChoice(OWN_PYTHON, tuple(skipped))
+
+
+def _own() -> ModelPython:
+    """Return the interpreter that runs tcexplore. Raises `PythonNotUsableError` if it has no torch."""
+    if find_spec("torch") is None:
+        raise PythonNotUsableError(f"{sys.executable} has no torch.")
+    return OWN_PYTHON
+
+
+def candidates(file: str, variables: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
+    """Yield the folder of each environment for a file and where it is named: the active one, then those beside it."""
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if variables.get(name):
+            yield variables[name], name
+    for folder in _project_folders(os.path.dirname(os.path.abspath(file))):
+        for name in (".venv", "venv"):
+            path = os.path.join(folder, name)
+            if os.path.exists(os.path.join(path, "pyvenv.cfg")) and _is_trusted(path, file):
+                yield path, path
+
+
+def _project_folders(folder: str) -> list[str]:
+    """Return the file's folder, and those above it up to the repository's root, or to the home folder."""
+    home, above = os.path.expanduser("~"), [folder, *map(str, Path(folder).parents)]
+    for number, path in enumerate(above):
+        if path == home or os.path.exists(os.path.join(path, ".git")):
+            return above[: number + 1]
+    return above[:1]
+
+
+def _is_trusted(path: str, file: str) -> bool:
+    """Return whether an environment that nobody named belongs to the user, to root, or to the file's owner."""
+    owners = {os.getuid(), 0}
+    with suppress(OSError):
+        owners.add(os.stat(file).st_uid)
+    with suppress(OSError):
+        return os.stat(path).st_uid in owners
+    return False
+
+
+def _same(folder: str, other: str) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(other)
+
+
+# ---- the interpreter's answer
+
+
+def _queried(python: ModelPython, shown: str = "") -> ModelPython:
+    """Return an interpreter with what it says about itself. Raises `PythonNotUsableError` if it can't run a worker."""
+    name = f"--python {shown}" if shown else python.executable
+    process_id, executable, prefix, version, torch = _query(python, name)
+    if not _within(version, PYTHONS):
+        raise PythonNotUsableError(f"{name} is Python {version}; tcexplore needs {_span(PYTHONS)}.")
+    if not torch:
+        install = f"Install it there, or name another Python with --python: {python.executable} -m pip install torch"
+        raise PythonNotUsableError(f"{name} (Python {version}) has no torch.", install)
+    if not _within(torch, TORCHES):
+        raise PythonNotUsableError(f"{name} has torch {torch}; tcexplore needs {_span(TORCHES)}.")
+    # A wrapper that sets variables stays; one that starts a second process would hide the worker's parent.
+    program = python.executable if process_id else executable
+    return replace(python, executable=program, prefix=prefix, version=version, torch=torch)
+
+
+def _query(python: ModelPython, name: str) -> tuple[bool, str, str, str, str]:
+    """Return whether the answering process is the one that was started, executable, prefix, and both versions."""
+    try:
+        process = subprocess.Popen(
+            [python.executable, "-c", _QUERY], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=python.environment(), process_group=0, text=True, errors="replace",
+        )  # fmt: skip
+    except OSError as error:
+        raise PythonNotUsableError(f"{name} cannot be run: {(error.strerror or str(error)).lower()}.") from None
+    try:
+        output, errors = process.communicate(timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+        raise PythonNotUsableError(f"{name} gives no answer within {ANSWER_S:g} s.") from None
+    lines = output.rpartition(f"\n{_MARK}\n")[2].splitlines()
+    if process.returncode or len(lines) not in (4, 5):
+        reason = (_last_line(errors) or _last_line(output) or "no output")[:200]
+        raise PythonNotUsableError(f"{name} is not a working Python (status {process.returncode}): {reason}")
+    number, executable, prefix, version = lines[:4]
+    return number == str(process.pid), executable, prefix, version, "".join(lines[4:])
+
+
+def _kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill a process and what it started, which may hold its pipes open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _last_line(text: str) -> str:
+    return next((clean(line).strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version, such as (2, 13, 0) for `2.13.0+cu130`; empty if it has none."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, match.group().split("."))) if match else ()
+
+
+def _within(version: str, span: Sequence[tuple[int, int]]) -> bool:
+    return span[0] <= parse_version(version)[:2] <= span[1]
+
+
+def _span(span: Sequence[tuple[int, int]]) -> str:
+    return " to ".join(f"{major}.{minor}" for major, minor in span)

@@ -1,0 +1,78 @@
+"""The model's Python: the interpreter that runs the user's file, and the command that starts tcexplore's worker in it.
+
+Nothing is installed into its environment: the command makes this package, and nothing else, importable there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = str(Path(__file__).resolve().parents[1])
+
+_START = """\
+import importlib, sys
+from importlib.machinery import PathFinder
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [{root!r}]) if name == "tcexplore" else None
+sys.meta_path.insert(0, Finder)
+sys.exit(importlib.import_module({module!r}).main())
+"""
+"""Not `python -m`: a file in the current directory must not shadow a module that torch imports. The finder comes first,
+since the environment may have another version of tcexplore, and it finds no other package of the front end."""
+
+_NOT_INHERITED = ("PYTHONHOME", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
+"""Variables that describe the front end's own Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPython:
+    """An interpreter for the worker. By default it is the one that runs tcexplore."""
+
+    executable: str = sys.executable
+    source: str = ""
+    """Where it is named: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, or the environment beside the file; empty for the
+    interpreter that runs tcexplore."""
+    version: str = ""
+    """Version of Python; empty if it was not queried."""
+    torch: str = ""
+    """Version of torch; empty if it was not queried."""
+    prefix: str = ""
+    """The environment's folder."""
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the interpreter that runs tcexplore, and nothing names it."""
+        return not self.source
+
+    @property
+    def label(self) -> str:
+        """Its versions, such as `Python 3.12.4, torch 2.11.0`."""
+        return f"Python {self.version}, torch {self.torch}"
+
+    def command(self, module: str, *arguments: str) -> list[str]:
+        """Return the command that calls `main` of a module of tcexplore."""
+        return [self.executable, "-P", "-c", _START.format(root=_ROOT, module=module), *arguments]
+
+    def environment(self, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the environment variables of its processes: those of an activated environment."""
+        variables = dict(os.environ if inherited is None else inherited)
+        if self.own:
+            return variables
+        for name in _NOT_INHERITED:
+            variables.pop(name, None)
+        kinds = {"pyvenv.cfg": "VIRTUAL_ENV", "conda-meta": "CONDA_PREFIX"}
+        for mark, variable in kinds.items():
+            if self.prefix and os.path.exists(os.path.join(self.prefix, mark)):
+                variables[variable] = self.prefix
+                programs = os.path.join(self.prefix, "bin")
+                variables["PATH"] = os.pathsep.join(filter(None, (programs, variables.get("PATH"))))
+        return variables
+
+
+OWN_PYTHON = ModelPython()

@@ -1,0 +1,1 @@
+"""Tests of finding the model's Python, and of running in it."""

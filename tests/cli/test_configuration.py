@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -12,8 +13,8 @@ import pytest
 
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
-from tcexplore.cli.configuration.config_file import MOST_BYTES
-from tcexplore.cli.configuration.config_values import ONE_CALL
+from tcexplore.cli.configuration.config_file import MOST_BYTES, project_config
+from tcexplore.cli.configuration.config_values import ONE_CALL, ConfigValue, converted
 from tcexplore.cli.configuration.toml_lines import key_lines
 from tcexplore.cli.request import Request
 from tcexplore.keymap import use_keymap
@@ -279,6 +280,21 @@ def test_targets_of_the_project_are_offered(project: Path, capsys: pytest.Captur
     assert "is not a .toml file" in refusal(["net.py"], capsys)
     file.write_text("targets = ['missing.toml']")
     assert "tcexplore.toml:1: targets: " in refusal(["net.py"], capsys)
+
+
+def test_the_models_python_is_a_path_or_a_name(project: Path):
+    parser = argparse.ArgumentParser()
+    action = parser.add_argument("--python", action="append", metavar="PATH")
+    (project / ".venv").mkdir()
+    (project / "tcexplore.toml").write_text("threads = 1")
+    file = project_config(str(project))
+    assert file is not None
+    pythons = {
+        text: converted(action, ConfigValue(text, file, ("python",))) for text in (".venv", "env/bin/python", "python3")
+    }
+    assert pythons == {
+        ".venv": [str(project / ".venv")], "env/bin/python": [str(project / "env/bin/python")], "python3": ["python3"],
+    }  # fmt: skip
 
 
 def test_config_lists_actions_and_keys(project: Path, capsys: pytest.CaptureFixture[str]):

@@ -162,7 +162,7 @@ def _one(action: argparse.Action, value: ConfigValue, raw: Any) -> Any:
         raise _wrong(value, "is not a text or a number")
     text = _text(raw)
     if action.metavar in PATHS or (isinstance(raw, str) and raw.endswith(".toml")):
-        text = os.path.join(value.file.folder, os.path.expanduser(text))
+        text = _path(value.file.folder, os.path.expanduser(text), may_be_name=action.dest == "python")
     try:
         result = action.type(text) if callable(action.type) else text
     except argparse.ArgumentTypeError as error:
@@ -174,6 +174,12 @@ def _one(action: argparse.Action, value: ConfigValue, raw: Any) -> Any:
     if not isinstance(raw, str) and result == text and not action.choices:
         raise _wrong(value, f"is a text: write {text!r} with quotes")
     return result
+
+
+def _path(folder: str, text: str, *, may_be_name: bool) -> str:
+    """Return a path relative to a folder; the name of a program or of a conda environment stays."""
+    path = os.path.join(folder, text)
+    return text if may_be_name and os.sep not in text and not os.path.exists(path) else path
 
 
 def _text(raw: Any) -> str:

@@ -1,7 +1,7 @@
 """A run as one HTML page: source, graph, code and the report, linked as in the app. It needs no network.
 
-A part of a run that several rows show (`Link`) has one number in the page. A click on a row marks all rows that share a
-part with it, and scrolls each section to the first of them.
+A part of a run that several rows show (`Link`) has one number in the page. A click on a row, or Enter, marks all rows
+that share a part with it, and scrolls each section to the first of them. The address of the page then names the row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from html import escape
 
 from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.kernels_view import kernels_document
-from tcexplore.documents.document import Document, Row
+from tcexplore.documents.document import Builder, Document, Row
 from tcexplore.documents.graph.graph_view import graph_document
 from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.highlight import colored
@@ -29,7 +29,13 @@ WIDTH = 110
 MOST_LINKS = 400
 """Links of one row in the page; a row with more has the first ones."""
 
-SECTIONS = (
+CLOSED = "▸"
+"""Mark of a closed fold."""
+
+BREAK_LEVELS = 2
+"""Levels of folds in the list of breaks."""
+
+SECTIONS: tuple[tuple[str, Builder], ...] = (
     ("Source", source_document), ("Graph breaks", breaks_document), ("Graph", graph_document),
     ("Code", kernels_document), ("Guards", guards_document), ("Timing", timing_document),
 )  # fmt: skip
@@ -45,10 +51,11 @@ _COLORS = {
 _STYLE = """
 body{font:14px/1.45 system-ui,sans-serif;margin:0;color:#223;background:#fcfcfa}
 header{padding:12px 18px;border-bottom:1px solid #ccd}h1{font-size:18px;margin:0}h2{font-size:14px;margin:0 0 6px}
-main{display:grid;grid-template-columns:repeat(auto-fit,minmax(560px,1fr));gap:10px;padding:10px}
-section{border:1px solid #ccd;border-radius:6px;padding:8px;background:#fff;min-width:0}
-.rows{font:12px/1.4 ui-monospace,monospace;max-height:70vh;overflow:auto}
-.r{white-space:pre}.r[data-l]{cursor:pointer}.r.on{background:#dfe9ff}.r.at{outline:1px solid #2863ab}
+header div{white-space:pre-wrap}main{columns:2 560px;gap:10px;padding:10px}
+section{border:1px solid #ccd;border-radius:6px;padding:8px;margin:0 0 10px;background:#fff;break-inside:avoid}
+.rows{font:12px/1.4 ui-monospace,monospace;max-height:70vh;overflow:auto;position:relative}
+.r{white-space:pre;width:max-content;min-width:100%}.r[data-l]{cursor:pointer}
+.r.on{background:#dfe9ff}.r.at{outline:1px solid #2863ab;outline-offset:-1px}
 """.strip()
 
 _SCRIPT = """
@@ -57,8 +64,12 @@ const parts=new Map(rows.map(r=>[r,r.dataset.l.split(' ')]));
 function mark(row){const chain=new Set(row.dataset.c.split(' '));
 for(const r of rows){r.classList.toggle('on',parts.get(r).some(p=>chain.has(p)));r.classList.toggle('at',r===row)}
 for(const s of document.querySelectorAll('.rows')){const first=s.querySelector('.on');
-if(first&&!s.contains(row))s.scrollTop=first.offsetTop-s.offsetTop-40}}
-for(const r of rows)r.addEventListener('click',()=>mark(r));
+if(first&&!s.contains(row))s.scrollTop=first.offsetTop-40}
+history.replaceState(null,'','#'+row.id)}
+for(const r of rows){r.addEventListener('click',()=>mark(r));
+r.addEventListener('keydown',e=>{if(e.key==='Enter')mark(r)})}
+const start=document.getElementById(location.hash.slice(1));
+if(start&&parts.has(start)){mark(start);start.scrollIntoView({block:'center'})}
 """.strip()
 
 
@@ -84,28 +95,46 @@ class _Numbers:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._numbers: dict[Link, int] = {}
+        self._rows = 0
 
     def attributes(self, row: Row) -> str:
         """Return `data-l`, the parts that the row stands for, and `data-c`, everything that they are linked to."""
         own = [link for link in row.links if link.kind == row.links[0].kind]
         chain = closure(self._snapshot, own)
-        return f' data-l="{self._list(own)}" data-c="{self._list(sorted(chain))}"' if own else ""
+        if not own:
+            return ""
+        self._rows += 1
+        links = f'data-l="{self._list(own)}" data-c="{self._list(sorted(chain))}"'
+        return f' id="r{self._rows}" tabindex="0" role="button" {links}'
 
     def _list(self, links: Iterable[Link]) -> str:
         numbers = (self._numbers.setdefault(link, len(self._numbers)) for link in links)
         return " ".join(str(number) for number, _ in zip(numbers, range(MOST_LINKS), strict=False))
 
 
-def _opened(snapshot: Snapshot, build: object) -> Document:
-    document: Document = build(snapshot, frozenset(), WIDTH)  # type: ignore[operator]
-    return document
+def _opened(snapshot: Snapshot, build: Builder) -> Document:
+    """Return a document; of the graph breaks with all details."""
+    opened: frozenset[str] = frozenset()
+    if build is breaks_document:
+        for _ in range(BREAK_LEVELS):
+            document = build(snapshot, opened, WIDTH)
+            rows = (document.row(index) for index in range(len(document)))
+            opened |= {row.fold for row in rows if row.fold and CLOSED in row.text}
+    return build(snapshot, opened, WIDTH)
 
 
 def _rows(document: Document, numbers: _Numbers) -> str:
     rows = (document.row(index) for index in range(len(document)))
     return "".join(
-        f'<div class="r"{numbers.attributes(row)}>{_spans(row) or "&nbsp;"}</div>' for row in rows if not row.keys_only
+        f'<div class="r"{numbers.attributes(row)}>{_text(row) or "&nbsp;"}</div>' for row in rows if not row.keys_only
     )
+
+
+def _text(row: Row) -> str:
+    """Return the spans of a row, as a link if the row is an address."""
+    address = (row.copy or "").startswith("https://")
+    spans = _spans(row)
+    return f'<a href="{escape(row.copy or "")}" rel="noreferrer">{spans}</a>' if address else spans
 
 
 def _spans(row: Row) -> str:

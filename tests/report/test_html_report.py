@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import html5lib
 import pytest
 
 from tcexplore.report.html_report import html_report
@@ -53,6 +54,19 @@ def test_the_page_is_balanced_and_uses_no_network(run: Snapshot):
     page = html_report(run)
     parsed(page)
     assert not re.search(r"<(link|img|iframe|script src)|@import|url\(", page)
+
+
+@pytest.mark.parametrize("run", [fakes.complete(7), fakes.failed(4), fakes.nothing_compiled(5), fakes.recompiled(9)])
+def test_the_page_is_valid_html(run: Snapshot):
+    html5lib.HTMLParser(strict=True).parse(html_report(run))
+
+
+def test_each_row_has_an_address_and_breaks_show_their_details():
+    page = html_report(fakes.complete(7))
+    ids = re.findall(r' id="(r\d+)"', page)
+    assert len(ids) == len(set(ids)) > 20
+    assert '<a href="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html"' in page
+    assert "reorderable_logging_functions" in page
 
 
 def test_a_line_is_linked_to_its_kernel():

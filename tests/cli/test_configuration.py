@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -320,6 +322,13 @@ def test_config_prints_the_files_and_the_values_that_they_set(project: Path, cap
     text = capsys.readouterr().out
     assert "command line, --mode" in text
     assert text.count(" default\n") > 30
+
+
+def test_check_does_not_import_textual_for_a_theme(project: Path):
+    (project / "tcexplore.toml").write_text("theme = 'nord'\nkeymap = 'vim'\nmax-breaks = 1")
+    code = "import sys\nfrom tcexplore.cli.arguments import parse\nparse(['check', 'net.py'])\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"textual", "torch"} & set(done.stdout.split())
 
 
 def test_config_checks_every_table(project: Path, capsys: pytest.CaptureFixture[str]):

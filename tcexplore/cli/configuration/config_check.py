@@ -11,6 +11,7 @@ from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile
 from tcexplore.cli.configuration.config_values import (
     FILES,
     ONE_CALL,
+    TABLES,
     ConfigValue,
     command_of,
     configurable,
@@ -66,6 +67,10 @@ class _Commands:
                 return action
         return None
 
+    def checks(self, name: str) -> bool:
+        """Return whether to check the value: that of a theme needs Textual, which only the app imports."""
+        return self.whole or name not in TABLES or name in self.options(self.current)
+
     def names(self) -> Iterator[str]:
         for command in PARSERS:
             yield from self.options(command)
@@ -83,7 +88,8 @@ def _check_table(
             if commands.whole or name == commands.current or name not in _SLOW:
                 _check_command(here, commands.options(name))
         elif (action := commands.shared(name)) is not None:
-            converted(action, here)
+            if commands.checks(name):
+                converted(action, here)
         elif name in PARSERS:
             raise ConfigError(f"{here.place}: {name} is not a table of options.")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tcexplore import events as ev
 from tcexplore.documents.columns import Cell, columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.locations import places
@@ -40,6 +41,13 @@ def collective_rows(snapshot: Snapshot) -> Iterator[Row]:
     yield from columns(
         ("", "graph", "collective", "bytes", "group", "beside it", ""), lines, links, left=(1, 2, 4, 5, 6)
     )
+    for merged in snapshot.merged_collectives:
+        total = sum(len(bucket) for bucket in merged.buckets)
+        buckets = " | ".join(", ".join(bucket) for bucket in merged.buckets)
+        yield row(
+            (f" {merged.graph}: Inductor merged {count(total, merged.op)} into {len(merged.buckets)}: ", ""),
+            (buckets, "muted"),
+        )  # fmt: skip
 
 
 def _total(calls: Sequence[CollectiveCall]) -> str:
@@ -68,22 +76,45 @@ def _beside(call: CollectiveCall) -> str:
 
 def split_rows(snapshot: Snapshot) -> Iterator[Row]:
     """Yield the parts of graphs that DDP compiles separately."""
-    if not snapshot.splits:
-        return
+    for origin, title, note in _ORIGINS:
+        splits = [split for split in snapshot.splits if split.origin == origin]
+        if splits:
+            yield BLANK
+            yield heading(title, note)
+            yield from _part_rows(snapshot, splits)
+
+
+_ORIGINS = (
+    ("ddp", "DDP splits", "each part's gradients are one bucket"),
+    ("vllm", "vLLM pieces", "each is compiled separately, for the sizes behind it"),
+)
+
+
+def _part_rows(snapshot: Snapshot, splits: Sequence[ev.GraphSplit]) -> Iterator[Row]:
     where = places(snapshot.file).abbreviate
-    yield BLANK
-    yield heading("DDP splits", "each part's gradients are one bucket")
     lines: list[list[Cell]] = []
-    for split in snapshot.splits:
+    for split in splits:
         lines_of = [where(at) for at in (split.first, split.last) if at]
         texts = (
             split.graph, split.part, count(split.ops, "op"),
             size(split.parameter_bytes) if split.parameter_bytes is not None else "?",
-            _ends(split.modules), f"lines {' to '.join(dict.fromkeys(lines_of))}" if lines_of else "",
+            _ends(split.modules), _sizes(snapshot, split),
+            f"lines {' to '.join(dict.fromkeys(lines_of))}" if lines_of else "",
         )  # fmt: skip
         lines.append([(Span(text),) for text in texts])
-    links = [(line_link(split.first),) if split.first else () for split in snapshot.splits]
-    yield from columns(("graph", "part", "ops", "parameters", "modules", ""), lines, links, left=(0, 1, 4, 5))
+    links = [(line_link(split.first),) if split.first else () for split in splits]
+    yield from columns(("graph", "part", "ops", "parameters", "modules", "", ""), lines, links, left=(0, 1, 4, 5, 6))
+
+
+def _sizes(snapshot: Snapshot, split: ev.GraphSplit) -> str:
+    """Return the sizes for which vLLM compiles a piece."""
+    pieces = [piece for piece in snapshot.pieces if (piece.graph, piece.part) == (split.graph, split.part)]
+    texts = [
+        (f"{piece.first}" if piece.first == piece.last else f"{piece.first} to {piece.last}")
+        + (" (CUDA graph)" if piece.cuda_graph else "")
+        for piece in pieces
+    ]
+    return f"sizes {', '.join(texts)}" if texts else ""
 
 
 def _ends(modules: Sequence[str]) -> str:

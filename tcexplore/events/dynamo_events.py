@@ -110,7 +110,7 @@ class GraphCaptured(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSplit(Event):
-    """A part of a graph that DDP compiles separately, so that the gradients of one bucket are ready early."""
+    """A part of a graph that is compiled separately: by DDP, so that the gradients of one bucket are ready early."""
 
     graph: str
     part: str
@@ -123,7 +123,32 @@ class GraphSplit(Event):
     """Line of its first node in user code."""
     last: Location | None = None
     modules: tuple[str, ...] = ()
-    """The user's modules whose parameters are in the bucket, in the order of their use."""
+    """The user's modules whose parameters are in the part, in the order of their use."""
+    origin: Literal["ddp", "vllm"] = "ddp"
+    """What splits the graph: DDP's optimizer, or vLLM, at attention."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceCompiled(Event):
+    """vLLM compiles a part of a graph for a range of sizes."""
+
+    graph: str
+    part: str
+    first: int
+    last: int
+    """Largest size of the range; equal to `first` for one size."""
+    cuda_graph: bool = False
+    """Whether a CUDA graph is captured for this size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivesMerged(Event):
+    """Inductor merged several collectives into one per bucket."""
+
+    graph: str
+    op: str
+    buckets: tuple[tuple[str, ...], ...]
+    """Nodes of each bucket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,8 @@ class Snapshot:
     grad_mode: ev.GradMode | None = None
     graphs: tuple[ev.GraphCaptured, ...] = ()
     breaks: tuple[ev.GraphBreak, ...] = ()
+    pieces: tuple[ev.PieceCompiled, ...] = ()
+    merged_collectives: tuple[ev.CollectivesMerged, ...] = ()
     op_estimates: tuple[ev.OpEstimates, ...] = ()
     splits: tuple[ev.GraphSplit, ...] = ()
     skipped_frames: tuple[ev.FrameSkipped, ...] = ()

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tcexplore import events as ev
-from tcexplore.traces import dynamo_records, guard_records, inductor_records
-from tcexplore.traces.graph_text import CALLS, read_graph
+from tcexplore.traces import dynamo_records, guard_records, inductor_records, part_records
 from tcexplore.traces.inductor_records import AOT_STAGES, CACHE_KINDS, CacheRecords, GraphRecords
 from tcexplore.traces.kernel_records import KernelRecords
 from tcexplore.traces.record_index import BadRecordError, Record, RecordIndex
@@ -78,7 +77,10 @@ class EventReader:
             "triton_kernel_info": inductor_records.read_triton_info,
             "inductor_runtime_and_tensor_meta": inductor_records.read_estimates,
             "fx_graph_runnable": _read_script,
-            "optimize_ddp_split_child": _read_split,
+            "optimize_ddp_split_child": part_records.read_split,
+            "graph_dump": part_records.read_dump,
+            "vllm_piecewise_compile_start": part_records.read_piece,
+            **dict.fromkeys(part_records.BUCKETS, part_records.read_buckets),
             "compilation_metrics": self._read_metrics,
             "bwd_compilation_metrics": self._read_metrics,
             "chromium_event": self.spans.read,
@@ -200,31 +202,3 @@ def _read_string(context: TraceContext, record: Record) -> None:
 
 def _read_script(context: TraceContext, record: Record) -> None:
     context.emit(ev.GraphScript(graph=record.graph, source=context.payload(record)))
-
-
-def _read_split(context: TraceContext, record: Record) -> None:
-    """Emit a part of a graph that DDP split."""
-    graph = record.graph
-
-    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
-        return context.location(graph, file, line, function, text)
-
-    nodes = read_graph(context.payload(record), place)
-    calls = [node for node in nodes if node.op in CALLS]
-    places = [node.location for node in calls if node.location]
-    parameters = [node for node in nodes if node.op == "placeholder" and "parameters" in node.name]
-    names = {node.name: node.target for node in context.graphs.get(graph, ()) if node.op == "placeholder"}
-    modules = (names.get(node.name, node.name).rpartition(".")[0] for node in parameters)
-    sizes = [node.tensor_bytes for node in parameters]
-    known = [size for size in sizes if size is not None]
-    context.emit(
-        ev.GraphSplit(
-            graph=graph,
-            part=ev.clean(str(record.meta.get("name") or "")),
-            ops=len(calls),
-            parameter_bytes=sum(known) if len(known) == len(sizes) else None,
-            first=places[0] if places else None,
-            last=places[-1] if places else None,
-            modules=tuple(dict.fromkeys(filter(None, modules))),
-        )
-    )

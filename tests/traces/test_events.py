@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
 
 from tcexplore import events as ev
+from tcexplore.documents.trace_rows import collective_rows, split_rows
 from tcexplore.session import Snapshot
 from tcexplore.session.communication import collective_calls
 from tcexplore.traces.expression_text import read_expression
@@ -151,3 +154,45 @@ def test_collectives_have_the_users_line_and_what_runs_beside_them(traces: Path)
 def test_a_bucket_of_ddp_names_its_modules(traces: Path):
     splits = snapshot_of(traces / "ddp", 0).splits
     assert [split.modules for split in splits] == [("self.first",), ("self.second",)]
+
+
+def add_record(path: Path, name: str, payload: str, kind: str = "artifact") -> None:
+    """Add a record of compile 0/0 to a trace."""
+    head = {kind: {"name": name, "encoding": "string"}, "rank": 0, "frame_id": 0, "frame_compile_id": 0, "attempt": 0,
+            "has_payload": hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()}  # fmt: skip
+    lines = "".join(f"\t{line}\n" for line in payload.split("\n"))
+    pid = path.read_text().split(maxsplit=3)[2]
+    with path.open("a") as file:
+        file.write(f"V1122 05:00:00.000000 {pid} vllm/x.py:1] {json.dumps(head)}\n{lines}")
+
+
+PIECE = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, l_x_: "f32[4, 8]", l_self_modules_linear_parameters_weight_: "f32[8, 8]"):
+         # File: /project/tests/traces/programs/seeded.py:33 in forward, code: x = self.linear(x)
+        linear: "f32[4, 8]" = torch.nn.functional.linear(l_x_, l_self_modules_linear_parameters_weight_);  l_x_ = None
+        return linear
+"""
+
+
+def test_vllms_pieces_and_merged_collectives_are_read(traces: Path, tmp_path: Path):
+    (source,) = (traces / "groups").glob("*_rank_0_*")
+    path = tmp_path / source.name
+    path.write_text(source.read_text())
+    piece = {"piecewise_index": 0, "submod_name": "submod_0", "total_piecewise_compiles": 2, "is_single_size": False}
+    for first, last, cuda_graph in ((1, 8192, False), (8, 8, True)):
+        facts = {"compile_range_start": first, "compile_range_end": last, "is_cudagraph_capture_size": cuda_graph}
+        add_record(path, "vllm_piecewise_compile_start", json.dumps({**piece, **facts}))
+    add_record(path, "vllm_submod_0", PIECE, "graph_dump")
+    add_record(path, "vllm_piecewise_split_graph", PIECE, "graph_dump")
+    add_record(path, "fx_bucketing_passes_all_gather_buckets", "[[a, b], [c, d, e]]")
+    run = snapshot_of(tmp_path)
+    assert [(split.part, split.ops, split.parameter_bytes, split.origin) for split in run.splits] == [
+        ("submod_0", 1, 256, "vllm")
+    ]
+    assert [merged.buckets for merged in run.merged_collectives] == [(("a", "b"), ("c", "d", "e"))]
+    text = "\n".join(row.text for row in (*collective_rows(run), *split_rows(run)))
+    assert "vLLM pieces" in text
+    assert "sizes 1 to 8192, 8 (CUDA graph)" in text
+    assert "Inductor merged 5 all_gathers into 2: a, b | c, d, e" in text
+    assert not any(record.kind.startswith("fx_bucketing") and not record.read for record in run.trace_records)

@@ -114,15 +114,22 @@ def main(file: str) -> None:
         with torch.no_grad():
             logger.setLevel(logging.WARNING)
             for call in inputs:
-                model(*call)
+                _invoke(model, call)
             logger.setLevel(logging.DEBUG)
             torch._dynamo.reset()  # torch compiles parts of an eager call, such as `torch.cond`
             compiled = torch.compile(model, backend=BACKEND)
             for call in inputs:
                 before = len(reader.compiled)
-                compiled(*call)
+                _invoke(compiled, call)
                 calls.append(len(reader.compiled) - before)
     print(json.dumps({**reader.result(), "calls": calls}), file=sys.__stdout__)
+
+
+def _invoke(function: Any, call: Any) -> None:
+    if isinstance(call, dict):
+        function(**call)
+    else:
+        function(*call)
 
 
 def _count_resets(reader: TraceReader) -> None:

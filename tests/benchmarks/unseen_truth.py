@@ -11,6 +11,7 @@ import os
 import re
 import runpy
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -107,7 +108,9 @@ def main(file: str) -> None:
     _count_resets(reader)
     torch.manual_seed(0)
     sys.argv = [file]
-    names = runpy.run_path(file, run_name="__main__")
+    path = Path(file)
+    is_script = "\ninputs = " not in path.read_text()
+    names = runpy.run_path(file, run_name="__main__" if is_script else path.stem)
     calls = []
     if "inputs" in names:
         model, inputs = names["model"], names["inputs"]

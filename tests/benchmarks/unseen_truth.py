@@ -21,6 +21,7 @@ _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
 _ADDRESS = re.compile(r"\d{9,}")
 _GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
+_VARIABLE = re.compile(r"\b[GL]\['([^']+)'\]")
 _SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
 
 
@@ -90,7 +91,8 @@ class TraceReader(logging.Handler):
 
 def cause(text: str) -> str:
     """Return the entry and the guard that failed, without addresses, hints and the line of the program."""
-    return _SUBMODULE.sub(r".\1", without_addresses(text.partition("\n")[0].partition(" (HINT")[0]))
+    guard = without_addresses(text.partition("\n")[0].partition(" (HINT")[0])
+    return _SUBMODULE.sub(r".\1", _VARIABLE.sub(r"\1", guard))
 
 
 def without_addresses(guard: str) -> str:

@@ -273,7 +273,7 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("export-json", "export('json')", "app", "export JSON", "Save the run as JSON", keywords="export report"),
     Action("suspend", "suspend_process", "app", "suspend", "Suspend (fg resumes)"),
-    Action("quit", "quit", "app", "quit", "Quit tcexplore", 1),
+    Action("quit", "quit", "app", "quit", "Quit tcexplore", 1, keywords="exit leave"),
 )
 
 

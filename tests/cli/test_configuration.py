@@ -349,6 +349,7 @@ def test_lines_of_keys_are_those_of_the_file():
         ("t", "g", 0): 10, ("t", "g", 0, "x"): 11, ("t", "g", 1): 12, ("t", "g", 1, "y"): 13,
         ("t", "g", 1, "h"): 14, ("t", "g", 1, "h", "z"): 15,
     }  # fmt: skip
+    assert key_lines("[t]\r\na = [\r\n1]\r\nb = 1\r\n") == {("t",): 1, ("t", "a"): 2, ("t", "b"): 4}
     assert key_lines("a = [\n" + "1,\n" * 5000 + "]\nb = 1") == {}, "a huge value costs little time"
 
 

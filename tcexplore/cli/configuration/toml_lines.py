@@ -14,7 +14,7 @@ LONGEST = 500
 
 def key_lines(text: str) -> dict[Key, int]:
     """Return the line on which each table and each key begins, for the text of a valid file."""
-    lines, table, sizes, known = text.split("\n"), Key(), dict[Key, int](), dict[Key, int]()
+    lines, table, sizes, known = text.replace("\r\n", "\n").split("\n"), Key(), dict[Key, int](), dict[Key, int]()
     at = 0
     while at < len(lines):
         count, statement = _statement(lines, at)

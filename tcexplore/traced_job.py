@@ -45,10 +45,10 @@ class TracedJob:
         """Files that were in the folder before: they are of other jobs."""
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *, capture: bool) -> None:
+    def start(self, *, capture: bool, held: bool = False) -> None:
         """Start the command with this process's streams; `capture` sends its output to files in the folder instead.
 
-        Raise `JobStartError`.
+        A `held` command waits for a line on stdin, which `release` sends. Raise `JobStartError`.
         """
         environment = {**os.environ, TRACE_VARIABLE: self.folder}
         outputs: list[int] = []
@@ -60,7 +60,7 @@ class TracedJob:
                 self.command, env=environment, start_new_session=self.detach,
                 process_group=None if self.detach else 0,
                 preexec_fn=None if self.detach else _prepare(os.getpid(), terminal=not capture),
-                stdin=subprocess.DEVNULL if capture else None,
+                stdin=subprocess.PIPE if held else subprocess.DEVNULL if capture else None,
                 stdout=outputs[0] if capture else None, stderr=outputs[1] if capture else None,
             )  # fmt: skip
         except FileNotFoundError:
@@ -71,6 +71,13 @@ class TracedJob:
         finally:
             for descriptor in outputs:
                 os.close(descriptor)
+
+    def release(self) -> None:
+        """Let a held command continue."""
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(b"\n")
+                self._process.stdin.close()
 
     @property
     def pid(self) -> int:
@@ -109,6 +116,9 @@ class TracedJob:
         """End all processes of the command, unless it is detached."""
         if self.detach or self._process is None:
             return
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
         if self._process.poll() is not None:
             self.send(signal.SIGKILL, everywhere=True)
             return

@@ -42,7 +42,10 @@ def explore_ranks(request: Request) -> int:
     if terminal_problem() is None:
         from tcexplore.ui.run_app import run_ranks_app
 
-        return run_ranks_app(request.target, command, request.fake.rank, request.screen)
+        at = command.index("--world")
+        return run_ranks_app(
+            request.target, (*command[:at], "--standby", *command[at:]), request.fake.rank, request.screen
+        )
     from tcexplore.cli.run_command import run_job
 
     return run_job(replace(request, argv=command, launch=Launch(None)))

@@ -33,12 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tcexplore.worker.fake_ranks", allow_abbrev=False)
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--rank", type=int, default=None)
+    parser.add_argument("--standby", action="store_true", help="once torch is imported, wait for a line on stdin")
     parser.add_argument("file")
     parser.add_argument("argv", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
     # The ranks are forked from this process, so that torch is imported once.
     for name in ("torch", "torch.distributed", "torch._dynamo", "torch.testing._internal.distributed.fake_pg"):
         importlib.import_module(name)
+    if given.standby and not sys.stdin.readline():
+        return 0
     ranks = range(given.world) if given.rank is None else (given.rank,)
     return _run_all(ranks, lambda rank: _run_rank(rank, given.world, given.file, given.argv))
 

@@ -52,6 +52,7 @@ def test_a_program_that_needs_the_results_of_communication_is_told_so():
 
 COPY = """
 import glob, os, shutil, sys
+sys.stdin.readline()
 name = open(sys.argv[1]).read().strip()
 for file in glob.glob(os.path.join(sys.argv[2], name, "*.log")):
     shutil.copy(file, os.environ["TORCH_TRACE"])

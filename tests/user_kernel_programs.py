@@ -27,6 +27,7 @@ def sine(x: torch.Tensor) -> torch.Tensor:
     return out
 
 def model(x):
+    assert x.is_cuda
     out = torch.empty_like(x)
     double_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
     assert torch.compiler.is_compiling() or torch.equal(out, x * 2)

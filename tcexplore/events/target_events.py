@@ -186,3 +186,5 @@ class DeviceQueried(Event):
     attribute: str
     location: Location | None = None
     """Line of user code, if any."""
+    as_target: bool = False
+    """Whether it got the value of the target instead, because it requires a GPU."""

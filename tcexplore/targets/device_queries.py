@@ -22,7 +22,7 @@ def install(hooks: Hooks, user_files: UserFiles) -> None:
     seen: set[tuple[str, Location | None]] = set()
 
     def record(tx: Any, attribute: str) -> None:
-        location = _location(tx, user_files)
+        location = innermost_line(tx, user_files)
         if (attribute, location) not in seen:
             seen.add((attribute, location))
             hooks.emit(DeviceQueried(graph=current_compile_id() or "", attribute=attribute, location=location))
@@ -42,7 +42,7 @@ def install(hooks: Hooks, user_files: UserFiles) -> None:
     hooks.watch(_FACT, f"{_VARIABLES}.{place}", before=on_constant)
 
 
-def _location(tx: Any, user_files: UserFiles) -> Location | None:
+def innermost_line(tx: Any, user_files: UserFiles) -> Location | None:
     """Return the innermost traced line in the user's files, else the innermost of all."""
     frames: list[Location] = []
     while tx is not None:

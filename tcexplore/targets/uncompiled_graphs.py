@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -29,14 +30,15 @@ class UncompiledGraphs:
         self._hooks.wrap("code for a target", _INDUCTOR, self._compile_or_run)
 
     def _compile_or_run(self, compile_graph: Callable[..., Any]) -> Callable[..., Any]:
-        def call(backend: Any, gm: Any, inputs: Any) -> Any:
+        @functools.wraps(compile_graph)
+        def call(backend: Any, gm: Any, inputs: Any, **options: Any) -> Any:
             kernels = [] if torch.cuda.is_available() else triton_kernels(gm)
             if kernels:
                 self._report(f"it calls the Triton kernel {kernels[0]}, which needs a GPU")
                 return gm.forward
             runnable = copy_graph(gm)
             try:
-                return compile_graph(backend, gm, inputs)
+                return compile_graph(backend, gm, inputs, **options)
             except InductorError as error:
                 inner = getattr(error, "inner_exception", None) or error
                 self._report(f"{type(inner).__name__}: {str(inner).strip().partition(chr(10))[0]}")

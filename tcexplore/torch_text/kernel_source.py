@@ -36,6 +36,21 @@ def kernel_source(body: str) -> KernelSource:
     return _trimmed(language, text, _preamble(text) if language == "triton" else 0)
 
 
+def written_user_kernel(text: str) -> UserOp | None:
+    """Return the user's Triton kernel that Inductor wrote into a module; None for a generated kernel.
+
+    The module does not name its file.
+    """
+    if "@triton_heuristics.user_autotune(" not in text:
+        return None
+    lines = text.split("\n")
+    start = _definition(lines)
+    if start is None:
+        return None
+    name = lines[start].lstrip().removeprefix("def ").partition("(")[0]
+    return UserOp(kind="Triton kernel", name=name, source="\n".join(lines[start:]))
+
+
 def definition_lines(kernel: UserOp | None, text: str, nodes: tuple[str, ...]) -> tuple[KernelLine, ...]:
     """Return the lines of a user's Triton kernel, each with its line in the user's file and the `nodes` that call it.
 

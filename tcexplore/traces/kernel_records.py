@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tcexplore import events as ev
-from tcexplore.torch_text.kernel_source import KernelSource
+from tcexplore.torch_text.kernel_source import KernelSource, written_user_kernel
 from tcexplore.traces.inductor_records import GraphRecords
 from tcexplore.traces.record_index import Record
 from tcexplore.traces.trace_context import TraceContext
@@ -206,6 +206,7 @@ class _Kernels:
             nodes=_joined(call.nodes for call in calls),
             source_lines=_joined(call.source_lines for call in calls),
             calls=calls,
+            user_op=written_user_kernel(source.text) if source else None,
         )
 
 

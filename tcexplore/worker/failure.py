@@ -157,9 +157,9 @@ def describe_error(error: BaseException, user_files: UserFiles) -> tuple[str, Lo
     return _text(error).partition("\n")[0], location
 
 
-def needs_gradients(error: RuntimeError) -> bool:
+def needs_gradients(error: Exception) -> bool:
     """Return whether torch's autograd raised `error` because gradients are off."""
-    return "does not require grad" in _text(error)
+    return isinstance(error, RuntimeError) and "does not require grad" in _text(error)
 
 
 def attribute(

@@ -227,13 +227,12 @@ class Run:
         config, needed, fresh = self.job.config, False, frames_begun() == 0
         try:
             mutates = self._make_calls(program, "eager", program.eager)
-        except RuntimeError as error:
+        except Exception as error:
             needed = not program.grad and config.grad is None and needs_gradients(error)
-            if not needed:
+            if not needed and not self._codegen.answer_as_target(error, self._hooks, self.user_files):
                 raise
-        if needed:
             program.restore()
-            program.grad = True
+            program.grad = program.grad or needed
             mutates = self._make_calls(program, "eager", program.eager)
         if fresh and frames_begun():
             # torch compiled parts of the eager call, such as `torch.cond`. The user's program starts from frame 0.

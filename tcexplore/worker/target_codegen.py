@@ -67,6 +67,17 @@ class TargetCodegen:
         """Sentences on the graphs that ran uncompiled on this machine."""
         return [] if self._uncompiled is None else self._uncompiled.reasons
 
+    def answer_as_target(self, error: Exception, hooks: Hooks, user_files: UserFiles) -> bool:
+        """If the program failed because it requires a GPU, let it see the target's; return whether to call it again."""
+        if self._config.target == NATIVE:
+            return False
+        from tcexplore.targets import device_answers
+
+        if not device_answers.requires_gpu(error):
+            return False
+        device_answers.answer_as_target(hooks, user_files)
+        return True
+
     def _run_elsewhere(self, target: Target, hooks: Hooks) -> None:
         """Let the program run on this machine although parts of it need the target."""
         from tcexplore.targets.uncompiled_graphs import UncompiledGraphs

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from tcexplore.events import (
     CustomOpChecked,
+    DeviceQueried,
     Event,
     FactMissing,
     Failed,
@@ -47,6 +48,7 @@ async def test_a_triton_kernel_is_interpreted_and_lowered_for_the_target(triton_
     missing = {event.fact: event.reason for event in only(triton_run, FactMissing)}
     assert "double_kernel" in missing["code of graph 0/0 for this machine"]
     assert not [fact for fact in missing if fact.startswith("results of")]
+    assert [query.as_target for query in only(triton_run, DeviceQueried)] == [True]
     (skipped,) = only(triton_run, TimingSkipped)
     assert "runs uncompiled" in skipped.reason
 
@@ -87,7 +89,7 @@ async def test_statements_of_a_user_kernel_lead_to_its_lines_in_the_file(triton_
 
 
 async def test_without_a_target_the_failure_names_the_option_that_helps(runs: Runs) -> None:
-    failed = await runs.failure(TRITON, backend="inductor")
+    failed = await runs.failure(TRITON.replace("    assert x.is_cuda\n", ""), backend="inductor")
     assert isinstance(failed, Failed)
     assert "--target h100" in failed.hint
 

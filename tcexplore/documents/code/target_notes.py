@@ -102,6 +102,8 @@ def describe_not_lowered(skipped: ev.TargetSkipped) -> str:
 
 def describe_device_query(query: ev.DeviceQueried) -> str:
     """Return that the program queries its device, without the location."""
+    if query.as_target:
+        return f"The program requires a GPU. {query.attribute} is true for it, as on the target."
     return (
         f"The program reads {query.attribute} during tracing. It gets the value of this machine's device, and may take "
         "another path on the target."

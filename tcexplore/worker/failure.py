@@ -80,6 +80,11 @@ _TRITON = (
     "CPU and shows the code for that GPU. Or take another path if the tensor is not on a GPU."
 )
 
+_NEEDS_GPU = (
+    "The program requires a GPU, and this machine has none. With --target h100, is_cuda is true for your code, as on "
+    "that GPU; device.type stays that of this machine."
+)
+
 _IN_NUMPY = os.path.join("torch", "_numpy") + os.sep
 _RECOMPILES = "The guards pane shows which guard fails each time."
 _BACKENDS = "torch._dynamo.list_backends() lists the backends of this torch."
@@ -182,6 +187,8 @@ def attribute(
     hint = next((hint for kind, hint in _PYTHON_HINTS.items() if isinstance(error, kind)), "")
     if isinstance(error, RuntimeError) and _NO_TRITON_DEVICE in _text(error):
         hint = _TRITON
+    elif not hint and stage == "eager" and _requires_gpu(error):
+        hint = _NEEDS_GPU
     return Attribution(error, stage, "user", hint)
 
 
@@ -189,6 +196,12 @@ def _op_without_fake(error: BaseException) -> str:
     """Return the custom op that lacks a fake implementation, in torch's notation; empty if that isn't the error."""
     match = _NO_FAKE.search(_text(error))
     return (match[1] or match[2].replace(".", "::", 1)) if match else ""
+
+
+def _requires_gpu(error: BaseException) -> bool:
+    from tcexplore.targets.device_answers import requires_gpu
+
+    return requires_gpu(error)
 
 
 def _describe_fake(op: str) -> str:

@@ -17,10 +17,9 @@ SHARED_NAME = "pyproject.toml"
 MOST_BYTES = 1 << 20
 """A larger file is refused."""
 
-_TABLE = re.compile(
-    rb"""^[ \t]*(\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b"""
-    rb"""|(["']?tool["']?[ \t]*\.[ \t]*)?["']?tcexplore["']?[ \t]*[.=])""",
-    re.M,
+_TABLE = (
+    rb"""(?m)^[ \t]*(\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b"""
+    rb"""|(["']?tool["']?[ \t]*\.[ \t]*)?["']?tcexplore["']?[ \t]*[.=])"""
 )
 """What a `pyproject.toml` with a table for tcexplore contains. Others are not parsed: they may be broken."""
 
@@ -137,7 +136,7 @@ def _open_to_all(folder: str) -> bool:
 def _load(path: str, layer: Layer, prefix: tuple[str, ...]) -> ConfigFile | None:
     """Return a file; None for one without the table `prefix`. Raises `ConfigError`."""
     data = _read(path)
-    if prefix and not _TABLE.search(data):
+    if prefix and not re.search(_TABLE, data):
         return None
     import tomllib  # not imported before the first frame unless there is a file
 

@@ -1,42 +1,93 @@
-"""`python -m tests.pictures.make`: the README's screenshot of the app on `samples/mlp.py`."""
+"""`python -m tests.pictures.make`: the README's screenshot and recording of the app on `samples/mlp.py`.
+
+Both are made of one real session in a copy of the sample: a first run, its graph break, the verified fix, and the run
+after the fix is written. They need a machine without other load, or the figures are undecided.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+from textual.pilot import Pilot
 
 from tcexplore.events import Config
 from tcexplore.session import Snapshot
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.file_engine import FileEngine
+from tests.pictures.recording import Frame, recording
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parents[1] / "samples" / "mlp.py"
-SIZE = (172, 50)
-PAIRS = 40
-"""Interleaved pairs to wait for, so that timing is stable."""
+SIZE = (160, 46)
+TIMEOUT_S = 110.0
 
-TIMEOUT_S = 180.0
+DECIDED = ("faster", "slower", "no difference")
+SETTLED_PAIRS = 40
+"""Interleaved pairs after which a timing is shown even if it is undecided."""
 
 
-def is_ready(snapshot: Snapshot | None) -> bool:
-    """Return whether the screen has everything for the picture."""
+def is_timed(snapshot: Snapshot | None) -> bool:
+    """Return whether the timing of a run is worth a picture."""
     if snapshot is not None and snapshot.failure is not None:
         raise SystemExit(f"{snapshot.failure.type}: {snapshot.failure.message}")
-    return snapshot is not None and snapshot.timing is not None and snapshot.timing.pairs >= PAIRS
+    timing = snapshot.timing if snapshot is not None else None
+    return timing is not None and (timing.verdict in DECIDED or timing.pairs >= SETTLED_PAIRS)
 
 
-async def take() -> str:
-    """Return the screen of the app as SVG after its first run."""
-    engine = FileEngine(str(SAMPLE), Config())
+class Session:
+    """One session of the app, from which pictures are taken."""
+
+    def __init__(self, app: ExplorerApp, pilot: Pilot[int]) -> None:
+        self._app, self._pilot = app, pilot
+        self.frames: list[Frame] = []
+
+    async def until(self, condition: Callable[[Snapshot], bool]) -> None:
+        """Wait for a condition on the newest run."""
+        while self._app.session.newest is None or not condition(self._app.session.newest):
+            await self._pilot.pause(0.1)
+        print(f"  {self._app.session.newest.run}: {self._app.session.newest.phase}", file=sys.stderr)  # noqa: T201
+
+    async def press(self, *keys: str) -> None:
+        await self._pilot.press(*keys)
+        await self._pilot.pause(0.3)
+
+    def take(self, caption: str) -> str:
+        """Add the screen to the recording, and return it."""
+        self._app.clear_notifications()
+        svg = self._app.export_screenshot(title="tcexplore samples/mlp.py")
+        self.frames.append(Frame(caption, svg))
+        return svg
+
+
+async def take() -> tuple[str, list[Frame]]:
+    """Return the screenshot, and the frames of the recording."""
+    engine = FileEngine("samples/mlp.py", Config())
     app = ExplorerApp(lambda: engine)
-    async with app.run_test(size=SIZE) as pilot, asyncio.timeout(TIMEOUT_S):
-        while not is_ready(app.session.newest):
-            await pilot.pause(0.25)
-        await pilot.press("b")
-        await pilot.pause()
-        return app.export_screenshot(title="tcexplore samples/mlp.py")
+    try:
+        async with app.run_test(size=SIZE, notifications=True) as pilot, asyncio.timeout(TIMEOUT_S):
+            session = Session(app, pilot)
+            await session.until(lambda run: is_timed(run) and any(fix.state == "verified" for fix in run.fixes))
+            await session.press("b")
+            picture = session.take("b: the graph break, and all that is linked to its line")
+            await session.press("h")
+            session.take("h: the fix, verified in a separate process")
+            await session.press("w")
+            await session.press("h")
+            await session.until(lambda run: run.run > 1 and run.complete)
+            await session.until(is_timed)
+            session.take("w: written. One graph, fewer kernels, faster")
+            await session.press("d")
+            session.take("d: what changed since the run before")
+            return picture, session.frames
+    finally:
+        await engine.close()
 
 
 def tidy(svg: str) -> str:
@@ -47,8 +98,15 @@ def tidy(svg: str) -> str:
 
 
 def main() -> None:
-    """Write the picture next to this file."""
-    (HERE / "mlp.svg").write_text(tidy(asyncio.run(take())))
+    """Write the pictures next to this file."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(f"{folder}/samples")
+        shutil.copy(SAMPLE, f"{folder}/samples/mlp.py")
+        os.chdir(folder)
+        picture, frames = asyncio.run(take())
+        os.chdir(HERE)
+    (HERE / "mlp.svg").write_text(tidy(picture))
+    (HERE / "mlp_recording.svg").write_text(recording(frames))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ DEFAULT_KEYS: dict[Scope, dict[str, str]] = {
         "target-diff-next-target": "]", "target-diff-next-kernel": "tab", "target-diff-previous-kernel": "shift+tab",
         "target-diff-back": "K",
     },
-    "study": {"study-stop": "x", "study-again": "r", "study-back": "q"},
+    "study": {"study-stop": "x", "study-again": "r", "study-zoom": "z", "study-back": "q"},
     "modes": {"modes-sort": "s"},
     "bisect": {"bisect-write-reproducer": "w"},
     "fix": {"fix-write": "w", "fix-another-fix": "tab", "fix-undo": "u", "fix-back": "h"},
@@ -64,7 +64,7 @@ PRESETS: dict[str, dict[str, str]] = {
     "lazygit": {
         "next-pane": "right,l,tab", "previous-pane": "left,h,shift+tab", "left": "H", "right": "L",
         "page-up": "pageup,comma,ctrl+u", "page-down": "pagedown,.,ctrl+d", "first": "home,<", "last": "end,>",
-        "next-view": "],v", "previous-view": "[,V", "zoom": "+,_", "follow": "space,f",
+        "next-view": "],v", "previous-view": "[,V", "zoom": "+,_", "study-zoom": "+,_", "follow": "space,f",
         "wider": "ctrl+right", "narrower": "ctrl+left", "taller": "ctrl+up", "lower": "ctrl+down",
         "earlier-save": "{", "later-save": "}", "newest-save": "$", "run-again": "R", "recompile-check": "r",
         "study-again": "R", "fix": "a", "fix-back": "a", "bisect": "X", "copy": "y,ctrl+o",

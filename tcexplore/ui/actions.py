@@ -199,6 +199,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("target-diff-back", "leave", "target_diff", "back", "Back to the panes"),
     Action("study-stop", "stop_study", "study", "stop", "Stop the study and keep its results", 1),
     Action("study-again", "again", "study", "again", "Restart the study with the current file", 2),
+    Action("study-zoom", "zoom", "study", "zoom", "Show the study on the whole screen, or below the panes", 4),
     Action("study-back", "leave", "study", "back", "Back to the panes"),
     Action("modes-sort", "sort", "modes", "sort", "Sort by the next column", 3),
     Action(

@@ -130,7 +130,8 @@ def footer(scopes: Collection[Scope], pane: str = "") -> Line:
 
 
 def _first(action: Action, pane: str) -> bool:
-    return (action.name in _GROUPS and action.scope == "main") or pane in action.panes.split()
+    of_study = action.scope not in ("view", "reading", "main", "app")
+    return of_study or (action.name in _GROUPS and action.scope == "main") or pane in action.panes.split()
 
 
 def _entry(action: Action, pane: str) -> _Entry | None:

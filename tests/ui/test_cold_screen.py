@@ -42,4 +42,5 @@ async def test_the_folder_is_removed_when_the_study_is_stopped():
         await ui.press("x")
         await over(ui, screen)
         assert not exists(folder)
+        await ui.press("z")
         assert "Stopped before the warm run" in ui.screen

@@ -27,6 +27,7 @@ class FixScreen(StudyScreen):
 
     BINDINGS = bindings("fix")
     SCOPES = (*StudyScreen.SCOPES, "fix")
+    BELOW_PANES = False
 
     def __init__(
         self,

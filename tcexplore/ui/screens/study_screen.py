@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from textual.app import ComposeResult
+from textual.containers import Vertical
 
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
@@ -16,6 +17,7 @@ from tcexplore.ui.engine import Engine
 from tcexplore.ui.lines.guarded_document import guarded
 from tcexplore.ui.lines.row_line import RowLine
 from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.panes.pane_sizes import arrange
 from tcexplore.ui.screen_lines import footer, study_line
 from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask
@@ -32,6 +34,8 @@ class StudyScreen(OverlayScreen):
 
     BINDINGS = bindings("study")
     SCOPES = (*OverlayScreen.SCOPES, "study")
+    BELOW_PANES = True
+    """Whether the panes stay in view above the study where there is room."""
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class StudyScreen(OverlayScreen):
         self._job = study_job(job)
         self._last = {} if last is None else last
         self._toggled: frozenset[str] = frozenset()
+        self._zoomed = False
         self._title = RowLine(study_line(study.title, self._job, None), id="title")
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
@@ -62,9 +67,10 @@ class StudyScreen(OverlayScreen):
         return self.study.name, self.study.title.capitalize()
 
     def compose(self) -> ComposeResult:
-        yield self._title
-        yield self._view
-        yield RowLine(footer(self.SCOPES), id="footer")
+        with Vertical(id="study"):
+            yield self._title
+            yield self._view
+            yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
         last = self._last.get(self.study.name)
@@ -77,6 +83,19 @@ class StudyScreen(OverlayScreen):
     def on_unmount(self) -> None:
         if self.study_task is not None:
             self.study_task.stop()
+
+    def on_resize(self) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        """Take the lower third of a terminal that shows all panes, or else all of it."""
+        below = self.BELOW_PANES and not self._zoomed and arrange(self.app.size, zoomed=False) == "all"
+        self.set_class(below, "-below")
+
+    def action_zoom(self) -> None:
+        self._zoomed = not self._zoomed
+        self._place()
+        self.call_after_refresh(self._show)
 
     @property
     def job(self) -> Job:

@@ -8,6 +8,7 @@ import os
 import time
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 
 from tcexplore.events import Finished, Output, RanksCompared
 from tcexplore.file_activity import FolderActivity
@@ -38,6 +39,9 @@ _COMPARE_SHARE = 10
 
 _MOST_OUTPUTS = 64
 """Pieces of output that are kept."""
+
+_MOST_STACKS = 4
+"""Stacks that are read at a time: a job may have many ranks, and each read takes about 50 ms."""
 
 _RECORDS_TO_START = 300
 """Records of a rank after which its run begins even if its main file is unknown."""
@@ -217,14 +221,14 @@ class FollowEngine(RankEngine):
         self._deliver(replace(self._comparison, run=max(self._runs.values())))
 
     def _read_stacks(self) -> bool:
-        """Read what the silent ranks do; return whether any was read."""
-        changed = False
-        for rank in self._followed.ranks.values():
+        """Read what some of the silent ranks do; return whether any was read."""
+        silent = (rank for rank in self._followed.ranks.values() if rank.spans.phase is None and not rank.over)
+        due = (rank for rank in silent if self._stacks.due(rank.process.pid, rank.grown))
+        read = list(islice(due, _MOST_STACKS))
+        for rank in read:
             process = rank.process
-            if rank.spans.phase is None and not rank.over and self._stacks.due(process.pid, rank.grown):
-                rank.stack = self._stacks.read(process.pid, process.source.path, rank.records.sources)
-                changed = True
-        return changed
+            rank.stack = self._stacks.read(process.pid, process.source.path, rank.records.sources)
+        return bool(read)
 
     async def close(self) -> None:
         """Stop following; the job goes on."""

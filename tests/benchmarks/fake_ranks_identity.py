@@ -19,7 +19,7 @@ from tcexplore.traces.rank_normal import normalize
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 from tcexplore.traces.trace_run import TraceRun, read_snapshot
-from tests.benchmarks.rank_divergence import PROGRAMS, record
+from tests.benchmarks.rank_divergence import PROGRAMS, Launcher
 
 NAMES = ("ddp", "shard", "groups", "fsdp", "tensor_parallel")
 WORLD = 2
@@ -67,13 +67,14 @@ def run_fake(program: str, folder: Path) -> None:
 
 def main(names: list[str]) -> None:
     """Print for each program what differs."""
+    launcher = Launcher()
     began, identical = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as temporary:
         for name in names:
             folder = Path(temporary, name)
             folder.mkdir()
             caches = [folder / f"cache{rank}" for rank in range(WORLD)]
-            record("spmd.py", ["--program", name], WORLD, folder / "real", caches)
+            launcher.record(["spmd.py", "--program", name], WORLD, folder / "real", caches)
             run_fake(name, folder)
             real, fake = ranks_of(folder / "real"), ranks_of(folder / "fake")
             unequal = {key for a, b in zip(real, fake, strict=True) for key in a if a[key] != b[key]}

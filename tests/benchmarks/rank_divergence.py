@@ -7,6 +7,7 @@ The traces stay in the folder that `--keep` names.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -22,21 +23,49 @@ from tcexplore.traces.trace_job import open_inputs
 PROGRAMS = Path(__file__).parents[1] / "traces" / "programs"
 
 LAUNCH = """
-import importlib, os, runpy, sys
-world, script, caches, sys.argv = int(sys.argv[1]), sys.argv[2], sys.argv[3].split(","), sys.argv[2:3] + sys.argv[4:]
-for name in ("torch.distributed", "torch._inductor.compile_fx"):  # once for all ranks
+import importlib, json, os, runpy, sys
+for name in ("torch.distributed", "torch._inductor.compile_fx"):  # once for all ranks of all programs
     importlib.import_module(name)
-ranks = []
-for rank in range(world):
-    pid = os.fork()
-    if not pid:
-        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), TORCHINDUCTOR_CACHE_DIR=caches[rank % len(caches)])
-        runpy.run_path(script, run_name="__main__")
-        sys.stdout.flush()
-        os._exit(0)
-    ranks.append(pid)
-sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 for pid in ranks))
+from torch._logging import _internal
+for line in sys.stdin:
+    job, ranks = json.loads(line), []
+    for rank in range(job["world"]):
+        pid = os.fork()
+        if not pid:
+            cache = job["caches"][rank % len(job["caches"])]
+            os.environ.update(job["environment"], RANK=str(rank), LOCAL_RANK=str(rank), TORCHINDUCTOR_CACHE_DIR=cache)
+            _internal.LOG_TRACE_HANDLER.root_dir = job["trace"]
+            sys.argv = job["argv"]
+            os.dup2(2, 1)
+            runpy.run_path(sys.argv[0], run_name="__main__")
+            os._exit(0)
+        ranks.append(pid)
+    print(max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0 for pid in ranks), flush=True)
 """
+
+
+class Launcher:
+    """Forks the ranks of programs from one process."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "TORCH_TRACE": "/", "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._port = 20000 + os.getpid() % 20000
+
+    def record(self, argv: list[str], world: int, trace: Path, caches: list[Path], **variables: str) -> None:
+        """Run a program on ranks of this machine, and write its trace."""
+        self._port += 1
+        variables |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(self._port)}
+        job = {"argv": [str(PROGRAMS / argv[0]), *argv[1:]], "world": world, "trace": str(trace),
+               "caches": [str(cache) for cache in caches], "environment": variables}  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        if self._process.stdout.readline() != "False\n":
+            print(f"{argv} FAILED")
 
 
 class Seed(NamedTuple):
@@ -56,32 +85,19 @@ SEEDS = (
     Seed("shape", "shape", "x = self.linear(x)", 3),
     Seed("shape", "shape", "x = self.linear(x)", 2, "fsdp"),
     Seed("dtype", "dtype", "x = self.linear(x)", 2),
-    Seed("break", "break", 'print("sum"', 3),
+    Seed("break", "break", 'print("sum"', 2),
     Seed("break", "break", 'print("sum"', 2, "fsdp"),
     Seed("guard", "guard", "if self.label:", 2),
-    Seed("guard", "guard", "if self.label:", 3, "ddp"),
-    Seed("config", "config", "torch._dynamo.config.assume_static", 4),
+    Seed("guard", "guard", "if self.label:", 2, "ddp"),
+    Seed("config", "config", "torch._dynamo.config.assume_static", 2),
     Seed("environment", "environment", "torch.set_num_threads", 2),
-    Seed("cache", "cache", "def forward", 3),
+    Seed("cache", "cache", "def forward", 2),
     Seed("autotuning", "autotuning", "def forward", 2),
     Seed("collectives", "collective order", "", 2),
     Seed("version", "library version", "", 3),
     Seed("missing", "missing rank", "", 4),
 )
 SPMD = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "fsdp", "tensor_parallel")
-
-
-def record(script: str, arguments: list[str], world: int, trace: Path, caches: list[Path]) -> None:
-    """Run a program on ranks of this machine, and write its trace."""
-    environment = {
-        **os.environ, "TORCH_TRACE": str(trace), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1",
-        "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000),
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    }  # fmt: skip
-    command = [sys.executable, "-c", LAUNCH, str(world), str(PROGRAMS / script), ",".join(map(str, caches)), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(done.stderr[-2000:])
 
 
 def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
@@ -95,13 +111,13 @@ def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
     return divergence.kind, divergence.ranks, line
 
 
-def run_seed(seed: Seed, folder: Path) -> bool:
+def run_seed(launcher: Launcher, seed: Seed, folder: Path) -> bool:
     """Return whether the verdict names the seed."""
     caches = [folder / f"cache{rank}" for rank in range(seed.ranks)]
-    arguments, os.environ["WRAP"] = ["--seed", seed.name], seed.wrap
+    argv = ["seeded.py", "--seed", seed.name]
     if seed.name == "cache":
-        record("seeded.py", arguments, seed.ranks, folder / "before", [caches[1]])
-    record("seeded.py", arguments, seed.ranks, folder / "trace", caches)
+        launcher.record(argv, seed.ranks, folder / "before", [caches[1]])
+    launcher.record(argv, seed.ranks, folder / "trace", caches, WRAP=seed.wrap)
     kind, ranks, line = verdict(folder / "trace")
     holds = (kind, ranks) == (seed.kind, (1,)) and line.startswith(seed.code)
     outcome = "ok" if holds else "WRONG"
@@ -109,9 +125,9 @@ def run_seed(seed: Seed, folder: Path) -> bool:
     return holds
 
 
-def run_spmd(program: str, world: int, folder: Path) -> bool:
+def run_spmd(launcher: Launcher, program: str, world: int, folder: Path) -> bool:
     """Return whether the ranks agree; they share a cache, so some find what others have just written."""
-    record("spmd.py", ["--program", program], world, folder / "trace", [folder / "cache"])
+    launcher.record(["spmd.py", "--program", program], world, folder / "trace", [folder / "cache"])
     kind = verdict(folder / "trace")[0]
     print(f"{program} on {world} ranks: {'ok' if not kind else f'FALSE: {kind}'}")
     return not kind
@@ -123,6 +139,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
+    launcher = Launcher()
     right = total = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
@@ -134,7 +151,10 @@ def main() -> None:
             folder = (given.keep or Path(temporary)) / f"{number:02}_{name}"
             folder.mkdir(parents=True)
             total += 1
-            right += run_seed(item, folder) if isinstance(item, Seed) else run_spmd(item, 2 + number % 3, folder)
+            if isinstance(item, Seed):
+                right += run_seed(launcher, item, folder)
+            else:
+                right += run_spmd(launcher, item, 2 + number % 3, folder)
             sys.stdout.flush()
     print(f"{right} of {total} right, {time.monotonic() - began:.0f} s")
 

@@ -116,6 +116,8 @@ class Study(ABC, Generic[Options, Result]):
     """Whether its document also shows the run under way."""
     studies_scripts: ClassVar[bool] = False
     """Whether it can study a script that calls torch.compile itself."""
+    several_machines: ClassVar[bool] = False
+    """Whether its runs are in several environments, so that no worker speaks for all."""
     compares_environments: ClassVar[bool] = False
     """Whether its command takes `--python` several times."""
 
@@ -206,7 +208,9 @@ async def run_study(
         async for result in results:
             study.add_result(state, result)
             steps.finish(name)
-            state.machine, state.steps = await runs.machine(0), steps.text()
+            state.steps = steps.text()
+            if not study.several_machines:
+                state.machine = await runs.machine(0)
             on_result(result)
     except BudgetSpentError:
         state.skipped = steps.skipped

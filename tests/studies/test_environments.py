@@ -14,6 +14,7 @@ from tcexplore.cli.study_command import study_report
 from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import ModelPython
 from tcexplore.studies.modes.environments_result import geometric_mean, labels
+from tcexplore.studies.modes.environments_study import WARM_UP
 from tcexplore.studies.modes.modes_study import STUDY, ModesOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_json import study_fields
@@ -68,6 +69,9 @@ class Player:
 
     def submit(self, job: ev.Job) -> None:
         self._job = job
+        if job.source == WARM_UP:
+            self._later(ev.Finished())
+            return
         for event in (*self._story[job.python], ev.PhaseStarted(phase="timing", at=1.0)):
             self._later(event)
 
@@ -108,7 +112,9 @@ async def compared(
 async def test_environments_are_timed_in_turn_and_compared_slice_by_slice():
     study, state, log = await compared([OLD, NEW])
     assert [python for python, _ in log] == [OLD.executable, NEW.executable] * TURNS
-    old, new = study_fields(study, state)["environments"]
+    fields = study_fields(study, state)
+    assert (fields["study"], fields["torch"], fields["environment"]) == ("modes", None, None)
+    old, new = fields["environments"]
     assert (old["torch"], old["breaks"], old["graphs"], old["unique_kernels"], old["cold_compile_s"]) == (
         "2.11.0", 1, 2, 2, 2.5,
     )  # fmt: skip

@@ -31,7 +31,14 @@ from tcexplore.studies.modes.environments_result import (
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended
-from tcexplore.studies.timed_cells import Cell, TimedCells, settled
+from tcexplore.studies.timed_cells import TURNS, Cell, TimedCells, settled
+
+WARM_UP = """\
+import torch
+def model(x):
+    return torch.relu(x) + 1
+inputs = (torch.ones(64),)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
     description = "Compare environments."
     timed = True
     studies_scripts = True
+    several_machines = True
 
     def options(self, given: argparse.Namespace) -> EnvironmentsOptions:
         raise NotImplementedError("`ModesStudy.across_environments` makes them")
@@ -66,6 +74,7 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
         slices: dict[Hashable, tuple[float, ...]] = {}
         async with runs.temporary_folder("environments") as folder:
             cells = list(_cells(state, folder))
+            await _warm_up(state, runs, announce, os.path.join(folder, "warm-up"))
             try:
                 async for update in TimedCells(cells, state, runs, announce, in_turn=True).results():
                     key, samples = update.cell.key, _compiled_us(update.run)
@@ -105,7 +114,7 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
         }
 
     def result_line(self, result: EnvironmentRun) -> str:
-        if not has_ended(result.run):
+        if not has_ended(result.run) or 0 < len(result.slices_us) < TURNS:
             return ""
         return f"{result.python.label}, {describe_configuration(result.run.config)}: {format_outcome(result.figures)}"
 
@@ -123,6 +132,18 @@ def _cells(state: StudyState[EnvironmentsOptions, EnvironmentRun], folder: str) 
         kernels = os.path.join(folder, f"{number}-{config.backend}-{config.mode}-{config.dynamic}")
         job = replace(state.job, config=config, python=python.executable, cache_dir=kernels, profile=False)
         yield Cell((python.executable, config), name, job)
+
+
+async def _warm_up(state: StudyState[EnvironmentsOptions, Any], runs: Runs, announce: Announce, kernels: str) -> None:
+    """Compile a tiny model in each environment, so that no cold compile waits for the disk to read torch."""
+    for python, name in zip(state.options.pythons, labels(state.options.pythons).values(), strict=True):
+        announce(f"warming up {name}")
+        config = Config(threads=state.job.config.threads)
+        job = replace(
+            state.job, source=WARM_UP, name=None, argv=(), config=config, python=python.executable, time_for=0.0,
+            examine=False, profile=False, cache_dir=kernels,
+        )  # fmt: skip
+        await runs.run(job, state.timeout)
 
 
 def _key(result: EnvironmentRun) -> Hashable:

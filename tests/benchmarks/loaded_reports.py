@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 @contextmanager
 def load(processes: int) -> Iterator[None]:
     """Keep this number of cores busy inside the context."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # do not leave them behind
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield

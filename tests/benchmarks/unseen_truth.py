@@ -91,13 +91,13 @@ class TraceReader(logging.Handler):
 
 def cause(text: str) -> str:
     """Return the entry and the guard that failed, without addresses, hints and the line of the program."""
-    guard = without_addresses(text.partition("\n")[0].partition(" (HINT")[0])
+    guard = without_addresses(text.partition("\n")[0])
     return _SUBMODULE.sub(r".\1", _VARIABLE.sub(r"\1", guard))
 
 
 def without_addresses(guard: str) -> str:
-    """Return the condition of a guard without the line that needs it, and without addresses."""
-    return _ADDRESS.sub("0", guard.partition("  #")[0].strip())
+    """Return the condition of a guard without the line that needs it, hints, and addresses."""
+    return _ADDRESS.sub("0", guard.partition("  #")[0].partition(" (HINT")[0].strip())
 
 
 def main(file: str) -> None:

@@ -27,6 +27,8 @@ class OptionalStages:
         self._user_files = user_files
         self.eager_seconds = 0.0
         """Duration of all eager calls."""
+        self.compiled = False
+        """Whether the compile is over: only then an end of the process does not fail the run."""
         self._facts: list[str] = []
         """The facts of the stages in progress, innermost last."""
 
@@ -43,8 +45,7 @@ class OptionalStages:
         `limit_s` replaces the time limit; 0 for none.
         """
         limit = self.limit_s if limit_s is None else limit_s
-        self._facts.append(fact)
-        self._hooks.emit(StageStarted(fact=fact))
+        self._enter(fact)
         try:
             with process_limit(limit), time_limit(limit):
                 function(*args)
@@ -55,7 +56,13 @@ class OptionalStages:
         finally:
             self._facts.pop()
             if self._facts:
-                self._hooks.emit(StageStarted(fact=self._facts[-1]))
+                self._enter(self._facts.pop())
+
+    def _enter(self, fact: str) -> None:
+        """Tell the supervisor which fact is missing if the process ends now."""
+        self._facts.append(fact)
+        if self.compiled:
+            self._hooks.emit(StageStarted(fact=fact))
 
     def _reason(self, error: BaseException) -> str:
         message, location = describe_error(error, self._user_files)

@@ -145,6 +145,7 @@ class Run:
         finally:
             self._emit_imports()
             self._emit_sources()
+        self._stages.compiled = True
         if self.job.config.override and not self._overrides.count:
             raise EntryError(NOT_OVERRIDDEN, NOT_OVERRIDDEN_HINT, "arguments")
         artifact_files.save(self.job, self._hooks)
@@ -206,6 +207,7 @@ class Run:
         examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames)
         with self._activity_timer.watching(self._hooks):
             self._make_compiled_calls(program)
+        self._stages.compiled = True
         examination.note_compiled()
         self._recorder.close_graphs()
         artifact_files.save(self.job, self._hooks)

@@ -251,6 +251,16 @@ EXITS = {
         _forward("__import__('os').kill(__import__('os').getpid(), 9)"), "worker user SIGKILL", "memory"
     ),
     "crash in forward": Fault(_forward("__import__('ctypes').string_at(0)"), "worker user SIGSEGV", "segmentation"),
+    "crash in a compiled call after an optional stage": Fault(
+        "import ctypes, torch\n@torch.library.custom_op('faults::twice', mutates_args=())\n"
+        "def twice(x: torch.Tensor) -> torch.Tensor: return x * 2\n"
+        "@twice.register_fake\ndef _(x): return torch.empty_like(x)\n"
+        "@torch.compiler.disable\ndef crash(): ctypes.string_at(0)\n"
+        "def model(x):\n    if torch.compiler.is_compiling(): crash()\n    return twice(x)\n"
+        "inputs = (torch.ones(4),)\n",
+        "worker user SIGSEGV",
+        "segmentation",
+    ),
     "exit in forward": Fault(_forward("__import__('os')._exit(0)"), "worker user os._exit", "status 0"),
     "SystemExit in forward": Fault(_forward("raise SystemExit('x')"), "eager user SystemExit", "during the run"),
     "every descriptor": Fault("import os\nos.closerange(0, 4096)\n" + FUNCTION, "worker user os._exit"),

@@ -98,7 +98,17 @@ def has_custom_ops() -> bool:
         from torch._library.custom_ops import OPDEFS
     except ImportError:
         return False
-    return any(name.partition("::")[0] not in _OWN_NAMESPACES for name in list(OPDEFS))
+    definitions = [definition for name, definition in list(OPDEFS.items()) if _namespace(name) not in _OWN_NAMESPACES]
+    return any(_module(getattr(definition, "_init_fn", None)) != "torch" for definition in definitions)
+
+
+def _namespace(name: str) -> str:
+    return name.partition("::")[0]
+
+
+def _module(function: Any) -> str:
+    """Return the top-level module that defines a function."""
+    return str(getattr(function, "__module__", "")).partition(".")[0]
 
 
 def custom_op(op: torch._ops.OpOverload) -> UserOp | None:
@@ -111,7 +121,7 @@ def custom_op(op: torch._ops.OpOverload) -> UserOp | None:
         # torch wraps the function, and registers the original as the fake implementation.
         return _described("Triton op", definition._abstract_fn, f"{namespace}.{name}")
     function = None if definition is None else definition._init_fn
-    if str(getattr(function, "__module__", "")).partition(".")[0] == "torch":
+    if _module(function) == "torch":
         return None
     return _described("custom op", function, f"{namespace}.{name}")
 

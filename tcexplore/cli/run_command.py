@@ -44,7 +44,11 @@ def run_job(request: Request) -> int:
     except JobStartError as error:
         sys.stderr.write(f"tcexplore: {ev.clean(str(error))}\n")
         return error.status
-    return _show(job, request.screen) if in_app else _pass_through(job, as_json=request.json)
+    if in_app:
+        return _show(job, request.screen)
+    if launch.folder is None:  # else, the user knows what to open while the job runs
+        sys.stderr.write(f"tcexplore: {_place(job)}\n")
+    return _pass_through(job, as_json=request.json)
 
 
 def _show(job: TracedJob, screen: Appearance) -> int:

@@ -40,6 +40,26 @@ def test_streams_and_exit_status_pass_through(tmp_path: Path):
     assert err == b"e\ntcexplore: the job compiled nothing: torch wrote no trace\n"
 
 
+def test_the_folder_is_named_at_the_start_unless_the_user_chose_it(tmp_path: Path):
+    command = [
+        sys.executable,
+        "-m",
+        "tcexplore",
+        "run",
+        "--",
+        sys.executable,
+        "-c",
+        "import os; print(os.environ['TORCH_TRACE'])",
+    ]
+    environment = {name: value for name, value in os.environ.items() if name != "TORCH_TRACE"} | {
+        "TMPDIR": str(tmp_path)
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    folder = done.stdout.strip()
+    assert Path(folder).parent == tmp_path
+    assert done.stderr.split("\n")[0] == f"tcexplore: tcexplore open --follow {folder}"
+
+
 def test_a_flood_of_output_passes_through_unchanged(tmp_path: Path):
     job = "import sys\nfor n in range(400_000): sys.stdout.write(f'{n} {\"x\" * 40}\\n')"
     with start(tmp_path, job, stderr=subprocess.DEVNULL) as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable
@@ -161,3 +162,18 @@ def test_stored_runs_come_before_those_of_this_start(tmp_path: Path):
     assert run.past
     assert shown.stored(-1) is None
     assert shown.go_to(1).pinned is None
+
+
+def test_text_of_a_stored_run_is_cleaned(tmp_path: Path):
+    store = RunStore("/m.py", tmp_path)
+    store.write(replace(fakes.one_graph(1), began=NOON))
+    path = stored_file(tmp_path)
+    head, body = path.read_bytes().split(b"\n", 1)
+    snapshot = json.loads(zlib.decompress(body)) | {"source": "\x1b]52;c;aGk=\x07", "file": "\x9b31m"}
+    path.write_bytes(
+        head.replace(b'"error": ""', b'"error": "\\u001b[31m"') + b"\n" + zlib.compress(json.dumps(snapshot).encode())
+    )
+    (stored,) = store.runs().runs
+    run = read_run(stored)
+    assert stored.summary.error == "␛[31m"
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", run.source + run.file)

@@ -229,7 +229,7 @@ ACTIONS: tuple[Action, ...] = (
         for entry in STUDIES
         if entry.label
     ),
-    Action("earlier-save", "step(-1)", "app", "earlier save", "Show the previous save"),
+    Action("earlier-save", "step(-1)", "app", "earlier save", "Show the previous save, also of earlier starts"),
     Action("later-save", "step(1)", "app", "later save", "Show the next save"),
     Action("newest-save", "newest", "app", "newest save", "Follow the newest save again"),
     Action("ranks", "ranks", "app", "ranks", "Show the ranks of a trace, and the first difference between them"),

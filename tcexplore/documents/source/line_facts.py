@@ -19,6 +19,9 @@ from tcexplore.session.links import Link, break_link, guard_link
 BARS = "▁▂▃▄▅▆▇█"
 """Bars for shares of a call, or of the run's memory traffic, in eighths."""
 
+LEAST_SHARE = 0.01
+"""Share of a call below which the time of a line is not given."""
+
 _heat = by_identity(2)(line_traffic)
 _times = by_identity(2)(line_times)
 _shares = by_identity(2)(line_shares)
@@ -157,6 +160,8 @@ def _bar(share: float) -> str:
 
 def describe_time(time: LineShare) -> str:
     """Return `41% of a call, 1.2 ms`."""
+    if time.share < LEAST_SHARE:
+        return f"<{LEAST_SHARE:.0%} of a call"
     return f"{'≈ ' if time.estimated else ''}{time.share:.0%} of a call, {duration(time.us / 1e6)}"
 
 

@@ -115,3 +115,14 @@ def test_the_checked_limits_are_listed():
         Request("check", limits=limits), Outcome(Snapshot(run=0, file="m.py", source="", config=ev.Config()))
     )
     assert set(result.options) == {"max-breaks", "max-graphs", "accuracy"}
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_a_failed_test_of_a_custom_op_is_an_exceeded_limit_if_opcheck_is_on(requested: bool):
+    config = ev.Config(opcheck=requested)
+    snapshot = Snapshot(run=0, file="m.py", source="", config=config)
+    for passed in (True, False):
+        snapshot = snapshot.apply(ev.CustomOpChecked(op="mylib.f", test="test_schema", passed=passed, reason="aliases"))
+    result = judge(Request("check", config=config), Outcome(snapshot.apply(ev.Finished())))
+    assert result.sentences == (("mylib.f fails test_schema: aliases (--opcheck)",) if requested else ())
+    assert ("opcheck" in result.options) == requested

@@ -20,6 +20,7 @@ from tcexplore.ui.panes.pane_table import PANES
 from tcexplore.ui.screens.reading_screen import ReadingScreen
 
 if TYPE_CHECKING:
+    from tcexplore.documents.code.target_choices import TargetChoice
     from tcexplore.ui.run_actions import RunActions
 
 PLACES = 6
@@ -112,7 +113,7 @@ class CommandProvider(Provider):
             if action.scope != "view" and action.run != "command_palette":
                 target = self.app if action.scope == "app" else screen
                 note = f"{action.label}, key {hint(action.name)}" if action.keys else action.label
-                rank = 50 if action.rank is None else action.rank
+                rank = 50 if action.rank is None or action.name in ("help", "quit") else action.rank
                 yield Command(
                     action.help, note, action.keywords, partial(self.app.run_action, action.run, target), rank
                 )
@@ -176,6 +177,16 @@ class CommandProvider(Provider):
             name = choice.target.properties.name if choice.target is not None else "this machine"
             retarget = partial(self.explorer.show_target, choice)
             yield Command(f"Generate code for {choice.key}", name, "target gpu ptx triton cuda rocm", retarget, 70)
+            if choice.target is not None:
+                stages = "PTX and SASS" if choice.target.backend == "cuda" else "AMDGCN"
+                show = partial(self._show_stages, choice)
+                yield Command(f"{stages} for {choice.key}", name, "machine code assembly gpu target stages", show, 71)
+
+    def _show_stages(self, choice: TargetChoice) -> None:
+        """Generate code for a target, and show its stages down to machine code."""
+        self._leave_screens()
+        self.explorer.show_target(choice)
+        self.explorer.main.show_view("code", "stages")
 
 
 def summary(path: Path) -> str:

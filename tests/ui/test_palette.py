@@ -37,6 +37,7 @@ async def test_colon_opens_the_palette_with_the_most_used_commands_first():
     [
         ("fix", "Try and verify fixes for the graph break under the cursor"),
         ("ptx", "View stages in Code"),
+        ("ptx h100", "PTX and SASS for h100"),
         ("gpu", "Generate code for h100"),
         ("batch", "Time one dimension of the inputs at several sizes"),
         ("memory", "View timing in Timing"),
@@ -62,9 +63,12 @@ async def test_the_palette_opens_another_file_and_compiles_with_another_option(t
         commands = {command.title: command for command in CommandProvider(ui.app.main).commands()}
         assert commands["Open other.py"].note == "Another model."
         commands["Compile with dynamic=True"].run()
+        commands["PTX and SASS for h100"].run()
+        await ui.settle()
+        assert (ui.current, ui.pane("code").view.name) == ("code", "stages")
         commands["Open other.py"].run()
         await ui.settle()
-        assert ui.engine.requests == ["inductor default True", f"open {tmp_path / 'other.py'}"]
+        assert ui.engine.requests == ["inductor default True", "retarget h100", f"open {tmp_path / 'other.py'}"]
         assert ui.app.session.newest is None
         ui.engine.deliver(Job(run=8, file=str(tmp_path / "other.py"), source="x = 1\n"))
         await ui.settle()

@@ -87,8 +87,12 @@ class RunStore:
         ]
         return StoredRuns(tuple(runs), unreadable)
 
-    def write(self, snapshot: Snapshot) -> None:
-        """Store a run that is over, and remove what is beyond the limits. Raise `NotWrittenError` if that fails."""
+    def write(self, snapshot: Snapshot, earlier: Path | None = None) -> Path | None:
+        """Store a run as if it were over, and remove what is beyond the limits.
+
+        Return the file, which takes the place of an `earlier` one of the same run; None if the run is too large. Raise
+        `NotWrittenError` if nothing can be written.
+        """
         snapshot = end_snapshot(snapshot)
         began = snapshot.began or time.time()
         head = {
@@ -97,13 +101,16 @@ class RunStore:
         }  # fmt: skip
         body = zlib.compress(encode(snapshot)[HEADER.size :], 1)
         if len(body) > MOST_BYTES // 4:
-            return  # it would displace the others
+            return None  # it would displace the others
         files.private_folder(self._root)
         files.private_folder(self._folder)
         name = f"{round(began * 1000):014d}-{secrets.token_hex(4)}{SUFFIX}"
-        files.create(self._folder / name, json.dumps(head).encode() + b"\n" + body, private=True)
+        path = files.create(self._folder / name, json.dumps(head).encode() + b"\n" + body, private=True)
+        if earlier is not None:
+            earlier.unlink(missing_ok=True)
         _remove_oldest(list(_run_files(self._folder)), MOST_RUNS, MOST_BYTES)
         _remove_oldest(stored_files(self._root), None, MOST_BYTES_IN_ALL)
+        return path
 
 
 def read_run(stored: StoredRun) -> Snapshot:

@@ -43,6 +43,9 @@ OLD_AFTER_S = 0.4
 TIDY_S = 1.0
 """Seconds after the begin of a run until older runs are compressed; they are not while a run compiles."""
 
+STORE_S = 40.0
+"""Seconds after the begin of a run until it is stored: its timing has settled then. It is stored again at its end."""
+
 UNTIDY_RUNS = 20
 """Runs after which they are compressed in any case."""
 
@@ -190,6 +193,7 @@ class ExplorerApp(RunActions):
                     self.target_files = tuple(dict.fromkeys((*self.target_files, item.config.target)))
                 self._started = self._phase_started = self._now()
                 session = session.begin(item, time())
+                self.set_timer(STORE_S, partial(self._store_newest, item.run))
                 if not self._untidy_runs:
                     self.set_timer(TIDY_S, self._tidy)
                 self._untidy_runs += 1
@@ -240,6 +244,12 @@ class ExplorerApp(RunActions):
             self.run_worker(self.history.store(self.session, newest=False), group="store", exit_on_error=False)
         self.session = self.session.pack()
         collect_garbage(self.session.newest)
+
+    def _store_newest(self, run: int) -> None:
+        """Store the newest run, if it still is the one with this number, in case the app is killed."""
+        newest = self.session.newest
+        if self.history is not None and newest is not None and newest.run == run and newest.complete:
+            self.run_worker(self.history.store(self.session, newest=True), group="store", exit_on_error=False)
 
     def show_progress(self) -> None:
         """Show how long the run under way has taken, and which panes still wait for it."""

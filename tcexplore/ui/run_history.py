@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from tcexplore.files import NotWrittenError
 from tcexplore.run_store import RunStore, StoredRuns, read_run
@@ -16,7 +17,10 @@ class RunHistory:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._written: set[int] = set()
+        self._files: dict[int, Path | None] = {}
+        """The file of each stored run, by its number."""
+        self._over: set[int] = set()
+        """Runs that were stored after their end."""
         self._writable = True
 
     async def earlier_runs(self) -> StoredRuns:
@@ -28,15 +32,16 @@ class RunHistory:
         return await run_in_background(partial(read_run, stored))
 
     async def store(self, session: Session, *, newest: bool) -> None:
-        """Store the runs that are over and have a result, with `newest` also the newest one."""
-        await run_in_background(partial(self._store_all, session.runs if newest else session.runs[:-1]))
+        """Store the runs that are over and have a result, with `newest` also the newest one as it is now."""
+        await run_in_background(partial(self._store_all, session.runs, newest))
 
-    def _store_all(self, runs: tuple[Snapshot, ...]) -> None:
-        for run in runs:
-            own = not run.past and not run.trace and run.run not in self._written
+    def _store_all(self, runs: tuple[Snapshot, ...], newest: bool) -> None:
+        for run in runs if newest else runs[:-1]:
+            own = not run.past and not run.trace and run.run not in self._over
             if self._writable and own and (run.compiled or run.complete or run.failure is not None):
                 try:
-                    self._store.write(run)
-                except NotWrittenError:
+                    self._files[run.run] = self._store.write(run, self._files.get(run.run))
+                except (NotWrittenError, OSError):
                     self._writable = False
-                self._written.add(run.run)
+                if run is not runs[-1]:
+                    self._over.add(run.run)

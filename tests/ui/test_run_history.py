@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tcexplore.events import Job
-from tcexplore.run_store import RunStore
+from tcexplore.run_store import RunStore, read_run
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.messages import RunEvents
@@ -91,6 +91,21 @@ async def test_each_run_with_a_result_is_stored_once(tmp_path: Path):
         await ui.show(ui.app.session.begin(Job(run=4, file="/m.py", source=""), NOON))
         await ui.app.history.store(ui.app.session, newest=True)
         assert len(runs.runs().runs) == 2 + bool(fakes.running(3).compiled)
+
+
+async def test_the_newest_run_is_stored_again_at_its_end_in_place_of_its_first_file(tmp_path: Path):
+    runs = RunStore("/m.py", tmp_path)
+    async with app_with_history(runs, fakes.session(fakes.complete(1))) as ui:
+        ui.app._store_newest(2)
+        ui.app._store_newest(1)
+        await ui.settle()
+        (first,) = runs.runs().runs
+        await ui.show(fakes.session(replace(fakes.complete(1), source="# later")))
+        assert ui.app.history is not None
+        await ui.app.history.store(ui.app.session, newest=True)
+        (last,) = runs.runs().runs
+        assert last.file != first.file
+        assert read_run(last).source == "# later"
 
 
 async def test_a_folder_that_cannot_be_written_disturbs_nothing(tmp_path: Path):

@@ -64,6 +64,14 @@ def name(text: str) -> str:
     return text
 
 
+def assignment(text: str) -> str:
+    """Return `NAME=VALUE` unchanged."""
+    given, equals, value = text.partition("=")
+    if not (given.isidentifier() and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return text
+
+
 def dynamic(text: str) -> bool | None:
     if text not in DYNAMIC:
         raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(DYNAMIC)}")

@@ -55,6 +55,7 @@ def config(given: argparse.Namespace) -> Config:
         opcheck=getattr(given, "opcheck", False),
         follow=getattr(given, "follow", FOLLOW_S),
         vary=tuple(getattr(given, "vary", ())),
+        compile_arguments=tuple(given.compile_arg),
     )
 
 
@@ -153,6 +154,11 @@ def compile_options(parser: argparse.ArgumentParser, which: frozenset[str] = COM
             help="dynamic shapes (default: auto)",
         )
     options.add_argument("--fullgraph", action="store_true", default=argparse.SUPPRESS, help="make graph breaks errors")
+    options.add_argument(
+        "--compile-arg", action="append", type=argument_types.assignment, default=[], metavar="NAME=VALUE",
+        help="a further argument of torch.compile: recompile_limit=4, isolate_recompiles=True, name='x', "
+        "options={'max_autotune': True}; repeat for more",
+    )  # fmt: skip
     options.add_argument("--device", help="move model and inputs to this device first, such as cuda")
     options.add_argument("--train", action="store_true", help="run forward and backward")
     options.add_argument(

@@ -6,14 +6,33 @@ import os
 
 from tcexplore.documents.locations import display_path
 from tcexplore.events import Config, GradMode, Standby
+from tcexplore.events.job import SKIP_GUARD_EVAL
 
 DYNAMIC = {True: "true", False: "false", None: "auto"}
+
+
+REGIONS = {"whole": "", "blocks": "blocks by themselves", "nested": "nested regions"}
+"""What is compiled, as text; the whole model needs none."""
+
+SHORT_SETTINGS = {
+    "torch._dynamo.config.nested_graph_breaks=True": "nested graph breaks",
+    "torch.fx.experimental._config.backed_size_oblivious=True": "size-oblivious",
+}
+
+
+def describe_variant(config: Config) -> str:
+    """Return what a configuration has beyond backend, mode and dynamic: `nested regions`; empty for nothing."""
+    unbacked = f"unbacked {' '.join(config.mark_unbacked)}" if config.mark_unbacked else ""
+    settings = (SHORT_SETTINGS.get(text, text) for text in config.settings)
+    return ", ".join(filter(None, (REGIONS[config.regions], unbacked, config.guard_filter, *settings)))
 
 
 def describe_configuration(config: Config) -> str:
     """Return `inductor, max-autotune, dynamic false`."""
     fusion = "" if config.fuse else ", no fusion"
-    return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}"
+    variant = describe_variant(config)
+    rest = f", {variant}" if variant else ""
+    return f"{config.backend}, {config.mode}, dynamic {DYNAMIC[config.dynamic]}{fusion}{rest}"
 
 
 def format_torch(machine: Standby) -> str:
@@ -26,13 +45,25 @@ def format_torch(machine: Standby) -> str:
 
 
 def format_compile_call(config: Config) -> str:
-    """Return the call for a configuration: `torch.compile(…, mode="max-autotune", dynamic=False)`."""
+    """Return the code for a configuration: `torch.compile(…, mode="max-autotune", dynamic=False)`."""
+    stance = config.guard_filter == SKIP_GUARD_EVAL
+    filtered = f"options={{'guard_filter_fn': torch.compiler.{config.guard_filter}}}"
     given = [
         f'backend="{config.backend}"' if config.backend != "inductor" else "",
         f'mode="{config.mode}"' if config.mode != "default" else "",
         f"dynamic={config.dynamic}" if config.dynamic is not None else "",
+        filtered if config.guard_filter and not stance else "",
     ]
-    return f"torch.compile({', '.join(['…', *filter(None, given)])})"
+    arguments = ", ".join(filter(None, given))
+    if config.regions == "blocks":
+        return f"block.compile({arguments}) for each repeated block"
+    call = f"torch.compile({', '.join(filter(None, ('…', arguments)))})"
+    extra = [*config.settings, *(f"mark_unbacked on {dim}" for dim in config.mark_unbacked)]
+    if stance:
+        extra.append("torch.compiler.set_stance('default', skip_guard_eval_unsafe=True) after the first calls")
+    if config.regions == "nested":
+        extra.append("torch.compiler.nested_compile_region on the forward of the repeated blocks")
+    return " with ".join((call, " and ".join(extra))) if extra else call
 
 
 def format_configuration(config: Config) -> str:

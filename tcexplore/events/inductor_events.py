@@ -252,3 +252,15 @@ class CacheLookup(Event):
     """`fx_graph`, `aot_autograd`, …"""
     outcome: CacheOutcome
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheKey(Event):
+    """The key of a lookup in one of torch's compile caches, and the parts that it was made of."""
+
+    graph: str
+    cache: str
+    """As in `CacheLookup`."""
+    key: str
+    parts: tuple[tuple[str, str], ...]
+    """Names, such as `inductor_config[cpp.simdlen]`, with values; long values are cut, followed by their hash."""

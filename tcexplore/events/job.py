@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from tcexplore.events.base import Event
 
 FOLLOW_S = 300.0
 """Default time limit of a script in seconds."""
+
+Regions = Literal["whole", "blocks", "nested"]
+"""What is compiled: the whole model, each repeated block by itself (`block.compile()`), or the whole model with its
+repeated blocks as `torch.compiler.nested_compile_region`, each kind compiled once."""
+
+REGIONS: tuple[Regions, ...] = get_args(Regions)
+
+Shipping = Literal["cache", "precompile", "aot_compile", "aotinductor"]
+"""A way to bring compiled code to another process. `cache`: torch's cache artifacts. `precompile`: the same with
+Dynamo's code and guards. `aot_compile`: a compiled function in a file. `aotinductor`: an exported model in a file."""
+
+SHIPPING: tuple[Shipping, ...] = get_args(Shipping)
+
+SKIP_GUARD_EVAL = "skip_guard_eval_unsafe"
+"""A guard filter that is an argument of `torch.compiler.set_stance`, not of `torch.compile`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +67,16 @@ class Config:
     """Numeric arguments to pass as tensors."""
     buckets: tuple[str, ...] = ()
     """Sizes such as `x.0=8,16,32`: tensors are padded with zeros to the next of them."""
+    regions: Regions = "whole"
+    mark_unbacked: tuple[str, ...] = ()
+    """Dimensions of arguments, such as `x.0`, that are marked with `torch._dynamo.decorators.mark_unbacked`."""
+    guard_filter: str = ""
+    """Function of `torch.compiler`, such as `skip_guard_on_globals_unsafe`, that chooses the guards to keep, or
+    `SKIP_GUARD_EVAL`; empty for all guards."""
+    compile_arguments: tuple[str, ...] = ()
+    """Further arguments of `torch.compile`, such as `recompile_limit=4` or `options={'max_autotune': True}`."""
+    settings: tuple[str, ...] = ()
+    """Values in torch's configuration, such as `torch._dynamo.config.nested_graph_breaks=True`."""
 
 
 Span = tuple[int, int, int, int]
@@ -97,9 +123,11 @@ class Job:
     cache_dir: str = ""
     """Folder for compiled kernels instead of torch's own, with the caches disabled that would skip a compile."""
     save_artifacts: str = ""
-    """File to save torch's cache artifacts to after the compile; empty for none."""
+    """File to save compiled code to; empty for none."""
     load_artifacts: str = ""
-    """File with cache artifacts to load before the compile; empty for none."""
+    """File with compiled code to load instead of a compile; empty for none."""
+    artifacts: Shipping = "cache"
+    """What these files are."""
     baseline: str | None = None
     """Text of the file before a change in `source` or `overlay`. Results and compiled times of both are compared,
     instead of timing eager against compiled."""
@@ -138,3 +166,5 @@ class Standby(Event):
     """The worker's interpreter, if it is not the one that runs tcexplore. The front end adds it."""
     environment_source: str = ""
     """Where that interpreter is named: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, or a folder."""
+    features: tuple[str, ...] = ()
+    """Names of optional functions and settings that this torch has, from `torch_probe.FEATURES`."""

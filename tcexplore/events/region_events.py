@@ -24,6 +24,16 @@ class RegionCreated(Event):
     kind: RegionKind
     location: Location | None = None
     """Line of user code that used `torch.compile`, if any."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of `torch.compile` that are not its defaults, such as `recompile_limit=4`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedBlocks(Event):
+    """Classes of modules that the model repeats in a `ModuleList`, `ModuleDict` or `Sequential`."""
+
+    kinds: tuple[tuple[str, int], ...]
+    """Class name and number of its instances, in the order of their first instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

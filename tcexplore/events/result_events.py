@@ -306,18 +306,22 @@ class StateKeys(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactsSaved(Event):
-    """`torch.compiler.save_cache_artifacts()` was called."""
+    """Compiled code was saved (`Job.save_artifacts`)."""
 
     bytes: int
     """0 if there was nothing to save."""
     kinds: tuple[tuple[str, int], ...] = ()
-    """Kinds of artifact with their number."""
+    """Kinds of cache artifact with their number."""
+    seconds: float = 0.0
+    """Time to save; with that of the compile if it happens ahead of the first call."""
+    guards: int | None = None
+    """Guards that a call of the loaded code checks, for code that is compiled ahead of the first call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactsLoaded(Event):
-    """`torch.compiler.load_cache_artifacts()` loaded the artifacts of another process."""
+    """Compiled code of another process was loaded (`Job.load_artifacts`)."""
 
     seconds: float
     kinds: tuple[tuple[str, int], ...] = ()
-    """Kinds of artifact with their number."""
+    """Kinds of cache artifact with their number."""

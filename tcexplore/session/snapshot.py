@@ -72,6 +72,8 @@ class Snapshot:
     device_queries: tuple[ev.DeviceQueried, ...] = ()
     op_checks: tuple[ev.CustomOpChecked, ...] = ()
     cache_lookups: tuple[ev.CacheLookup, ...] = ()
+    cache_keys: tuple[ev.CacheKey, ...] = ()
+    """Of runs that save or load compiled code."""
     phase_times: tuple[ev.PhaseTimed, ...] = ()
     calls: tuple[ev.CallMade, ...] = ()
     pairs: tuple[ev.PairsMeasured, ...] = ()
@@ -106,6 +108,8 @@ class Snapshot:
     region_compiles: tuple[ev.RegionCompiled, ...] = ()
     region_calls: tuple[ev.RegionCalls, ...] = ()
     """The newest event of each region, in the order of the regions' first calls."""
+    repeated_blocks: ev.RepeatedBlocks | None = None
+    """None if the model repeats none."""
     script_end: ev.ScriptEnded | None = None
     rank_comparison: ev.RanksCompared | None = None
     """All ranks of the job that this run belongs to."""

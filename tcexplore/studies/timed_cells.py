@@ -15,7 +15,7 @@ from tcexplore import events as ev
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED
 from tcexplore.studies.study import Announce, StudyState
-from tcexplore.studies.study_progress import BudgetSpentError
+from tcexplore.studies.study_progress import BudgetSpentError, StudyProgress
 from tcexplore.studies.study_runs import RefusedError, Runs, StudyRun, has_ended, timed_out
 
 COMPILING, TIMING = "compiling", "timing"
@@ -116,6 +116,12 @@ def memory_is_free() -> bool:
     return True
 
 
+def plan_cells(steps: StudyProgress, cells: Sequence[Cell], slice_s: float) -> None:
+    """Add the steps of cells."""
+    steps.plan([cell.name for cell in cells], COMPILING)
+    steps.plan([cell.name for cell in cells if cell.job.time_for], TIMING, slice_s)
+
+
 class TimedCells:
     """Runs cells and yields what is known of each as it comes.
 
@@ -152,9 +158,7 @@ class TimedCells:
 
     async def results(self) -> AsyncGenerator[CellUpdate, None]:
         """Run all cells. Raises `BudgetSpentError`, and `RefusedError` for a script that cannot be studied."""
-        steps = self._runs.steps
-        steps.plan([cell.name for cell in self._cells], COMPILING)
-        steps.plan([cell.name for cell in self._cells if cell.job.time_for], TIMING, self._slice_s)
+        plan_cells(self._runs.steps, self._cells, self._slice_s)
         work = asyncio.create_task(self._work(), name="timed cells")
         try:
             while (update := await self._updates.get()) is not None:

@@ -10,19 +10,23 @@ import torch
 
 from tcexplore.capture.hooks import Hooks
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
+from tcexplore.events.job import Shipping
 
 FACT = "cache artifacts"
+
+IN_CACHES: tuple[Shipping, ...] = ("cache", "precompile")
+"""Code that torch loads into its caches, where a compile finds it."""
 
 
 def load(job: Job, hooks: Hooks) -> None:
     """Load the artifacts of `job.load_artifacts`, before anything is compiled, and emit `ArtifactsLoaded`."""
-    if job.load_artifacts:
+    if job.load_artifacts and job.artifacts in IN_CACHES:
         hooks.attempt(FACT, "torch.compiler:load_cache_artifacts", _load, job.load_artifacts, hooks)
 
 
 def save(job: Job, hooks: Hooks) -> None:
     """Save the artifacts of everything compiled so far to `job.save_artifacts`, and emit `ArtifactsSaved`."""
-    if job.save_artifacts:
+    if job.save_artifacts and job.artifacts in IN_CACHES:
         hooks.attempt(FACT, "torch.compiler:save_cache_artifacts", _save, job.save_artifacts, hooks)
 
 
@@ -33,13 +37,14 @@ def _load(file: str, hooks: Hooks) -> None:
 
 
 def _save(file: str, hooks: Hooks) -> None:
+    start = time.perf_counter()
     artifacts = torch.compiler.save_cache_artifacts()
     if artifacts is None:
         hooks.emit(ArtifactsSaved(bytes=0))
         return
     data, info = artifacts
     Path(file).write_bytes(data)
-    hooks.emit(ArtifactsSaved(bytes=len(data), kinds=_kinds(info)))
+    hooks.emit(ArtifactsSaved(bytes=len(data), kinds=_kinds(info), seconds=time.perf_counter() - start))
 
 
 def _kinds(info: Any) -> tuple[tuple[str, int], ...]:

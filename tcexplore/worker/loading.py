@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tcexplore.events import Standby
 from tcexplore.worker import fork_policy
 from tcexplore.worker.fork_policy import ForkPolicy, NvmlCheck
-from tcexplore.worker.torch_probe import list_backends, list_modes
+from tcexplore.worker.torch_probe import list_backends, list_features, list_modes
 
 FIRST_MODULES = ("torch._dynamo", "tcexplore.worker.run")
 """Modules that every run needs before its first graph."""
@@ -62,6 +62,7 @@ def load(*, forks: bool) -> LoadedWorker:
         fork_problem=policy.problem,
         modes=_list_or_empty(list_modes),
         backends=_list_or_empty(list_backends),
+        features=_list_or_empty(list_features),
     )
     gc.freeze()
     gc.enable()

@@ -18,6 +18,7 @@ from tcexplore.capture.entry.entry import Call, Entry, EntryError
 from tcexplore.capture.entry.entry_inputs import collect_tensors
 from tcexplore.events import Config
 from tcexplore.timing.workload import Workload
+from tcexplore.worker.regional_compile import compile_target
 from tcexplore.worker.torch_settings import seed
 
 Function = Callable[..., Any]
@@ -69,7 +70,9 @@ class Program:
         self._pause_observers = pause_observers
         self._config = config
         self.eager = entry.target
-        self.compiled = entry.compiled or _compile(entry.target, config)
+        # The file's own compile is of the whole model.
+        own = entry.compiled if config.regions == "whole" else None
+        self.compiled = own or compile_target(entry.target, self.module, config)
         self._loss: Function = getattr(module, "loss", None) or mean_of_floats
         self._inputs = [(tensor, tensor.detach().clone()) for tensor in collect_tensors(entry.calls)]
         self._metadata = [_Metadata.of(tensor) for tensor, _ in self._inputs]
@@ -205,13 +208,6 @@ class Program:
 def _call_in_turn(calls: Sequence[Function]) -> None:
     for call in calls:
         call()
-
-
-def _compile(target: Function, config: Config) -> Function:
-    compiled: Function = torch.compile(
-        target, mode=config.mode, backend=config.backend, dynamic=config.dynamic, fullgraph=config.fullgraph
-    )
-    return compiled
 
 
 def mean_of_floats(output: Any) -> torch.Tensor:

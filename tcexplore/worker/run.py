@@ -23,8 +23,9 @@ from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
 from tcexplore.capture.fx.user_ops import has_custom_ops
 from tcexplore.capture.hooks import Hooks
-from tcexplore.capture.inductor.inductor_trace import install_graph_scripts
+from tcexplore.capture.inductor.inductor_trace import install_cache_keys, install_graph_scripts
 from tcexplore.capture.install_hooks import install_all
+from tcexplore.capture.regions.compile_arguments import CompileArguments
 from tcexplore.capture.regions.compile_overrides import CompileOverrides
 from tcexplore.capture.regions.compiled_regions import Regions
 from tcexplore.capture.regions.region_queries import RegionQueries
@@ -39,12 +40,14 @@ from tcexplore.events import (
     GradReason,
     Job,
     ModulesImported,
+    RepeatedBlocks,
     SourceRead,
     TimingSkipped,
     Variant,
 )
 from tcexplore.events.commands import RecompileQuery
 from tcexplore.worker import artifact_files, torch_settings
+from tcexplore.worker.ahead_of_time import use_compiled_ahead
 from tcexplore.worker.call_profiles import CallProfiles, LineTimesStage
 from tcexplore.worker.command_queue import CommandQueue
 from tcexplore.worker.event_recorder import EventRecorder, RunProgress
@@ -59,11 +62,15 @@ from tcexplore.worker.program import Program
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
+from tcexplore.worker.regional_compile import repeated_blocks, skip_guard_evaluation
 from tcexplore.worker.script_runner import run_script
 from tcexplore.worker.target_codegen import TargetCodegen
 
 NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
 NOT_OVERRIDDEN_HINT = "Leave out --mode, --backend, --dynamic and --fullgraph, or compile with torch.compile()."
+
+SCRIPT_REGIONS = "A script chooses itself what it compiles."
+SCRIPT_REGIONS_HINT = "To compile it in another way, put a model and its inputs in a file as `model` and `inputs`."
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -118,7 +125,11 @@ class Run:
         self._codegen.install(self._hooks, self.user_files)
         if self.job.graph_scripts:
             install_graph_scripts(self._hooks, trace)
+        if self.job.save_artifacts or self.job.load_artifacts:
+            install_cache_keys(self._hooks, trace)
         self._frames = CompiledFrames(trace)
+        self._arguments = CompileArguments()
+        self._arguments.install(self._hooks)
         self._overrides = CompileOverrides(self.job.config)
         self._overrides.install(self._hooks)
         if self.job.baseline is not None:
@@ -132,10 +143,15 @@ class Run:
             self._run_module(model_file)
 
     def _run_script(self, model_file: ModelFile) -> None:
+        if self.job.config.regions != "whole" or self.job.artifacts not in artifact_files.IN_CACHES:
+            raise EntryError(SCRIPT_REGIONS, SCRIPT_REGIONS_HINT, "arguments")
         self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
         queryable = self.job.time_for is None or bool(self.job.recompile_queries)
         queries = RegionQueries(self.user_files) if queryable else None
-        regions = Regions(self._hooks, self.user_files, self.progress.now, queries, self._answer_queries)
+        regions = Regions(
+            self._hooks, self.user_files, self.progress.now, queries, self._answer_queries,
+            lambda: self._arguments.current,
+        )  # fmt: skip
         regions.install(self._trace)
         if queries is not None:
             self._queries.use_regions(queries)
@@ -168,6 +184,8 @@ class Run:
         try:
             module = model_file.run_as_module()
             entry = find_entry(module, self.job, self.user_files)
+            if own := self._arguments.of(entry.compiled):
+                entry = replace(entry, notes=(*entry.notes, f"Its arguments to torch.compile: {', '.join(own)}."))
             entry = vary_calls(resize_calls(entry, config.dim, config.sizes), config)
         finally:
             reopen_stdio()
@@ -193,6 +211,10 @@ class Run:
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
         artifact_files.load(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
+        if blocks := repeated_blocks(program.module):
+            self._emit(
+                RepeatedBlocks(kinds=tuple((kind.__name__, len(instances)) for kind, instances in blocks.items()))
+            )
         if self.job.baseline is not None:
             from tcexplore.worker.baseline import user_state
 
@@ -206,10 +228,12 @@ class Run:
         self.progress.enter("dynamo")
         examination = Examination(program, self._hooks, self._recorder, self._stages, self._frames)
         with self._activity_timer.watching(self._hooks):
+            use_compiled_ahead(program, self.job, self._emit)
             self._make_compiled_calls(program)
         self._stages.compiled = True
         examination.note_compiled()
         self._recorder.close_graphs()
+        skip_guard_evaluation(self.job.config)
         artifact_files.save(self.job, self._hooks)
         self._stages.run("names in the state dict", "torch.nn:Module.state_dict", self._emit_state_keys, program)
         self._queries.use_program(program, self._frames.graphs)

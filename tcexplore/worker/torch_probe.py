@@ -148,6 +148,29 @@ def list_backends() -> list[str]:
     return sorted({*torch.compiler.list_backends(), *debugging})
 
 
+FEATURES = {
+    "nested_compile_region": "torch.compiler:nested_compile_region",
+    "nested_graph_breaks": "torch._dynamo.config:nested_graph_breaks",
+    "backed_size_oblivious": "torch.fx.experimental._config:backed_size_oblivious",
+    "mark_unbacked": "torch._dynamo.decorators:mark_unbacked",
+    "guard_filter_fn": "torch.compiler:skip_guard_on_inbuilt_nn_modules_unsafe",
+}
+"""Features that not every torch has, each with the symbol that shows it."""
+
+
+def list_features() -> list[str]:
+    """Return the `FEATURES` of this torch."""
+    return [feature for feature, symbol in FEATURES.items() if _has(symbol)]
+
+
+def _has(symbol: str) -> bool:
+    module, _, name = symbol.partition(":")
+    try:
+        return hasattr(importlib.import_module(module), name)
+    except ImportError:
+        return False
+
+
 PROBES: dict[str, Callable[[], Any]] = {
     "torch": probe_torch,
     "processes": probe_processes,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import importlib
 import os
 import random
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import torch
 
+from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import FactMissing, Job
 from tcexplore.worker.torch_log import indent_continued_lines
@@ -34,6 +37,9 @@ _READ_ON_IMPORT = ("TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_")
 _READ_LATER = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FORCE_DISABLE_CACHES"})
 """Variables that torch reads at each compile, or sets itself."""
 
+_SETTING = re.compile(r"(torch\.(?:_dynamo|_inductor|_functorch|fx\.experimental)\._?config)\.([a-zA-Z_][\w.]*)")
+"""A setting: a module with torch's configuration, and a name in it."""
+
 _CPU_LIBRARY = Path("lib", "libtorch_cpu.so")
 
 
@@ -52,6 +58,27 @@ def apply(job: Job, threads: int, emit: Emit) -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
     if not config.fuse:
         _set("torch._inductor.config", "max_fusion_size", 1, "Inductor without fusion", emit)
+    for text in config.settings:
+        apply_setting(text)
+
+
+def apply_setting(text: str) -> None:
+    """Set `torch._dynamo.config.nested_graph_breaks=True`. Raise `EntryError` if this torch has no such setting."""
+    name, _, value = text.partition("=")
+    match = _SETTING.fullmatch(name)
+    try:
+        if match is None:
+            raise AttributeError(f"{name!r} is not a name such as torch._dynamo.config.recompile_limit")
+        _assign(match[1], match[2], _literal(value))
+    except (ImportError, AttributeError, TypeError) as error:
+        raise EntryError(f"This torch cannot set {text}: {error}", stage="arguments") from None
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def seed(value: int) -> None:
@@ -71,14 +98,18 @@ def set_options(emit: Emit) -> None:
 
 def _set(module: str, option: str, value: Any, fact: str, emit: Emit) -> None:
     try:
-        config = importlib.import_module(module)
-        *path, name = option.split(".")
-        for part in path:
-            config = getattr(config, part)
-        getattr(config, name)
-        setattr(config, name, value)
+        _assign(module, option, value)
     except (ImportError, AttributeError) as error:
         emit(FactMissing(fact=fact, symbol=f"{module}:{option}", reason=f"this torch has no such option: {error}"))
+
+
+def _assign(module: str, option: str, value: Any) -> None:
+    config = importlib.import_module(module)
+    *path, name = option.split(".")
+    for part in path:
+        config = getattr(config, part)
+    getattr(config, name)
+    setattr(config, name, value)
 
 
 def set_threads(requested: int | None, default: int, emit: Emit) -> None:

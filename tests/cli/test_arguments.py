@@ -10,7 +10,7 @@ from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import Limits
 from tcexplore.events import Config
 from tcexplore.studies.bisect.bisect_study import BisectOptions
-from tcexplore.studies.modes.modes_study import ModesOptions
+from tcexplore.studies.modes.modes_variants import ModesOptions
 from tcexplore.studies.recompiles.recompiles_study import RecompilesOptions
 from tcexplore.studies.sweep.sweep_study import SweepOptions
 

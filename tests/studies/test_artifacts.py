@@ -7,8 +7,13 @@ from pathlib import Path
 from tcexplore import events as ev
 from tcexplore.documents.timing.state_dict_view import state_dict_document
 from tcexplore.events.inductor_events import CacheOutcome
+from tcexplore.events.job import SHIPPING
 from tcexplore.studies.artifacts.artifacts_result import artifact_runs
-from tests.studies.playback import json_of, played, printed, text
+from tcexplore.studies.artifacts.artifacts_study import ArtifactsOptions
+from tests.studies.playback import failed, json_of, played, printed, text
+
+CACHE = ArtifactsOptions(("cache",))
+KEY = (("inductor_config[cpp.simdlen]", "None"), ("torch_version", "2.13"))
 
 KEYS = ev.StateKeys(
     count=2, module=("weight", "bias"), compiled=("_orig_mod.weight", "_orig_mod.bias"), in_place=("weight", "bias"),
@@ -19,11 +24,13 @@ KEYS = ev.StateKeys(
 def story(job: ev.Job) -> list[ev.Event]:
     saving = bool(job.save_artifacts)
     seconds = 9.0 if saving else 4.0
-    outcome: CacheOutcome = "miss" if saving else "hit"
+    other = bool(job.config.settings)
+    outcome: CacheOutcome = "miss" if saving or other else "hit"
     assert Path(job.caches).parent == Path(job.save_artifacts or job.load_artifacts).parent
     return [
         ev.CallMade(index=0, variant="compiled", seconds=seconds, compiles=1, graphs=("0/0",)),
         ev.CacheLookup(graph="0/0", cache="fx_graph", outcome=outcome),
+        ev.CacheKey(graph="0/0", cache="fx_graph", key="k", parts=((KEY[0][0], "256"), KEY[1]) if other else KEY),
         KEYS,
         ev.ArtifactsSaved(bytes=2048, kinds=(("inductor", 1),)) if saving else ev.ArtifactsLoaded(seconds=0.1),
         *([] if saving else [ev.PhaseTimed(name="compile_file", seconds=3.0, graph="0/0", depth=1)]),
@@ -32,18 +39,19 @@ def story(job: ev.Job) -> list[ev.Event]:
 
 
 async def test_the_second_process_has_empty_caches_and_the_artifacts_of_the_first():
-    state, player = await played("artifacts", story)
-    first, second = player.jobs
+    state, player = await played("artifacts", story, CACHE)
+    first, second, third = player.jobs
+    assert third.config.settings == ("torch._inductor.config.cpp.simdlen=256",)
     assert first.caches != second.caches
     assert first.save_artifacts == second.load_artifacts != ""
     assert not Path(first.caches).parent.exists()
     runs = artifact_runs(state.results)
     assert runs is not None
-    assert (runs.hits, runs.first_call_saved_s) == (1, 5.0)
+    assert (runs.hits, runs.first_call_saved_s) == (1, 4.9)
 
 
 async def test_the_results_as_text_json_and_in_the_timing_pane():
-    state, _ = await played("artifacts", story)
+    state, _ = await played("artifacts", story, CACHE)
     report = " ".join(printed("artifacts", state).split())
     for sentence in (
         "2 names, each with the prefix '_orig_mod.'",
@@ -52,16 +60,46 @@ async def test_the_results_as_text_json_and_in_the_timing_pane():
         "first call 9.00 s 4.00 s",
         "fx_graph cache miss ×1 hit ×1",
         "the second process compiles 1 C++ file again, 3.00 s",
-        "Second process: 1 hit, first call 5.00 s faster",
+        "Second process: 1 hit, first call 4.90 s faster",
+        "With the other settings: miss ×1. The keys differ in: fx_graph: inductor_config[cpp.simdlen]: None → 256",
     ):
         assert sentence in report, report
     fields = json_of("artifacts", state)
-    assert (fields["saved_bytes"], fields["hits"], fields["first_call_saved_s"]) == (2048, 1, 5.0)
+    assert (fields["saved_bytes"], fields["hits"], fields["first_call_saved_s"]) == (2048, 1, 4.9)
     assert fields["loading"]["cpp_compiler_s"] == 3.0
-    assert "_orig_mod.weight" in text(state_dict_document(state.results[0], width=100))
+    assert "_orig_mod.weight" in text(state_dict_document(state.results[0].run, width=100))
 
 
 async def test_nothing_is_loaded_if_nothing_was_saved():
     state, player = await played("artifacts", lambda _: [ev.ArtifactsSaved(bytes=0), ev.Finished()])
-    assert len(player.jobs) == 1
+    assert [job.artifacts for job in player.jobs] == list(SHIPPING), "each way is tried once"
     assert "nothing to save" in printed("artifacts", state)
+
+
+async def test_each_way_has_a_row_and_a_way_that_fails_does_not_end_the_study():
+    def ahead(job: ev.Job) -> list[ev.Event]:
+        if job.artifacts == "aotinductor":
+            return [failed("export failed")]
+        if job.artifacts != "aot_compile":
+            return story(job)
+        done: list[ev.Event] = [
+            ev.CallMade(index=0, variant="compiled", seconds=0.5, compiles=0),
+            ev.Accuracy(verdict="identical", calls=1, total_calls=1), ev.Finished(),
+        ]  # fmt: skip
+        if job.save_artifacts:
+            return [ev.ArtifactsSaved(bytes=4096, seconds=6.0, guards=7), *done]
+        return [ev.ArtifactsLoaded(seconds=0.25), *done]
+
+    state, player = await played("artifacts", ahead)
+    assert [(job.artifacts, bool(job.save_artifacts)) for job in player.jobs].count(("aotinductor", False)) == 0
+    report = " ".join(printed("artifacts", state, 160).split())
+    assert "aot_compile 6.50 s 4.0 KiB 7 750 ms identical" in report
+    assert "AOTInductor ✖ failed" in report
+    assert "InductorError: export failed" in report
+    ways = {way["way"]: way for way in json_of("artifacts", state)["ways"]}
+    assert (ways["aot_compile"]["guards"], ways["aot_compile"]["ready_loading_s"]) == (7, 0.75)
+    assert ways["precompile"]["other"]["misses"] == 1
+    (difference,) = ways["cache"]["other"]["key_differences"]
+    assert difference == {
+        "cache": "fx_graph", "part": "inductor_config[cpp.simdlen]", "saved": "None", "loaded": "256",
+    }  # fmt: skip

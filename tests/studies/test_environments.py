@@ -15,7 +15,8 @@ from tcexplore.events.commands import PauseTiming, RunCommand
 from tcexplore.model_python import ModelPython
 from tcexplore.studies.modes.environments_result import geometric_mean, labels
 from tcexplore.studies.modes.environments_study import WARM_UP
-from tcexplore.studies.modes.modes_study import STUDY, ModesOptions
+from tcexplore.studies.modes.modes_study import STUDY
+from tcexplore.studies.modes.modes_variants import ModesOptions
 from tcexplore.studies.study import StudyState, run_study
 from tcexplore.studies.study_json import study_fields
 from tcexplore.studies.study_runs import Runs

@@ -10,7 +10,8 @@ from tcexplore.events.timing_events import TimingVerdict
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.session.snapshot import start_snapshot
 from tcexplore.studies.modes.modes_document import conclusions
-from tcexplore.studies.modes.modes_study import ModesOptions, planned_jobs
+from tcexplore.studies.modes.modes_study import planned_jobs
+from tcexplore.studies.modes.modes_variants import ModesOptions
 from tcexplore.studies.study import StudyState
 from tests.studies.playback import JOB, MACHINE, Playback, failed, json_of, played, printed, timed
 

@@ -151,3 +151,35 @@ while True:
     assert followed.time_limit == 1.0
     assert 1.0 <= followed.seconds < 10
     assert only(events, RegionCalls)[-1].calls > 1
+
+
+ARGUMENTS = """\
+import inspect
+import torch
+
+def keep(guards):
+    return [True for _ in guards]
+
+@torch.compile(backend="eager", dynamic=False, options={"guard_filter_fn": keep})
+def filtered(x):
+    return x + 1
+
+new = "recompile_limit" in inspect.signature(torch.compile).parameters
+more = {"recompile_limit": 2, "isolate_recompiles": True, "name": "mine"} if new else {}
+limited = torch.compile(lambda x: x * 2, backend="eager", dynamic=False, **more)
+for size in range(3, 8):
+    filtered(torch.ones(size))
+    limited(torch.ones(size))
+"""
+
+
+async def test_arguments_of_the_scripts_own_calls_are_honored_and_shown(runs: Runs) -> None:
+    events = await runs.run(ARGUMENTS)
+    assert isinstance(events[-1], Finished), events[-1]
+    filtered, limited = only(events, RegionCreated)
+    assert filtered.arguments == ("dynamic=False", "backend='eager'", "options={'guard_filter_fn': keep}")
+    compiles = [event.region for event in only(events, RegionCompiled)]
+    assert compiles.count(filtered.region) == 5
+    if len(limited.arguments) > 2:
+        assert {"recompile_limit=2", "isolate_recompiles=True", "name='mine'"} < set(limited.arguments)
+        assert compiles.count(limited.region) == 2

@@ -48,6 +48,7 @@ def vary_calls(entry: Entry, config: Config) -> Entry:
         vary = parse_varies(config.vary)
         buckets = [parse_vary(text if "=" in text else f"{text}=") for text in config.buckets]
         marks = [parse_vary(f"{text}=") for text in config.mark_dynamic]
+        unbacked = [parse_vary(f"{text}=") for text in config.mark_unbacked]
     except VaryError as error:
         raise EntryError(f"--vary {error}.", _HINT, "arguments") from None
     arguments = _Arguments(entry)
@@ -62,7 +63,10 @@ def vary_calls(entry: Entry, config: Config) -> Entry:
         calls = [arguments.change(call, name, torch.tensor) for call in calls]
     for mark in marks:
         for call in calls:
-            _mark_dynamic(arguments.value(call, mark.argument), mark.dim or 0)
+            _mark(torch._dynamo.mark_dynamic, arguments.value(call, mark.argument), mark.dim or 0)
+    for mark in unbacked:
+        for call in calls:
+            _mark(torch._dynamo.decorators.mark_unbacked, arguments.value(call, mark.argument), mark.dim or 0)
     return replace(entry, calls=tuple(calls), unpadded=unpadded)
 
 
@@ -158,7 +162,7 @@ def _pad_tensor(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
         return torch.cat((tensor.detach(), padding), dim).requires_grad_(tensor.requires_grad)
 
 
-def _mark_dynamic(value: Any, dim: int) -> None:
-    """Mark a dimension, except of size 0 or 1: torch always specializes these, and refuses the mark."""
+def _mark(mark: Callable[[torch.Tensor, int], None], value: Any, dim: int) -> None:
+    """Mark a dimension, except of size 0 or 1: torch specializes these, and refuses the mark of a dynamic one."""
     if isinstance(value, torch.Tensor) and value.dim() > dim and value.shape[dim] > 1:
-        torch._dynamo.mark_dynamic(value, dim)
+        mark(value, dim)

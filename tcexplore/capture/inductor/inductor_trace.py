@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,13 @@ from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.inductor.lowering_graph import compilation
 from tcexplore.capture.structured_trace import StructuredTrace, TraceEvent
 from tcexplore.capture.user_files import UserFiles
-from tcexplore.events import CacheLookup, CacheOutcome, GraphScript, KernelCompiled, Wrapper
+from tcexplore.events import CacheKey, CacheLookup, CacheOutcome, GraphScript, KernelCompiled, Wrapper
 
 _CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
+_COMPONENT = re.compile(r"\[([^\]]*)\] (.*?): ?(.*)", re.DOTALL)
+LONGEST_VALUE = 80
+"""Characters of a value of a `CacheKey`."""
+
 _OUTCOMES: tuple[CacheOutcome, ...] = ("hit", "miss", "bypass")
 _TRITON_COMPILE_TIMES = "triton_kernel_compile_times_us"
 
@@ -24,6 +29,13 @@ def install(hooks: Hooks, trace: StructuredTrace, user_files: UserFiles) -> None
         for outcome in _OUTCOMES:
             trace.subscribe("caches", f"{prefix}_{outcome}", partial(_emit_lookup, hooks, cache, outcome))
     trace.subscribe("compile time of each kernel", "compilation_metrics", partial(_emit_compile_times, hooks))
+
+
+def install_cache_keys(hooks: Hooks, trace: StructuredTrace) -> None:
+    """Emit a `CacheKey` for each cache lookup that has a key: torch gives all its parts, which are long."""
+    for prefix, cache in _CACHES.items():
+        for outcome in _OUTCOMES:
+            trace.subscribe("cache keys", f"{prefix}_{outcome}", partial(_emit_key, hooks, cache))
 
 
 def install_graph_scripts(hooks: Hooks, trace: StructuredTrace) -> None:
@@ -56,6 +68,22 @@ def _emit_lookup(hooks: Hooks, cache: str, outcome: CacheOutcome, event: TraceEv
     facts = json.loads(event.payload or "{}")
     reason = facts.get("cache_bypass_reason") or "" if isinstance(facts, dict) else ""
     hooks.emit(CacheLookup(graph=event.graph or "", cache=cache, outcome=outcome, reason=str(reason)))
+
+
+def _emit_key(hooks: Hooks, cache: str, event: TraceEvent) -> None:
+    facts = json.loads(event.payload or "{}")
+    if isinstance(facts, dict) and facts.get("key"):
+        parts = tuple(_part(str(line)) for line in facts.get("components") or ())
+        hooks.emit(CacheKey(graph=event.graph or "", cache=cache, key=str(facts["key"]), parts=parts))
+
+
+def _part(line: str) -> tuple[str, str]:
+    """Return name and value of `[hash] inductor_config[cpp.simdlen]: None`."""
+    match = _COMPONENT.match(line)
+    if match is None:
+        return line[:LONGEST_VALUE], ""
+    code, name, value = match.groups()
+    return name, value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}… {code[:8]}"
 
 
 def _emit_compile_times(hooks: Hooks, event: TraceEvent) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Hooks
 from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
 from tcexplore.events import Config
@@ -36,8 +39,8 @@ class CompileOverrides:
         """The number of calls whose arguments were replaced."""
 
     def install(self, hooks: Hooks) -> None:
-        """Start to replace arguments; do nothing without `Config.override`."""
-        if self._config.override:
+        """Start to replace arguments; do nothing if the configuration replaces none."""
+        if self._config.override or self._config.compile_arguments:
             hooks.wrap(FACT, COMPILE, self._wrap)
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +67,32 @@ def replace_arguments(arguments: dict[str, Any], config: Config) -> dict[str, An
         result = {name: value for name, value in result.items() if name not in ("mode", "options")}
     elif "mode" in changed:
         result.pop("options", None)
-    return result
+    return with_further_arguments(result, config)
+
+
+def with_further_arguments(arguments: dict[str, Any], config: Config) -> dict[str, Any]:
+    """Return arguments of `torch.compile` with `config.compile_arguments`. Given options extend those of the mode."""
+    given = further_arguments(config)
+    if given.get("options") and arguments.get("mode"):
+        of_mode = torch._inductor.list_mode_options(arguments["mode"], arguments.get("dynamic"))
+        given["options"] = {**of_mode, **given["options"]}
+    if "options" in given:
+        arguments = {name: value for name, value in arguments.items() if name != "mode"}
+    return {**arguments, **given}
+
+
+def further_arguments(config: Config) -> dict[str, Any]:
+    """Return `config.compile_arguments` by name. Raise `EntryError` for one that is invalid or that torch lacks."""
+    known, given = inspect.signature(torch.compile).parameters, {}
+    for text in config.compile_arguments:
+        name, _, value = text.partition("=")
+        if name not in known:
+            raise EntryError(f"This torch's compile has no argument {name!r}.", stage="arguments")
+        try:
+            given[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            raise EntryError(f"{text}: the value is not a Python literal.", stage="arguments") from None
+    return given
 
 
 def _called_by_user(frame: FrameType | None) -> bool:

@@ -47,13 +47,18 @@ class Regions:
         now: Callable[[], float],
         queries: RegionQueries | None = None,
         between_calls: Callable[[], None] = lambda: None,
+        arguments: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
-        """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` occasionally."""
+        """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` occasionally.
+
+        `arguments` returns those of the call of `torch.compile` under way.
+        """
         self._hooks = hooks
         self._user_files = user_files
         self._now = now
         self._queries = queries
         self._between_calls = between_calls
+        self._arguments = arguments
         self._regions: list[Region] = []
         self._emitted_at = 0.0
         self._thread = _ThreadState()
@@ -92,7 +97,10 @@ class Regions:
         region = Region(len(self._regions), counts_graphs=self._counts_graphs)
         self._regions.append(region)
         name, kind = region_name(target)
-        created = RegionCreated(region=region.number, name=name, kind=kind, location=_user_line(self._user_files))
+        created = RegionCreated(
+            region=region.number, name=name, kind=kind, location=_user_line(self._user_files),
+            arguments=self._arguments(),
+        )  # fmt: skip
         if self._queries is not None:
             self._queries.add_region(created, compiled)
         self._hooks.emit(created)

@@ -95,6 +95,8 @@ def _lane(lane: RegionTimeline, seconds: float, where: Places, toggled: frozense
     yield row((f" {lane.region.name}", "title"), (f"{kind}  {where.describe(at)}", "muted"), links=links, location=at)
     if lane.calls is not None:
         yield row(" ", *draw_lane(lane, seconds, max(8, width - 2)), links=links, location=at)
+    if lane.region.arguments:
+        yield from wrapped(", ".join(lane.region.arguments), width, "code.python", links=links, location=at)
     yield from wrapped(" · ".join(region_figures(lane)), width, links=links, location=at)
     if lane.calls is not None and (ran := " · ".join(graph_figures(lane.calls))):
         yield from wrapped(ran, width, "warn" if lane.calls.uncompiled else "", links=links, location=at)

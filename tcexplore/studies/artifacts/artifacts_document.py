@@ -9,29 +9,121 @@ from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, heading, wrapped
+from tcexplore.documents.timing.accuracy_rows import ACCURACY_STYLES
 from tcexplore.documents.timing.state_dict_view import state_dict_rows
+from tcexplore.events.job import Shipping
 from tcexplore.quantities import count, duration, size
 from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures
-from tcexplore.studies.artifacts.artifacts_result import CPP_COMPILER, ArtifactRuns, artifact_runs
+from tcexplore.studies.artifacts.artifacts_result import (
+    CPP_COMPILER,
+    ArtifactRuns,
+    ShipRun,
+    artifact_runs,
+    count_lookups,
+    key_differences,
+    ready_s,
+)
 
 INTENT = (
-    "Your file is compiled in a process with empty caches, which then calls torch.compiler.save_cache_artifacts. A "
-    "second process, also with empty caches, calls torch.compiler.load_cache_artifacts and then does the same."
+    "Your file is compiled in a process with empty caches, which saves the compiled code. A second process, also with "
+    "empty caches, loads it and makes the same calls. A third one does so with settings of another machine."
 )
-CODE = ("artifacts, info = torch.compiler.save_cache_artifacts()", "torch.compiler.load_cache_artifacts(artifacts)")
-"""The code that the user writes: after the first calls, and in the other process before them."""
+CODE: dict[Shipping, tuple[str, ...]] = {
+    "cache": (
+        "artifacts, info = torch.compiler.save_cache_artifacts()", "torch.compiler.load_cache_artifacts(artifacts)",
+    ),
+    "precompile": (
+        "torch._dynamo.config.caching_precompile = True", "artifacts, info = torch.compiler.save_cache_artifacts()",
+        "torch.compiler.load_cache_artifacts(artifacts)",
+    ),
+    "aot_compile": (
+        "torch.compile(model.forward, fullgraph=True).aot_compile((args, kwargs)).save_compiled_function(file)",
+        "torch.compiler.load_compiled_function(open(file, 'rb'))(model, *args)",
+    ),
+    "aotinductor": (
+        "torch._inductor.aoti_compile_and_package(torch.export.export(model, args, kwargs), package_path=file)",
+        "torch._inductor.aoti_load_package(file)(*args)",
+    ),
+}  # fmt: skip
+"""The code that the user writes: in the process that saves, and in the one that loads."""
+
+NAMES: dict[Shipping, str] = {
+    "cache": "cache artifacts", "precompile": "precompile", "aot_compile": "aot_compile", "aotinductor": "AOTInductor",
+}  # fmt: skip
+
+HEAD = ("way", "saves", "size", "guards", "loads", "caches", "result", "other settings")
+
+FAILED = (Span("✖ failed", "error"),)
+
+DIFFERENCES_SHOWN = 5
 
 
-def artifacts_document(results: Sequence[Snapshot], *, over: bool, width: int = 78) -> StaticDocument:
+def artifacts_document(
+    results: Sequence[ShipRun], ways: Sequence[Shipping], *, over: bool, width: int = 78
+) -> StaticDocument:
     """Return the document of the runs so far."""
-    runs, rows = artifact_runs(results), list(wrapped(INTENT, width, "muted"))
-    if runs is not None:
-        rows += [BLANK, *_figures(runs), BLANK, *_conclusions(runs, width), BLANK, *_code(runs, width)]
-        rows += [BLANK, *state_dict_rows(runs.saving, width)]
-    if over and (runs is None or (runs.loading is None and runs.saved)):
+    shipped = [runs for way in ways if (runs := artifact_runs(results, way)) is not None]
+    rows = list(wrapped(INTENT, width, "muted"))
+    if len(ways) > 1 and shipped:
+        rows += [BLANK, *columns(HEAD, [_way_cells(runs) for runs in shipped], [()] * len(shipped), left=(0, 5, 6, 7))]
+        rows += wrapped("saves, loads: until the end of the first call", width, "muted")
+    for runs in shipped:
+        rows += [BLANK, heading(NAMES[runs.way], "")] if len(ways) > 1 else [BLANK]
+        if runs.way in ("cache", "precompile"):
+            rows += [*_figures(runs), BLANK]
+        rows += [*_conclusions(runs, width), *_key_differences(runs, width), BLANK, *_code(runs, width)]
+    keys = next((ship.run for ship in results if ship.run.state_keys), None)
+    rows += [BLANK, *state_dict_rows(keys, width)] if keys is not None else []
+    if over and (not shipped or any(runs.loading is None and runs.saved for runs in shipped)):
         rows += [BLANK, *wrapped("Stopped before the second run.", width, "warn")]
     return StaticDocument("", tuple(rows))
+
+
+def _way_cells(runs: ArtifactRuns) -> list[tuple[Span, ...]]:
+    saved, loading = runs.saving.artifacts_saved, runs.loading
+    accuracy = loading.accuracy.verdict if loading is not None and loading.accuracy else ""
+    if RunFigures(runs.saving).failure:
+        return [(Span(NAMES[runs.way], "strong"),), FAILED, *[()] * (len(HEAD) - 2)]
+    return [
+        (Span(NAMES[runs.way], "strong"),),
+        _seconds(ready_s(runs.saving)),
+        (Span(size(saved.bytes) if saved else ""),),
+        (Span("" if runs.guards is None else str(runs.guards)),),
+        (Span("✖ failed", "error"),)
+        if loading and loading.failure
+        else _seconds(ready_s(loading) if loading else None),
+        (Span(_outcomes(loading)),),
+        (Span(accuracy, ACCURACY_STYLES.get(accuracy, "warn")),),
+        (Span(_outcomes(runs.other)),),
+    ]
+
+
+def _seconds(seconds: float | None) -> tuple[Span, ...]:
+    return (Span("" if seconds is None else duration(seconds)),)
+
+
+def _outcomes(run: Snapshot | None) -> str:
+    """Return `hit ×2, miss ×1`."""
+    outcomes = Counter(lookup.outcome for lookup in run.cache_lookups) if run is not None else {}
+    return ", ".join(f"{outcome} ×{number}" for outcome, number in outcomes.items())
+
+
+def _key_differences(runs: ArtifactRuns, width: int) -> Iterator[Row]:
+    if runs.other is None:
+        return
+    differences = key_differences(runs.saving, runs.other)
+    if not count_lookups(runs.other, "miss"):
+        yield from wrapped("With the other settings: no miss.", width, "ok")
+        return
+    yield from wrapped(f"With the other settings: {_outcomes(runs.other)}. The keys differ in:", width, "warn")
+    for different in differences[:DIFFERENCES_SHOWN]:
+        text = f"  {different.cache}: {different.part}: {different.saved or 'absent'} → {different.loaded or 'absent'}"
+        yield from wrapped(text, width)
+    if len(differences) > DIFFERENCES_SHOWN:
+        yield from wrapped(f"  and {len(differences) - DIFFERENCES_SHOWN} more", width, "muted")
+    if not differences:
+        yield from wrapped("  no part that torch shows", width, "muted")
 
 
 def _figures(runs: ArtifactRuns) -> Iterator[Row]:
@@ -77,7 +169,8 @@ def _saved(runs: ArtifactRuns) -> str:
         return "This run saved no artifacts."
     if not artifacts.bytes:
         return "torch.compiler.save_cache_artifacts() has nothing to save: no graph is in a cache."
-    return f"Saved {size(artifacts.bytes)}: {', '.join(f'{number} {kind}' for kind, number in artifacts.kinds)}"
+    kinds = ", ".join(f"{number} {kind}" for kind, number in artifacts.kinds)
+    return f"Saved {size(artifacts.bytes)}{': ' if kinds else ''}{kinds}"
 
 
 def _gain(runs: ArtifactRuns) -> str:
@@ -85,7 +178,7 @@ def _gain(runs: ArtifactRuns) -> str:
     saved = runs.first_call_saved_s
     if runs.loading is None or runs.loading.failure is not None:
         return ""
-    hits = count(runs.hits, "hit") if runs.hits else "no hit"
+    hits = (count(runs.hits, "hit") if runs.hits else "no hit") if runs.loading.cache_lookups else "no cache lookup"
     if saved is None:
         return f"Second process: {hits}"
     return f"Second process: {hits}, first call {f'{duration(saved)} faster' if saved > 0 else 'not faster'}"
@@ -102,6 +195,8 @@ def _recompiled_files(runs: ArtifactRuns) -> str:
 
 def _code(runs: ArtifactRuns, width: int) -> Iterator[Row]:
     if runs.saved:
-        yield heading("Code", "save after the first calls; load in the other process before them")
-        for line in CODE:
+        keyed = runs.way in ("cache", "precompile")
+        when = "save after the first calls; load in the other process before them"
+        yield heading("Code", when if keyed else "save in one process, load in the other")
+        for line in CODE[runs.way]:
             yield from wrapped(line, width, "code.python")

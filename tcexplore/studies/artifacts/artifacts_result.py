@@ -1,23 +1,48 @@
-"""Two runs on empty caches: one saves cache artifacts, the other loads them."""
+"""Runs that save compiled code, load it in another process, and load it with other settings, for each way to ship."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
+from tcexplore.events.job import Shipping
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
 CPP_COMPILER = "compile_file"
 """torch's name for the span of one call of the C++ compiler."""
 
+ShipStep = Literal["saving", "loading", "other settings"]
+
+
+class ShipRun(NamedTuple):
+    """One run of the study."""
+
+    way: Shipping
+    step: ShipStep
+    run: Snapshot
+
+
+class KeyDifference(NamedTuple):
+    """A part of a cache key that differs between two processes."""
+
+    cache: str
+    part: str
+    saved: str
+    """The value in the process that saved; empty if it has no such part."""
+    loaded: str
+
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRuns:
-    """The run that saves, and the run that loads once it is finished."""
+    """The runs of one way: the one that saves, and those that load once it is finished."""
 
+    way: Shipping
     saving: Snapshot
     loading: Snapshot | None = None
+    other: Snapshot | None = None
+    """With other settings than `saving`."""
 
     @property
     def saved(self) -> bool:
@@ -27,17 +52,54 @@ class ArtifactRuns:
     @property
     def hits(self) -> int:
         """Return the number of cache hits in the second run."""
-        return 0 if self.loading is None else sum(lookup.outcome == "hit" for lookup in self.loading.cache_lookups)
+        return 0 if self.loading is None else count_lookups(self.loading, "hit")
 
     @property
     def first_call_saved_s(self) -> float | None:
-        """Return the seconds that the artifacts save in the first call; None before both runs are finished."""
-        seconds = [RunFigures(run).first_call_s for run in (self.saving, self.loading) if run is not None]
-        if len(seconds) < 2 or seconds[0] is None or seconds[1] is None:
+        """Return the seconds that loading saves until the end of the first call; None before both are finished."""
+        if self.loading is None:
             return None
-        return seconds[0] - seconds[1]
+        saving, loading = ready_s(self.saving), ready_s(self.loading)
+        return None if saving is None or loading is None else saving - loading
+
+    @property
+    def guards(self) -> int | None:
+        """Return the number of guards that loaded code checks; None if unknown."""
+        saved = self.saving.artifacts_saved
+        if saved is not None and saved.guards is not None:
+            return saved.guards
+        return sum(len(installed.guards) for installed in self.saving.guards) or None
 
 
-def artifact_runs(runs: Sequence[Snapshot]) -> ArtifactRuns | None:
-    """Return the runs of the study; None before the first is finished."""
-    return ArtifactRuns(*runs[:2]) if runs else None
+def ready_s(run: Snapshot) -> float | None:
+    """Return the seconds of the first call, with what is compiled or loaded ahead of it; None without a call."""
+    first, saved, loaded = RunFigures(run).first_call_s, run.artifacts_saved, run.artifacts_loaded
+    if first is None:
+        return None
+    compiled_ahead = saved.seconds if saved is not None and saved.guards is not None else 0.0
+    return first + compiled_ahead + (loaded.seconds if loaded else 0.0)
+
+
+def count_lookups(run: Snapshot, outcome: str) -> int:
+    return sum(lookup.outcome == outcome for lookup in run.cache_lookups)
+
+
+def key_differences(saving: Snapshot, loading: Snapshot) -> tuple[KeyDifference, ...]:
+    """Return the parts of cache keys that differ, of graphs that both processes looked up."""
+    saved = {(key.graph, key.cache): dict(key.parts) for key in saving.cache_keys}
+    differences: dict[KeyDifference, None] = {}
+    for key in loading.cache_keys:
+        before, after = saved.get((key.graph, key.cache)), dict(key.parts)
+        for part in {**before, **after} if before is not None else ():
+            assert before is not None
+            if before.get(part) != after.get(part):
+                differences[KeyDifference(key.cache, part, before.get(part, ""), after.get(part, ""))] = None
+    return tuple(differences)
+
+
+def artifact_runs(runs: Sequence[ShipRun], way: Shipping = "cache") -> ArtifactRuns | None:
+    """Return the runs of a way; None before the first is finished."""
+    by_step = {ship.step: ship.run for ship in runs if ship.way == way}
+    if "saving" not in by_step:
+        return None
+    return ArtifactRuns(way, by_step["saving"], by_step.get("loading"), by_step.get("other settings"))

@@ -1,74 +1,115 @@
-"""The artifacts study: cache artifacts saved by one process and loaded by another, both with empty caches."""
+"""The artifacts study: compiled code saved by one process and loaded by another, in each way that torch has."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from tcexplore.argument_types import name, several
 from tcexplore.documents.document import Document
+from tcexplore.events import Job
+from tcexplore.events.job import SHIPPING, Shipping
 from tcexplore.report.json_records import fields
 from tcexplore.report.json_report import failure
 from tcexplore.session import Snapshot
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.artifacts.artifacts_document import artifacts_document
-from tcexplore.studies.artifacts.artifacts_result import CPP_COMPILER, artifact_runs
+from tcexplore.studies.artifacts.artifacts_result import (
+    CPP_COMPILER,
+    ArtifactRuns,
+    ShipRun,
+    ShipStep,
+    artifact_runs,
+    count_lookups,
+    key_differences,
+    ready_s,
+)
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
-from tcexplore.studies.study_runs import Runs, failure_status
+from tcexplore.studies.study_runs import Runs, failure_status, is_script
 
-SAVING, LOADING = "compiling with empty caches and saving", "loading in a second process with empty caches"
-"""The steps."""
+OTHER_SETTINGS = ("torch._inductor.config.cpp.simdlen=256",)
+"""Settings of another machine: vectors of 256 bits."""
+
+KEYED: tuple[Shipping, ...] = ("cache", "precompile")
+"""Ways whose code is found by a key, which contains torch's settings."""
+
+PRECOMPILE = "torch._dynamo.config.caching_precompile=True"
 
 
-class ArtifactsStudy(Study[None, Snapshot]):
-    """Results are the run that saves and the run that loads."""
+@dataclass(frozen=True, slots=True)
+class ArtifactsOptions:
+    """Which ways to try, and the settings of another machine."""
+
+    ways: tuple[Shipping, ...] = SHIPPING
+    other: tuple[str, ...] = OTHER_SETTINGS
+
+
+class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
+    """Results are the runs of each way, in their order."""
 
     name = "artifacts"
     title = "cache artifacts"
     studies_scripts = True
+    examples = ("model.py", "model.py --ways cache,aotinductor --json")
     description = (
-        "Save torch's cache artifacts in one process, load them in a second one with empty caches, and compare both. "
-        "Also list the names in the state dict."
+        "Save compiled code in one process, load it in a second one with empty caches, and compare both, in each way "
+        "that torch has. Also list the names in the state dict."
     )
 
-    def options(self, given: argparse.Namespace) -> None:  # noqa: ARG002
-        return None
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group("ways to ship")
+        group.add_argument(
+            "--ways", type=several(_way), default=SHIPPING, metavar="A,B",
+            help=f"any of {', '.join(SHIPPING)} (default: all; a script has only the first two)",
+        )  # fmt: skip
+        group.add_argument(
+            "--other", action="append", type=name, metavar="SETTING",
+            help=f"a setting of another machine, to see what differs in the cache key (default: {OTHER_SETTINGS[0]})",
+        )  # fmt: skip
 
-    def options_from(self, answers: Sequence[str]) -> None:  # noqa: ARG002
-        return None
+    def options(self, given: argparse.Namespace) -> ArtifactsOptions:
+        return ArtifactsOptions(given.ways, tuple(given.other or OTHER_SETTINGS))
+
+    def options_from(self, answers: Sequence[str]) -> ArtifactsOptions:  # noqa: ARG002
+        return ArtifactsOptions()
 
     async def plan(
-        self, state: StudyState[None, Snapshot], runs: Runs, announce: Announce
-    ) -> AsyncGenerator[Snapshot, None]:
-        """Run twice; the second run is left out if the first saves nothing."""
-        job = replace(state.job, time_for=0.0, examine=False)
+        self, state: StudyState[ArtifactsOptions, ShipRun], runs: Runs, announce: Announce
+    ) -> AsyncGenerator[ShipRun, None]:
+        """Save, load, and load with other settings; a way that saves nothing is not loaded."""
         async with runs.temporary_folder("artifacts") as folder:
-            file = os.path.join(folder, "artifacts")
-            runs.steps.plan((SAVING, LOADING))
-            announce(SAVING)
-            saving = replace(job, caches=os.path.join(folder, "saving"), save_artifacts=file)
-            saved = (await runs.run(saving, state.timeout)).snapshot
-            yield saved
-            if saved.artifacts_saved is not None and saved.artifacts_saved.bytes:
-                announce(LOADING)
-                loading = replace(job, caches=os.path.join(folder, "loading"), load_artifacts=file)
-                yield (await runs.run(loading, state.timeout)).snapshot
+            steps = [(way, step) for way in state.options.ways for step in _steps(way)]
+            runs.steps.plan(f"{way}: {step}" for way, step in steps)
+            unsaved: set[Shipping] = set()
+            for way, step in steps:
+                if way in unsaved:
+                    continue
+                announce(f"{way}: {step}")
+                run = (await runs.run(_job(state, way, step, folder), state.timeout)).snapshot
+                yield ShipRun(way, step, run)
+                if step == "saving" and not (run.artifacts_saved and run.artifacts_saved.bytes):
+                    unsaved.add(way)
+                if is_script(run):
+                    unsaved.update(set(SHIPPING) - set(KEYED))  # these need a model and its inputs
 
     def document(
         self,
-        state: StudyState[None, Snapshot],
+        state: StudyState[ArtifactsOptions, ShipRun],
         width: int = 78,
         toggled: frozenset[str] = frozenset(),  # noqa: ARG002
     ) -> Document:
-        return artifacts_document(state.results, over=state.over, width=width)
+        return artifacts_document(state.results, state.options.ways, over=state.over, width=width)
 
-    def fields(self, state: StudyState[None, Snapshot]) -> Fields:
-        """A field is null without the run that it belongs to."""
+    def fields(self, state: StudyState[ArtifactsOptions, ShipRun]) -> Fields:
+        """A field is null without the run that it belongs to. All but `ways` are of cache artifacts."""
         runs = artifact_runs(state.results)
+        keys = next((ship.run.state_keys for ship in state.results if ship.run.state_keys), None)
         saved = runs.saving.artifacts_saved if runs else None
-        keys = runs.saving.state_keys if runs else None
+        ways = (artifact_runs(state.results, way) for way in state.options.ways)
         return {
             "state_dict": fields("state_dict", keys) if keys else None,
             "saved_bytes": saved.bytes if saved else None,
@@ -77,10 +118,40 @@ class ArtifactsStudy(Study[None, Snapshot]):
             "loading": _run_fields(runs.loading) if runs and runs.loading else None,
             "hits": runs.hits if runs and runs.loading else None,
             "first_call_saved_s": runs.first_call_saved_s if runs else None,
+            "other_settings": list(state.options.other),
+            "ways": [_way_fields(known) for known in ways if known],
         }
 
-    def exit_status(self, state: StudyState[None, Snapshot]) -> int:
-        return max((failure_status(run) for run in state.results), default=0)
+    def exit_status(self, state: StudyState[ArtifactsOptions, ShipRun]) -> int:
+        """Return an error only if no way works."""
+        ways = {ship.way for ship in state.results}
+        worst = (max(failure_status(ship.run) for ship in state.results if ship.way == way) for way in ways)
+        return min(worst, default=0)
+
+
+def _way(text: str) -> Shipping:
+    for way in SHIPPING:
+        if way == text:
+            return way
+    raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(SHIPPING)}")
+
+
+def _steps(way: Shipping) -> Iterator[ShipStep]:
+    yield from ("saving", "loading")
+    if way in KEYED:
+        yield "other settings"
+
+
+def _job(state: StudyState[ArtifactsOptions, Any], way: Shipping, step: ShipStep, folder: str) -> Job:
+    file = os.path.join(folder, f"{way}.pt2")
+    settings = [PRECOMPILE] if way == "precompile" else []
+    settings += state.options.other if step == "other settings" else []
+    config = replace(state.job.config, settings=(*state.job.config.settings, *settings))
+    caches = os.path.join(folder, f"{way}-{step.replace(' ', '-')}")
+    job = replace(
+        state.job, time_for=0.0, examine=step == "loading", artifacts=way, config=config, caches=caches
+    )  # fmt: skip
+    return replace(job, save_artifacts=file) if step == "saving" else replace(job, load_artifacts=file)
 
 
 def _run_fields(run: Snapshot) -> Fields:
@@ -95,6 +166,29 @@ def _run_fields(run: Snapshot) -> Fields:
         ],
         "cpp_compiler_s": sum(span.seconds for span in run.phase_times if span.name == CPP_COMPILER),
     }
+
+
+def _way_fields(runs: ArtifactRuns) -> Fields:
+    saved, loading, other = runs.saving.artifacts_saved, runs.loading, runs.other
+    return {
+        "way": runs.way,
+        "saved_bytes": saved.bytes if saved else None,
+        "save_s": saved.seconds if saved else None,
+        "guards": runs.guards,
+        "ready_saving_s": ready_s(runs.saving),
+        "ready_loading_s": ready_s(loading) if loading else None,
+        "accuracy": loading.accuracy.verdict if loading and loading.accuracy else None,
+        "hits": count_lookups(loading, "hit") if loading else None,
+        "misses": count_lookups(loading, "miss") if loading else None,
+        "saving": _run_fields(runs.saving),
+        "loading": _run_fields(loading) if loading else None,
+        "other": None if other is None else {
+            **_run_fields(other),
+            "hits": count_lookups(other, "hit"),
+            "misses": count_lookups(other, "miss"),
+            "key_differences": [difference._asdict() for difference in key_differences(runs.saving, other)],
+        },
+    }  # fmt: skip
 
 
 STUDY = ArtifactsStudy()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tcexplore.documents.columns import Cell, columns
-from tcexplore.documents.configurations import DYNAMIC, describe_configuration, format_compile_call
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration, describe_variant, format_compile_call
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.documents.prose import BLANK, row, wrapped
@@ -21,15 +21,19 @@ from tcexplore.session.economics import economics
 from tcexplore.session.links import Link
 from tcexplore.session.run_summary import RunFigures, may_be_faster
 from tcexplore.studies.modes.modes_result import SPEEDUP_TOLERANCE, ModeChoice, choose_mode, wrong_runs
+from tcexplore.studies.modes.variant_result import variant_sentences
 from tcexplore.studies.study import StudyState
 from tcexplore.studies.study_runs import has_ended
 from tcexplore.studies.study_text import ERROR_MARK, uneven_eager
 
 HEAD = (
-    "backend", "mode", "dynamic", "speedup", "95% interval", "compiled", "compile", "first call", "peak", "max diff",
-    "breaks", "graphs", "kernels",
+    "backend", "mode", "dynamic", "variant", "speedup", "95% interval", "compiled", "compile", "first call", "peak",
+    "max diff", "breaks", "recompiles", "graphs", "kernels",
 )  # fmt: skip
-LEFT = (0, 1, 2)
+OPTIONAL = ("variant", "recompiles")
+"""Columns that are left out if they are empty."""
+
+LEFT = (0, 1, 2, 3)
 
 
 class Order(NamedTuple):
@@ -59,7 +63,7 @@ def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int)
     rows = [_cells(result, result.run.config in active) for _, result in finished]
     rows += [_planned(config, config in active) for config in waiting]
     links = [(Link("run", "", str(index)),) for index, _ in finished] + [(Link("waiting", "", ""),) for _ in waiting]
-    table = columns(HEAD, rows, links, LEFT) if rows else ()
+    table = _table(rows, links) if rows else ()
     return StaticDocument("", (
         *table,
         *_conclusions(state, bool(waiting), width),
@@ -67,6 +71,17 @@ def modes_document(state: StudyState[Any, RunFigures], order: Order, width: int)
         *_other_backends(state, width),
         *_legend(state.results, order, width),
     ))  # fmt: skip
+
+
+def _table(rows: Sequence[list[Cell]], links: Sequence[tuple[Link, ...]]) -> Iterator[Row]:
+    empty = [name for name in OPTIONAL if not any(_text(row[HEAD.index(name)]) for row in rows)]
+    kept = [index for index, name in enumerate(HEAD) if name not in empty]
+    left = [place for place, index in enumerate(kept) if index in LEFT]
+    return columns([HEAD[index] for index in kept], [[row[index] for index in kept] for row in rows], links, left)
+
+
+def _text(cell: Cell) -> str:
+    return "".join(span.text for span in cell)
 
 
 def _rank(order: Order, result: RunFigures) -> float:
@@ -77,7 +92,7 @@ def _rank(order: Order, result: RunFigures) -> float:
 def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
     config, timing, summary = result.run.config, result.run.timing, result.summary
     if result.failure:
-        return [*_config(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 4)]
+        return [*_config(config), (Span("✖ failed", "error"),), *[()] * (len(HEAD) - 5)]
     accuracy = result.run.accuracy
     difference = "" if result.max_abs is None else format_error(result.max_abs)
     return [
@@ -90,6 +105,7 @@ def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
         (Span("" if result.peak_bytes is None else size(result.peak_bytes)),),
         (Span(difference, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
         (Span(str(summary.breaks), "break" if summary.breaks else ""),),
+        (Span(str(len(result.run.recompiles) or "")),),
         (Span(str(summary.graphs)),),
         (Span(f"{summary.kernels}+{summary.extern}" if summary.extern else str(summary.kernels)),),
     ]
@@ -105,7 +121,11 @@ def _speedup(result: RunFigures, timing_now: bool) -> Cell:
 
 
 def _config(config: Config) -> list[Cell]:
-    return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),)]
+    return [(Span(config.backend, "strong"),), (Span(config.mode),), (Span(DYNAMIC[config.dynamic]),), _variant(config)]
+
+
+def _variant(config: Config) -> Cell:
+    return (Span(describe_variant(config)),)
 
 
 def _style(verdict: str) -> str:
@@ -118,7 +138,7 @@ def _seconds(seconds: float | None) -> Cell:
 
 def _planned(config: Config, running: bool) -> list[Cell]:
     status = Span("◐ running", "running") if running else Span("·", "dim")
-    return [*([(Span(span.text, "muted"),) for (span,) in _config(config)]), (status,), *[()] * (len(HEAD) - 4)]
+    return [*([(Span(span.text, "muted"),) for (span,) in _config(config)]), (status,), *[()] * (len(HEAD) - 5)]
 
 
 def _conclusions(state: StudyState[Any, RunFigures], more: bool, width: int) -> Iterator[Row]:
@@ -173,6 +193,7 @@ def conclusions(results: Sequence[RunFigures], *, more: bool = False) -> Iterato
         yield from _alternatives(choice)
     elif good and not more:
         yield _stay_eager(good)
+    yield from variant_sentences(good)
     if wrong := wrong_runs(good):
         yield f"{ERROR_MARK}result differs from eager's: {_names(wrong)}"
     if warning := uneven_eager(good):

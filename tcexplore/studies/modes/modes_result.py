@@ -38,6 +38,7 @@ class ModeChoice:
 
 def choose_mode(results: Sequence[RunFigures]) -> ModeChoice | None:
     """Choose among the runs that are faster than eager and have its result; return None if there are none."""
+    results = [result for result in results if not result.run.config.guard_filter]  # unsafe
     good = sorted((result for result in results if is_faster(result)), key=lambda result: -_interval(result)[0])
     if not good:
         return None
@@ -58,6 +59,11 @@ def may_be_best(known: dict[Hashable, Snapshot]) -> set[Hashable]:
     figures = {key: RunFigures(run) for key, run in known.items() if run.timing is not None and run.failure is None}
     least = max((_interval(run)[0] for run in figures.values() if is_faster(run)), default=1.0) / SPEEDUP_TOLERANCE
     return {key for key, run in figures.items() if _is_contender(run, max(1.0, least))}
+
+
+def may_be_decided(known: dict[Hashable, Snapshot]) -> set[Hashable]:
+    """Return the keys of the runs whose verdict more timing could decide."""
+    return {key for key, run in known.items() if run.timing is not None and may_become_certain(run.timing)}
 
 
 def _is_contender(figures: RunFigures, least: float) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from tcexplore.argument_types import dynamic, name, several
-from tcexplore.documents.configurations import DYNAMIC, describe_configuration
+from tcexplore.documents.configurations import DYNAMIC, describe_configuration, describe_variant
 from tcexplore.documents.document import Document
 from tcexplore.documents.verdict_marks import format_outcome
 from tcexplore.events import Config, Job, Standby
@@ -19,20 +20,30 @@ from tcexplore.report.json_report import configuration
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, Order, conclusions, modes_document
-from tcexplore.studies.modes.modes_result import choose_mode, may_be_best
+from tcexplore.studies.modes.modes_result import choose_mode, may_be_best, may_be_decided
+from tcexplore.studies.modes.modes_variants import (
+    BACKEND_WITH_MODES,
+    ModesOptions,
+    add_variant_options,
+    add_variants,
+    compiles_alone,
+    may_have_variants,
+    with_guard_filters,
+    with_nested_breaks,
+    with_regions,
+    with_shapes,
+)
+from tcexplore.studies.modes.variant_result import guard_filter_fields, regional_fields
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import run_fields
 from tcexplore.studies.study_runs import Runs, failure_status, has_ended
-from tcexplore.studies.timed_cells import Cell, TimedCells, settled
-
-BACKEND_WITH_MODES = "inductor"
-"""The only backend for which the modes of torch.compile make a difference."""
+from tcexplore.studies.timed_cells import Cell, Matters, TimedCells, plan_cells, settled
 
 CPU_BACKENDS = ("eager", "aot_eager", "inductor")
 GPU_BACKENDS = (*CPU_BACKENDS, "cudagraphs")
 """Default backends, as far as this torch has them."""
 
-SHAPES = (False, True)
+DYNAMIC_SHAPES = (False, True)
 """Default of `dynamic`."""
 
 VARIED = ("backend", "mode", "dynamic")
@@ -42,15 +53,6 @@ UNKNOWN_MACHINE = Standby(
     torch="", python="", device="cpu", seconds=0.0, modes=("default",), backends=(BACKEND_WITH_MODES,)
 )
 """Stands in for a worker that did not become ready: one run is tried, and fails with the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModesOptions:
-    """What to compare. Empty: all modes that this torch has, the default backends, and `SHAPES`."""
-
-    modes: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ()
-    dynamic: tuple[bool | None, ...] = ()
 
 
 class ModesStudy(Study[ModesOptions, RunFigures]):
@@ -82,9 +84,15 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
             "--dynamic", type=several(dynamic), default=(), metavar="A,B", dest="dynamics",
             help=f"any of {', '.join(DYNAMIC.values())} (default: false,true)",
         )  # fmt: skip
+        add_variant_options(group)
 
     def options(self, given: argparse.Namespace) -> ModesOptions:
-        return ModesOptions(given.modes, given.backends, given.dynamics)
+        if "unbacked" in given.shapes and not given.vary:
+            raise ValueError("--shapes unbacked needs the dimensions that vary: --vary 'x.0=8,16,32'")
+        return ModesOptions(
+            given.modes, given.backends, given.dynamics, given.regions, given.nested_breaks, given.guard_filters,
+            given.shapes,
+        )  # fmt: skip
 
     def options_from(self, answers: Sequence[str]) -> ModesOptions:  # noqa: ARG002
         return ModesOptions()
@@ -94,20 +102,35 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
     ) -> AsyncGenerator[RunFigures, None]:
         """Compile what is planned and has no result yet, then time each; those that may be the fastest longer.
 
-        Each run has an empty kernel cache: none benefits from a compile before it.
+        Each run has an empty kernel cache: none benefits from a compile before it. The first run shows which
+        variants the model has a use for.
         """
         if not state.planned:
-            machine = await runs.machine(state.timeout) or UNKNOWN_MACHINE
-            state.planned = list(planned_jobs(state.job, machine, state.options))
+            state.machine = await runs.machine(state.timeout)
+            state.planned = list(planned_jobs(state.job, state.machine or UNKNOWN_MACHINE, state.options))
         async with runs.temporary_folder("modes") as folder:
             try:
                 # More may be planned while these run.
                 while cells := _cells(state, folder):
-                    async for update in TimedCells(cells, state, runs, announce, may_be_best).results():
+                    plan_cells(runs.steps, cells, state.job.time_for or 0.0)
+                    batch, in_turn, matters = self._next_batch(state, cells)
+                    timed = TimedCells(batch, state, runs, announce, matters, in_turn=in_turn)
+                    async for update in timed.results():
                         yield RunFigures(update.run)
+                    add_variants(state)
             finally:
                 spent = runs.steps.budget_left_s == 0
                 state.results = [RunFigures(settled(result.run, stopped=not spent)) for result in state.results]
+
+    def _next_batch(
+        self, state: StudyState[ModesOptions, RunFigures], cells: list[Cell]
+    ) -> tuple[list[Cell], bool, Matters]:
+        """Return cells to run next, whether they compile one at a time, and which of them to time for longer."""
+        if not state.results and may_have_variants(state):
+            return cells[:1], True, may_be_best
+        if alone := [cell for cell in cells if compiles_alone(cell.job.config, state.planned)]:
+            return alone, True, may_be_decided
+        return cells, False, may_be_best
 
     def add_result(self, state: StudyState[ModesOptions, RunFigures], result: RunFigures) -> None:
         """Add a run, or replace what was known of it."""
@@ -134,6 +157,8 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         return {
             "use": configuration(choice.best.run) if choice else None,
             "conclusions": list(conclusions(state.results)),
+            "regional": regional_fields(state.results),
+            "guard_filters": guard_filter_fields(state.results),
             "runs": [run_fields(result) for result in state.results],
         }
 
@@ -146,11 +171,12 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         self, options: ModesOptions, job: Job, pythons: Sequence[ModelPython]
     ) -> tuple[Study[Any, Any], Any]:
         """Return the study of one configuration, or of those that the options name, in each environment."""
-        if not (options.modes or options.backends or options.dynamic):
+        if options == ModesOptions():
             return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), (job.config,))
-        named = ModesOptions(
-            options.modes or ("default",), options.backends or (BACKEND_WITH_MODES,), options.dynamic or (None,)
-        )
+        named = replace(
+            options, modes=options.modes or ("default",), backends=options.backends or (BACKEND_WITH_MODES,),
+            dynamic=options.dynamic or (None,),
+        )  # fmt: skip
         configs = tuple(planned.config for planned in planned_jobs(job, UNKNOWN_MACHINE, named))
         return ENVIRONMENTS, EnvironmentsOptions(tuple(pythons), configs)
 
@@ -170,20 +196,25 @@ def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cel
 
 
 def _kernels(folder: str, config: Config) -> str:
-    return os.path.join(folder, f"{config.backend}-{config.mode}-{config.dynamic}")
+    variant = describe_variant(config)
+    name = f"{config.backend}-{config.mode}-{config.dynamic}-{variant}"
+    return os.path.join(folder, re.sub(r"[^\w.-]+", "_", name))
 
 
 def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job, ...]:
-    """Return one job for each combination of backend, mode and kind of shapes."""
+    """Return one job for each combination of backend, mode, kind of shapes and variant."""
     usual = CPU_BACKENDS if machine.device == "cpu" else GPU_BACKENDS
     known = tuple(backend for backend in usual if backend in machine.backends)
-    backends = options.backends or known or (BACKEND_WITH_MODES,)
-    modes = options.modes or machine.modes or ("default",)
+    backends = options.backends or ((BACKEND_WITH_MODES,) if options.shapes else known) or (BACKEND_WITH_MODES,)
+    modes = options.modes or (("default",) if options.shapes else machine.modes) or ("default",)
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
-    return tuple(
-        replace(job, config=replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED))
-        for (backend, mode), dynamic_shapes in product(pairs, options.dynamic or SHAPES)
-    )
+    configs = [
+        replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)
+        for (backend, mode), dynamic_shapes in product(pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES)
+    ]
+    for vary in (with_shapes, with_regions, with_nested_breaks, with_guard_filters):
+        configs = [varied for config in configs for varied in vary(config, options)]
+    return tuple(replace(job, config=config) for config in configs)
 
 
 def _with_modes(backend: str, modes: Sequence[str]) -> Iterator[tuple[str, str]]:

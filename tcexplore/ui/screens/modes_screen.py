@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcexplore.documents.configurations import describe_configuration
+from tcexplore.documents.configurations import describe_configuration, describe_variant, format_compile_call
 from tcexplore.documents.document import Document
 from tcexplore.events import Config
 from tcexplore.studies.modes.modes_document import ORDERS, modes_document
-from tcexplore.studies.modes.modes_study import ModesOptions, planned_jobs
+from tcexplore.studies.modes.modes_study import planned_jobs
+from tcexplore.studies.modes.modes_variants import ModesOptions
 from tcexplore.studies.study import StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import RowEntered
@@ -42,6 +43,9 @@ class ModesScreen(StudyScreen):
             self._continue(self.state, link.name if link.kind == "backend" else "")
 
     def _use(self, config: Config) -> None:
+        if describe_variant(config):
+            self.app.notify(f"Write it in your file: {format_compile_call(config)}.", markup=False)
+            return
         self._engine.configure(config.mode, config.backend, config.dynamic)
         self.app.notify(f"Your file now runs with {describe_configuration(config)}.", markup=False)
         self.leave()

@@ -1,0 +1,117 @@
+"""Code that is compiled ahead of the first call and brought to another process in a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.guards.guard_tree import leaf_guards
+from tcexplore.capture.hooks import Emit
+from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
+from tcexplore.worker.artifact_files import IN_CACHES
+from tcexplore.worker.program import Program
+from tcexplore.worker.regional_compile import compile_arguments
+
+Function = Callable[..., Any]
+
+
+def use_compiled_ahead(program: Program, job: Job, emit: Emit) -> None:
+    """Compile the program ahead of its calls and save it, or load it; its calls then use that.
+
+    Do nothing for artifacts in caches. Propagate exceptions of torch.
+    """
+    file = job.save_artifacts or job.load_artifacts
+    if not file or job.artifacts in IN_CACHES:
+        return
+    if program.train:
+        raise EntryError(f"{job.artifacts} compiles no backward.", "Leave out --train.", "arguments")
+    packaged = job.artifacts == "aotinductor"
+    start = time.perf_counter()
+    with program.grad_context():
+        if job.save_artifacts:
+            guards = _save_package(program, file) if packaged else _save_function(program, job, file)
+            seconds = time.perf_counter() - start
+            emit(ArtifactsSaved(bytes=os.path.getsize(file), seconds=seconds, guards=guards))
+        else:
+            program.compiled = _load_package(file) if packaged else _load_function(program, file)
+            emit(ArtifactsLoaded(seconds=time.perf_counter() - start))
+
+
+# ---- AOTInductor
+
+
+def _save_package(program: Program, file: str) -> int:
+    """Export the program for its first call, and compile a package, which checks no guards; return 0."""
+    call = program.entry.calls[0]
+    exported = torch.export.export(_as_module(program), tuple(call.args), dict(call.kwargs))
+    torch._inductor.aoti_compile_and_package(exported, package_path=file)
+    program.compiled = _load_package(file)
+    return 0
+
+
+def _load_package(file: str) -> Function:
+    package: Function = torch._inductor.aoti_load_package(file)
+    return lambda *args, **kwargs: package(*args, **kwargs)
+
+
+def _as_module(program: Program) -> nn.Module:
+    target = program.entry.target
+    return target if isinstance(target, nn.Module) else _FunctionModule(target)
+
+
+class _FunctionModule(nn.Module):  # type: ignore[misc]
+    """A function as the module that `torch.export` asks for."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+# ---- aot_compile
+
+
+def _save_function(program: Program, job: Job, file: str) -> int | None:
+    """Compile the program for its first call; return the number of guards that its calls check."""
+    call = program.entry.calls[0]
+    target, owner = _function_and_owner(program)
+    compiled = torch.compile(target, **{**compile_arguments(job.config), "fullgraph": True})
+    if not hasattr(compiled, "aot_compile"):
+        raise EntryError("This torch has no aot_compile for compiled functions.", stage="arguments")
+    function = compiled.aot_compile((tuple(call.args), dict(call.kwargs)))
+    function.save_compiled_function(file)
+    program.compiled = _bound(function, owner)
+    return _guard_count(function)
+
+
+def _load_function(program: Program, file: str) -> Function:
+    target, owner = _function_and_owner(program)
+    names = getattr(target, "__globals__", None)
+    with open(file, "rb") as data:
+        function = torch.compiler.load_compiled_function(data, f_globals=names)
+    return _bound(function, owner)
+
+
+def _function_and_owner(program: Program) -> tuple[Function, nn.Module | None]:
+    """Return what to compile, and the module that the compiled function takes as its first argument."""
+    module = program.module
+    return (module.forward, module) if module is not None else (program.entry.target, None)
+
+
+def _bound(function: Function, owner: nn.Module | None) -> Function:
+    return function if owner is None else lambda *args, **kwargs: function(owner, *args, **kwargs)
+
+
+def _guard_count(function: Any) -> int | None:
+    """Return the number of leaf guards of a compiled function; None if this torch does not show them."""
+    manager = getattr(getattr(function, "_artifacts", None), "guard_manager", None)
+    root = getattr(manager, "root", None)
+    return None if root is None else sum(1 for _ in leaf_guards(root))

@@ -1,0 +1,110 @@
+"""Variants in the modes study: planned where the model has a use for them, and compared with the row they vary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.cli.study_arguments import parse_study
+from tcexplore.studies.modes.modes_study import planned_jobs
+from tcexplore.studies.modes.modes_variants import SHAPES, ModesOptions
+from tcexplore.studies.study import StudyState
+from tests.studies import playback
+from tests.studies.playback import JOB, MACHINE, Playback, json_of, played, printed, timed
+
+FEATURES = ("nested_compile_region", "nested_graph_breaks", "guard_filter_fn")
+FIRST_CALL_S = {"whole": 8.0, "blocks": 2.0, "nested": 4.0}
+SPEEDUP = {"whole": 1.5, "blocks": 1.2, "nested": 1.5}
+
+GUARDS = ev.GuardsInstalled(graph="0/0", guards=(), latency_us=20.0)
+
+
+def story(job: ev.Job) -> Sequence[ev.Event]:
+    config = job.config
+    faster = 1.25 if config.guard_filter else 1.0
+    return [
+        ev.RepeatedBlocks(kinds=(("Layer", 8),)),
+        ev.CallMade(index=0, variant="compiled", seconds=FIRST_CALL_S[config.regions], compiles=1),
+        *([GUARDS] if not config.guard_filter else []),
+        timed(SPEEDUP[config.regions] * faster),
+        ev.Accuracy(verdict="as accurate as eager", max_abs=1e-7, calls=1, total_calls=1), ev.Finished(),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def featured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playback, "MACHINE", replace(MACHINE, features=FEATURES))
+
+
+async def compared(**options: Any) -> tuple[StudyState[Any, Any], Playback]:
+    given = {"backends": ("inductor",), "modes": ("default",), "dynamic": (False,), **options}
+    return await played("modes", story, ModesOptions(**given))
+
+
+@pytest.mark.usefixtures("featured")
+async def test_a_model_with_repeated_blocks_gets_rows_for_regions_and_expensive_guards_rows_for_filters():
+    state, _ = await compared()
+    rows = [(result.run.config.regions, result.run.config.guard_filter) for result in state.results]
+    assert rows == [
+        ("whole", ""), ("blocks", ""), ("nested", ""), ("whole", "skip_guard_on_inbuilt_nn_modules_unsafe"),
+        ("whole", "skip_guard_on_all_nn_modules_unsafe"), ("whole", "skip_guard_eval_unsafe"),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("featured")
+async def test_the_regions_are_compared_in_compile_time_and_speed():
+    state, _ = await compared()
+    report = " ".join(printed("modes", state, 300).split())
+    assert "Repeated blocks: 8 × Layer. Against the whole model:" in report
+    assert "blocks by themselves, first call 2.00 s instead of 8.00 s (4.00×), then 0.80× its speed" in report
+    blocks, nested = json_of("modes", state)["regional"]
+    assert (blocks["regions"], blocks["blocks"]) == ("blocks", {"Layer": 8})
+    assert (blocks["cold_ratio"], blocks["cold_s"], blocks["whole_cold_s"]) == (4.0, 2.0, 8.0)
+    assert blocks["steady_ratio"] == pytest.approx(0.8)
+    assert blocks["steady_low"] < 0.8 < blocks["steady_high"]
+    assert nested["steady_ratio"] == pytest.approx(1.0)
+    assert nested["accuracy"] == "as accurate as eager"
+
+
+@pytest.mark.usefixtures("featured")
+async def test_a_guard_filter_is_shown_with_its_gain_and_danger_but_never_recommended():
+    state, _ = await compared(regions=("whole",))
+    report = " ".join(printed("modes", state, 300).split())
+    assert "Guards take 30% of a call. skip_guard_on_all_nn_modules_unsafe: 1.25× the speed" in report
+    assert "Unsafe: a change of any attribute of a module after the compile goes unnoticed." in report
+    fields = json_of("modes", state)
+    assert fields["use"]["guard_filter"] is None
+    assert [filtered["steady_ratio"] for filtered in fields["guard_filters"]] == [pytest.approx(1.25)] * 3
+    assert fields["guard_filters"][0]["guard_share"] == pytest.approx(0.3)
+
+
+@pytest.mark.usefixtures("featured")
+async def test_requested_variants_replace_the_automatic_ones():
+    state, _ = await compared(regions=("blocks",), nested_breaks=(False, True), guard_filters=("none",))
+    variants = [(result.run.config.regions, result.run.config.settings) for result in state.results]
+    assert variants == [("blocks", ()), ("blocks", ("torch._dynamo.config.nested_graph_breaks=True",))]
+
+
+def test_kinds_of_shapes_replace_dynamic():
+    job = replace(JOB, config=replace(JOB.config, vary=("x.0=8,16",)))
+    configs = [job.config for job in planned_jobs(job, MACHINE, ModesOptions(shapes=SHAPES))]
+    assert [config.dynamic for config in configs] == [False, None, True, None, True]
+    assert [config.mark_unbacked for config in configs] == [(), (), (), ("x.0",), ()]
+    assert configs[-1].settings == ("torch.fx.experimental._config.backed_size_oblivious=True",)
+    assert {(config.backend, config.mode) for config in configs} == {("inductor", "default")}
+
+
+def test_the_command_line_names_variants(capsys: pytest.CaptureFixture[str]):
+    given = ("model.py", "--regions", "whole,blocks", "--nested-graph-breaks", "true", "--guard-filters", "none",
+             "--shapes", "static,backed", "--vary", "x.0=8,16")  # fmt: skip
+    request = parse_study("modes", given, ())
+    assert (request.study.regions, request.study.nested_breaks) == (("whole", "blocks"), (True,))
+    assert (request.study.shapes, request.config.vary) == (("static", "backed"), ("x.0=8,16",))
+    for wrong in (("--regions", "half"), ("--shapes", "unbacked"), ("--nested-graph-breaks", "maybe")):
+        with pytest.raises(SystemExit):
+            parse_study("modes", ("model.py", *wrong), ())
+    assert "--vary" in capsys.readouterr().err

@@ -31,6 +31,16 @@ def test_every_option_reaches_the_configuration():
         )  # fmt: skip
 
 
+def test_further_arguments_of_torch_compile_are_names_with_values(capsys: pytest.CaptureFixture[str]):
+    given = ["--compile-arg", "recompile_limit=4", "--compile-arg", "options={'max_autotune': True}"]
+    for command in ([], ["check"], ["modes"]):
+        config = parse([*command, "model.py", *given]).config
+        assert config.compile_arguments == ("recompile_limit=4", "options={'max_autotune': True}")
+    with pytest.raises(SystemExit):
+        parse(["check", "model.py", "--compile-arg", "recompile_limit"])
+    assert "'recompile_limit' is not NAME=VALUE" in capsys.readouterr().err
+
+
 def test_arguments_after_two_dashes_belong_to_the_script():
     request = parse(["check", "script.py", "--json", "--", "--epochs", "3", "--", "--json"])
     assert (request.json, request.argv) == (True, ("--epochs", "3", "--", "--json"))

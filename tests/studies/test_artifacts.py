@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tcexplore import events as ev
 from tcexplore.documents.timing.state_dict_view import state_dict_document
 from tcexplore.events.inductor_events import CacheOutcome
 from tcexplore.events.job import SHIPPING
 from tcexplore.studies.artifacts.artifacts_result import artifact_runs
-from tcexplore.studies.artifacts.artifacts_study import ArtifactsOptions
+from tcexplore.studies.artifacts.artifacts_study import STUDY, ArtifactsOptions
+from tcexplore.studies.study import StudyState, run_study
+from tcexplore.studies.study_runs import Runs
 from tests.studies.playback import failed, json_of, played, printed, text
+from tests.supervisor.runs import Runs as SharedRuns
 
 CACHE = ArtifactsOptions(("cache",))
 KEY = (("inductor_config[cpp.simdlen]", "None"), ("torch_version", "2.13"))
+
+SOURCE = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2)
+    def forward(self, x):
+        return self.linear(x).relu()
+
+model, inputs = Model(), (torch.ones(3, 4),)
+"""
 
 KEYS = ev.StateKeys(
     count=2, module=("weight", "bias"), compiled=("_orig_mod.weight", "_orig_mod.bias"), in_place=("weight", "bias"),
@@ -103,3 +122,25 @@ async def test_each_way_has_a_row_and_a_way_that_fails_does_not_end_the_study():
     assert difference == {
         "cache": "fx_graph", "part": "inductor_config[cpp.simdlen]", "saved": "None", "loaded": "256",
     }  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.asyncio(loop_scope="session")
+async def test_torch_loads_in_a_second_process_what_the_first_one_saved(tmp_path: Path, shared_runs: SharedRuns):
+    job = ev.Job(run=1, file=str(tmp_path / "model.py"), source=SOURCE)
+    state: StudyState[ArtifactsOptions, Any] = StudyState(job, ArtifactsOptions(), 120.0)
+    async with Runs(shared_runs.supervisor.study_queue) as runs:
+        await run_study(STUDY, state, runs, lambda _: None, lambda _: None)
+    for ship in state.results:
+        assert ship.run.failure is None, (ship.way, ship.step, ship.run.failure)
+        if ship.step == "loading":
+            assert ship.run.accuracy is not None
+            assert ship.run.accuracy.verdict in ("identical", "as accurate as eager"), ship.way
+    ways = {way["way"]: way for way in json_of("artifacts", state)["ways"]}
+    assert list(ways) == list(SHIPPING)
+    assert all(way["saved_bytes"] > 0 for way in ways.values())
+    assert ways["cache"]["hits"] > 0
+    other = ways["cache"]["other"]
+    assert (other["hits"], other["misses"] > 0) == (0, True)
+    assert {"simdlen" in difference["part"] for difference in other["key_differences"]} >= {True}
+    assert ways["aot_compile"]["guards"] > 0 == ways["aotinductor"]["guards"]

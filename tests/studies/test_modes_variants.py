@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tcexplore import events as ev
-from tcexplore.cli.study_arguments import parse_study
+from tcexplore.cli.arguments import parse
 from tcexplore.studies.modes.modes_study import planned_jobs
 from tcexplore.studies.modes.modes_variants import SHAPES, ModesOptions
 from tcexplore.studies.study import StudyState
@@ -99,12 +99,12 @@ def test_kinds_of_shapes_replace_dynamic():
 
 
 def test_the_command_line_names_variants(capsys: pytest.CaptureFixture[str]):
-    given = ("model.py", "--regions", "whole,blocks", "--nested-graph-breaks", "true", "--guard-filters", "none",
-             "--shapes", "static,backed", "--vary", "x.0=8,16")  # fmt: skip
-    request = parse_study("modes", given, ())
+    given = ["modes", "model.py", "--regions", "whole,blocks", "--nested-graph-breaks", "true",
+             "--guard-filters", "none", "--shapes", "static,backed", "--vary", "x.0=8,16"]  # fmt: skip
+    request = parse(given)
     assert (request.study.regions, request.study.nested_breaks) == (("whole", "blocks"), (True,))
     assert (request.study.shapes, request.config.vary) == (("static", "backed"), ("x.0=8,16",))
-    for wrong in (("--regions", "half"), ("--shapes", "unbacked"), ("--nested-graph-breaks", "maybe")):
+    for wrong in (["--regions", "half"], ["--shapes", "unbacked"], ["--nested-graph-breaks", "maybe"]):
         with pytest.raises(SystemExit):
-            parse_study("modes", ("model.py", *wrong), ())
+            parse(["modes", "model.py", *wrong])
     assert "--vary" in capsys.readouterr().err

@@ -83,6 +83,8 @@ def _save_function(program: Program, job: Job, file: str) -> int | None:
     """Compile the program for its first call; return the number of guards that its calls check."""
     call = program.entry.calls[0]
     target, owner = _function_and_owner(program)
+    if getattr(torch._dynamo.config, "enable_aot_compile", None) is False:
+        torch._dynamo.config.enable_aot_compile = True  # off by default before torch 2.13
     compiled = torch.compile(target, **{**compile_arguments(job.config), "fullgraph": True})
     if not hasattr(compiled, "aot_compile"):
         raise EntryError("This torch has no aot_compile for compiled functions.", stage="arguments")

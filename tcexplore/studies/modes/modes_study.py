@@ -196,7 +196,7 @@ def _cells(state: StudyState[ModesOptions, RunFigures], folder: str) -> list[Cel
 
 
 def _kernels(folder: str, config: Config) -> str:
-    variant = describe_variant(config)
+    variant = describe_variant(replace(config, guard_filter=""))  # a filter changes no kernel
     name = f"{config.backend}-{config.mode}-{config.dynamic}-{variant}"
     return os.path.join(folder, re.sub(r"[^\w.-]+", "_", name))
 

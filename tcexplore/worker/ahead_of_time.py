@@ -61,16 +61,19 @@ def _load_package(file: str) -> Function:
 
 
 def _as_module(program: Program) -> nn.Module:
-    target = program.entry.target
-    return target if isinstance(target, nn.Module) else _FunctionModule(target)
+    function, owner = _function_and_owner(program)
+    if owner is not None and function == owner.forward:
+        return owner
+    return _FunctionModule(function, owner)
 
 
 class _FunctionModule(nn.Module):  # type: ignore[misc]
-    """A function as the module that `torch.export` asks for."""
+    """A function as the module that `torch.export` asks for, with the module whose parameters it uses."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, owner: nn.Module | None) -> None:
         super().__init__()
         self.function = function
+        self.owner = owner
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -104,8 +107,12 @@ def _load_function(program: Program, file: str) -> Function:
 
 def _function_and_owner(program: Program) -> tuple[Function, nn.Module | None]:
     """Return what to compile, and the module that the compiled function takes as its first argument."""
-    module = program.module
-    return (module.forward, module) if module is not None else (program.entry.target, None)
+    target, module = program.entry.target, program.module
+    if module is None:
+        return target, None
+    method = getattr(target, "__name__", "")
+    is_call = isinstance(target, nn.Module) or method == "_call_impl"  # of a module that the file compiled in place
+    return (module.forward if is_call else target), module
 
 
 def _bound(function: Function, owner: nn.Module | None) -> Function:

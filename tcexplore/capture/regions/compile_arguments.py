@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+import types
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,6 +16,9 @@ from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
 
 FACT = "arguments of torch.compile"
 COMPILE = "torch:compile"
+
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+"""Values that are shown by their name."""
 
 LONGEST_VALUE = 120
 """Characters of a value as text."""
@@ -92,5 +96,5 @@ def _describe(value: Any) -> str:
     elif type(value) in (list, tuple):
         text = "[" + ", ".join(map(_describe, value)) + "]"
     else:
-        text = str(getattr(value, "__name__", "") or type(value).__name__)
+        text = value.__name__ if isinstance(value, _NAMED) else type(value).__name__
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

@@ -98,6 +98,18 @@ def test_kinds_of_shapes_replace_dynamic():
     assert {(config.backend, config.mode) for config in configs} == {("inductor", "default")}
 
 
+async def test_kinds_of_shapes_have_their_recompiles_in_the_table_and_in_json():
+    def recompiling(job: ev.Job) -> Sequence[ev.Event]:
+        again = ev.Recompiled(graph="0/1", failed_entry="0/0", failed_guard="", reason="size mismatch")
+        return [*([again] if job.config.dynamic is False else []), *story(job)]
+
+    state, _ = await played("modes", recompiling, ModesOptions(shapes=("static", "backed")))
+    static, backed = json_of("modes", state)["shapes"]
+    assert (static["shapes"], static["recompiles"], static["speedup"]) == ("static", 1, 1.5)
+    assert (backed["shapes"], backed["recompiles"]) == ("backed", 0)
+    assert "recompiles" in printed("modes", state)
+
+
 def test_the_command_line_names_variants(capsys: pytest.CaptureFixture[str]):
     given = ["modes", "model.py", "--regions", "whole,blocks", "--nested-graph-breaks", "true",
              "--guard-filters", "none", "--shapes", "static,backed", "--vary", "x.0=8,16"]  # fmt: skip

@@ -105,7 +105,7 @@ def _cells(result: RunFigures, timing_now: bool) -> list[Cell]:
         (Span("" if result.peak_bytes is None else size(result.peak_bytes)),),
         (Span(difference, ACCURACY_STYLES.get(accuracy.verdict, "warn")),) if accuracy else (),
         (Span(str(summary.breaks), "break" if summary.breaks else ""),),
-        (Span(str(len(result.run.recompiles) or "")),),
+        (Span(str(summary.recompiles or "")),),
         (Span(str(summary.graphs)),),
         (Span(f"{summary.kernels}+{summary.extern}" if summary.extern else str(summary.kernels)),),
     ]

@@ -28,6 +28,7 @@ from tcexplore.studies.modes.modes_variants import (
     add_variants,
     compiles_alone,
     may_have_variants,
+    shape_fields,
     with_guard_filters,
     with_nested_breaks,
     with_regions,
@@ -158,6 +159,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
             "use": configuration(choice.best.run) if choice else None,
             "conclusions": list(conclusions(state.results)),
             "regional": regional_fields(state.results),
+            "shapes": shape_fields(state.results, state.options),
             "guard_filters": guard_filter_fields(state.results),
             "runs": [run_fields(result) for result in state.results],
         }

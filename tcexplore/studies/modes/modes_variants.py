@@ -113,6 +113,33 @@ def with_shapes(config: Config, options: ModesOptions) -> Iterator[Config]:
             yield replace(config, dynamic={"static": False, "automatic": None, "backed": True}[shapes])
 
 
+def shapes_of(config: Config) -> Shapes:
+    """Return the kind of dynamic shapes of a row."""
+    if config.mark_unbacked:
+        return "unbacked"
+    if f"{OBLIVIOUS}=True" in config.settings:
+        return "oblivious"
+    return "automatic" if config.dynamic is None else "backed" if config.dynamic else "static"
+
+
+def shape_fields(results: Sequence[RunFigures], options: ModesOptions) -> list[dict[str, Any]]:
+    """Return the figures of each kind of dynamic shapes as JSON; nothing if none was requested."""
+    return [
+        {
+            "shapes": shapes_of(result.run.config),
+            "error": result.failure or None,
+            "graphs": (summary := result.summary).graphs,
+            "recompiles": summary.recompiles,
+            "kernels": summary.kernels,
+            "compile_s": result.compile_s,
+            "compiled_us": result.run.timing.compiled_us if result.run.timing else None,
+            "speedup": result.run.timing.speedup if result.run.timing else None,
+            "accuracy": result.run.accuracy.verdict if result.run.accuracy else None,
+        }
+        for result in (results if options.shapes else ())
+    ]
+
+
 # ---- variants that the model has a use for
 
 

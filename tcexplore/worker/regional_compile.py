@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.hooks import Emit
 from tcexplore.capture.regions.compile_overrides import further_arguments, with_further_arguments
-from tcexplore.events import Config
+from tcexplore.events import Config, RepeatedBlocks
 from tcexplore.events.job import SKIP_GUARD_EVAL
 
 Function = Callable[..., Any]
@@ -21,6 +22,12 @@ CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
 
 NO_BLOCKS = "The model has no repeated blocks to compile by themselves."
 NO_BLOCKS_HINT = "A block is a class of modules that a ModuleList, ModuleDict or Sequential of the model repeats."
+
+
+def emit_repeated_blocks(model: nn.Module | None, emit: Emit) -> None:
+    """Emit `RepeatedBlocks` if the model has any."""
+    if blocks := repeated_blocks(model):
+        emit(RepeatedBlocks(kinds=tuple((kind.__name__, len(instances)) for kind, instances in blocks.items())))
 
 
 def repeated_blocks(model: nn.Module | None) -> Blocks:

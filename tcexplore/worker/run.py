@@ -40,7 +40,6 @@ from tcexplore.events import (
     GradReason,
     Job,
     ModulesImported,
-    RepeatedBlocks,
     SourceRead,
     TimingSkipped,
     Variant,
@@ -62,15 +61,12 @@ from tcexplore.worker.program import Program
 from tcexplore.worker.recompile_queries import FACT as QUERIES
 from tcexplore.worker.recompile_queries import SYMBOL as QUERY_SYMBOL
 from tcexplore.worker.recompile_queries import RecompileQueries
-from tcexplore.worker.regional_compile import repeated_blocks, skip_guard_evaluation
-from tcexplore.worker.script_runner import run_script
+from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
+from tcexplore.worker.script_runner import refuse_for_script, run_script
 from tcexplore.worker.target_codegen import TargetCodegen
 
 NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
 NOT_OVERRIDDEN_HINT = "Leave out --mode, --backend, --dynamic and --fullgraph, or compile with torch.compile()."
-
-SCRIPT_REGIONS = "A script chooses itself what it compiles."
-SCRIPT_REGIONS_HINT = "To compile it in another way, put a model and its inputs in a file as `model` and `inputs`."
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -128,8 +124,7 @@ class Run:
         if self.job.save_artifacts or self.job.load_artifacts:
             install_cache_keys(self._hooks, trace)
         self._frames = CompiledFrames(trace)
-        self._arguments = CompileArguments()
-        self._arguments.install(self._hooks)
+        self._arguments = CompileArguments(self._hooks)
         self._overrides = CompileOverrides(self.job.config)
         self._overrides.install(self._hooks)
         if self.job.baseline is not None:
@@ -143,8 +138,7 @@ class Run:
             self._run_module(model_file)
 
     def _run_script(self, model_file: ModelFile) -> None:
-        if self.job.config.regions != "whole" or self.job.artifacts not in artifact_files.IN_CACHES:
-            raise EntryError(SCRIPT_REGIONS, SCRIPT_REGIONS_HINT, "arguments")
+        refuse_for_script(self.job)
         self._emit(EntryFound(name="__main__", kind="script", rule="the file compiles something itself", calls=()))
         queryable = self.job.time_for is None or bool(self.job.recompile_queries)
         queries = RegionQueries(self.user_files) if queryable else None
@@ -211,10 +205,7 @@ class Run:
         self.user_files.adopt(type(target).forward if isinstance(target, torch.nn.Module) else target)
         artifact_files.load(self.job, self._hooks)
         program = Program(entry, self.job.config, module, self._hooks.paused)
-        if blocks := repeated_blocks(program.module):
-            self._emit(
-                RepeatedBlocks(kinds=tuple((kind.__name__, len(instances)) for kind, instances in blocks.items()))
-            )
+        emit_repeated_blocks(program.module, self._emit)
         if self.job.baseline is not None:
             from tcexplore.worker.baseline import user_state
 

@@ -6,9 +6,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Emit
-from tcexplore.events import ScriptEnded
+from tcexplore.events import Job, ScriptEnded
+from tcexplore.worker.artifact_files import IN_CACHES
 from tcexplore.worker.time_limit import TimeLimitError, time_limit
+
+REFUSED = "A script chooses itself what it compiles."
+REFUSED_HINT = "To compile it in another way, put a model and its inputs in a file as `model` and `inputs`."
+
+
+def refuse_for_script(job: Job) -> None:
+    """Raise `EntryError` if the job compiles in a way that needs a model and its inputs."""
+    if job.config.regions != "whole" or job.artifacts not in IN_CACHES:
+        raise EntryError(REFUSED, REFUSED_HINT, "arguments")
 
 
 def run_script(script: Callable[[], Any], limit: float, emit_calls: Callable[[], None], emit: Emit) -> None:

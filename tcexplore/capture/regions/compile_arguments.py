@@ -27,13 +27,11 @@ LONGEST_VALUE = 120
 class CompileArguments:
     """Knows the arguments of the call of `torch.compile` under way in each thread, and of the finished ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, hooks: Hooks) -> None:
+        """Start to watch `torch.compile`."""
         self._thread = _ThreadState()
         self._finished: dict[int, tuple[weakref.ref[Any], tuple[str, ...]]] = {}
         """The result of a call and its arguments, by the id of the result."""
-
-    def install(self, hooks: Hooks) -> None:
-        """Start to watch `torch.compile`."""
         hooks.wrap(FACT, COMPILE, self._wrap)
 
     @property

@@ -147,13 +147,13 @@ def may_have_variants(state: StudyState[ModesOptions, RunFigures]) -> bool:
     """Return whether a run may show a use for variants that are not planned yet."""
     options, features = state.options, state.machine.features if state.machine else ()
     open_kinds = None in (options.regions, options.nested_breaks, options.guard_filters)
-    return bool(features) and open_kinds and any(_is_base(job.config) for job in state.planned)
+    return bool(features) and open_kinds and not options.shapes and any(_is_base(job.config) for job in state.planned)
 
 
 def add_variants(state: StudyState[ModesOptions, RunFigures]) -> None:
     """Plan the variants that the runs so far have shown a use for, after the row that they vary."""
     base = next((job for job in state.planned if _is_base(job.config)), None)
-    if base is None:
+    if base is None or state.options.shapes:
         return
     known = {job.config for job in state.planned}
     new = [config for config in _useful_variants(base.config, state) if config not in known]

@@ -95,8 +95,14 @@ def _way_cells(runs: ArtifactRuns) -> list[tuple[Span, ...]]:
         else _seconds(ready_s(loading) if loading else None),
         (Span(_outcomes(loading)),),
         (Span(accuracy, ACCURACY_STYLES.get(accuracy, "warn")),),
-        (Span(_outcomes(runs.other)),),
+        _other(runs.other),
     ]
+
+
+def _other(run: Snapshot | None) -> tuple[Span, ...]:
+    if run is None:
+        return ()
+    return FAILED if run.failure else (Span(_outcomes(run) or "loads"),)
 
 
 def _seconds(seconds: float | None) -> tuple[Span, ...]:
@@ -110,7 +116,7 @@ def _outcomes(run: Snapshot | None) -> str:
 
 
 def _key_differences(runs: ArtifactRuns, width: int) -> Iterator[Row]:
-    if runs.other is None:
+    if runs.other is None or not runs.other.cache_lookups:
         return
     differences = key_differences(runs.saving, runs.other)
     if not count_lookups(runs.other, "miss"):
@@ -155,7 +161,7 @@ def _lookups(run: Snapshot, cache: str) -> str:
 
 def _conclusions(runs: ArtifactRuns, width: int) -> Iterator[Row]:
     yield from wrapped(_saved(runs), width, "ok" if runs.saved else "warn")
-    for run in (runs.saving, runs.loading):
+    for run in (runs.saving, runs.loading, runs.other):
         if run is not None and RunFigures(run).failure:
             yield from wrapped(RunFigures(run).failure, width, "error", lead="✖ ")
     for sentence in filter(None, (_gain(runs), _recompiled_files(runs))):

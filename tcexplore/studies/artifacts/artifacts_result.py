@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from tcexplore.events.job import Shipping
 from tcexplore.session.run_summary import RunFigures
@@ -14,6 +14,7 @@ CPP_COMPILER = "compile_file"
 """torch's name for the span of one call of the C++ compiler."""
 
 ShipStep = Literal["saving", "loading", "other settings"]
+SHIP_STEPS: tuple[ShipStep, ...] = get_args(ShipStep)
 
 
 class ShipRun(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from tcexplore.session.run_summary import RunFigures
 from tcexplore.studies.artifacts.artifacts_document import artifacts_document
 from tcexplore.studies.artifacts.artifacts_result import (
     CPP_COMPILER,
+    SHIP_STEPS,
     ArtifactRuns,
     ShipRun,
     ShipStep,
@@ -82,7 +83,7 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
     ) -> AsyncGenerator[ShipRun, None]:
         """Save, load, and load with other settings; a way that saves nothing is not loaded."""
         async with runs.temporary_folder("artifacts") as folder:
-            steps = [(way, step) for way in state.options.ways for step in _steps(way)]
+            steps = [(way, step) for way in state.options.ways for step in SHIP_STEPS]
             runs.steps.plan(f"{way}: {step}" for way, step in steps)
             unsaved: set[Shipping] = set()
             for way, step in steps:
@@ -134,12 +135,6 @@ def _way(text: str) -> Shipping:
         if way == text:
             return way
     raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(SHIPPING)}")
-
-
-def _steps(way: Shipping) -> Iterator[ShipStep]:
-    yield from ("saving", "loading")
-    if way in KEYED:
-        yield "other settings"
 
 
 def _job(state: StudyState[ArtifactsOptions, Any], way: Shipping, step: ShipStep, folder: str) -> Job:

@@ -17,7 +17,7 @@ import torch
 from tcexplore.accuracy.python_state import PythonState
 from tcexplore.capture import compile_phases
 from tcexplore.capture.dynamo.frame_entries import CompiledFrames, forget_frames, frames_begun
-from tcexplore.capture.entry.entry import Entry, EntryError
+from tcexplore.capture.entry.entry import Entry
 from tcexplore.capture.entry.entry_inputs import describe_call
 from tcexplore.capture.entry.find_entry import find_entry
 from tcexplore.capture.entry.varied_calls import resize_calls, vary_calls
@@ -64,9 +64,6 @@ from tcexplore.worker.recompile_queries import RecompileQueries
 from tcexplore.worker.regional_compile import emit_repeated_blocks, skip_guard_evaluation
 from tcexplore.worker.script_runner import refuse_for_script, run_script
 from tcexplore.worker.target_codegen import TargetCodegen
-
-NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
-NOT_OVERRIDDEN_HINT = "Leave out --mode, --backend, --dynamic and --fullgraph, or compile with torch.compile()."
 
 AN_HOUR_S = 3600.0
 """Seconds to wait for a command, repeatedly until the front end ends the process."""
@@ -156,8 +153,7 @@ class Run:
             self._emit_imports()
             self._emit_sources()
         self._stages.compiled = True
-        if self.job.config.override and not self._overrides.count:
-            raise EntryError(NOT_OVERRIDDEN, NOT_OVERRIDDEN_HINT, "arguments")
+        self._overrides.require_calls()
         artifact_files.save(self.job, self._hooks)
         self._lower()
         self._assemble()

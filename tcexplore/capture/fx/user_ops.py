@@ -22,6 +22,7 @@ _OWN_NAMESPACES = frozenset({
     "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "c10d", "c10d_functional", "symm_mem", "fsdp",
     "streams", "profiler", "sparse", "mkl", "mkldnn", "mkldnn_prepacked", "onednn", "_quantized", "nestedtensor",
     "bucketing", "compiled_autograd", "flex_lib", "torch_attn", "onnx", "onnx_symbolic", "_inductor_test", "ao",
+    "cplib", "debug_mode_ops", "device_mesh", "semi_structured",
 })  # fmt: skip
 """Namespaces of torch's own ops."""
 

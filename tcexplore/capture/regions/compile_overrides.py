@@ -21,6 +21,9 @@ from tcexplore.events import Config
 FACT = "arguments that replace those of the script"
 COMPILE = "torch:compile"
 
+NOT_OVERRIDDEN = "The script made no call of torch.compile whose arguments could be replaced."
+NOT_OVERRIDDEN_HINT = "Leave out the options that are arguments of torch.compile, or compile with torch.compile()."
+
 INDUCTOR = "inductor"
 """The only backend that has modes and options."""
 
@@ -42,6 +45,11 @@ class CompileOverrides:
         """Start to replace arguments; do nothing if the configuration replaces none."""
         if self._config.override or self._config.compile_arguments:
             hooks.wrap(FACT, COMPILE, self._wrap)
+
+    def require_calls(self) -> None:
+        """Raise `EntryError` if a script made no call whose arguments could be replaced."""
+        if (self._config.override or self._config.compile_arguments) and not self.count:
+            raise EntryError(NOT_OVERRIDDEN, NOT_OVERRIDDEN_HINT, "arguments")
 
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)

@@ -212,7 +212,9 @@ def planned_jobs(job: Job, machine: Standby, options: ModesOptions) -> tuple[Job
     pairs = [pair for backend in backends for pair in _with_modes(backend, modes)]
     configs = [
         replace(job.config, backend=backend, mode=mode, dynamic=dynamic_shapes, override=VARIED)
-        for (backend, mode), dynamic_shapes in product(pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES)
+        for (backend, mode), dynamic_shapes in product(
+            pairs, (None,) if options.shapes else options.dynamic or DYNAMIC_SHAPES
+        )
     ]
     for vary in (with_shapes, with_regions, with_nested_breaks, with_guard_filters):
         configs = [varied for config in configs for varied in vary(config, options)]

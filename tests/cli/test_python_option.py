@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.cli import main
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.fake_ranks_command import fake_ranks_command
-from tcexplore.model_python import OWN_PYTHON
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tests.cli.conftest import DONE, ENTRY, Check, Playback
 from tests.environments.fake_pythons import fake_environment, fake_python
+from tests.studies.playback import GRAPH, timed
+from tests.studies.playback import Playback as PlayedStudy
 
 
 def test_the_environment_beside_the_file_runs_it(check: Check, tmp_path: Path):
@@ -65,6 +71,38 @@ def test_the_json_of_a_check_has_the_error(check: Check, capsys: pytest.CaptureF
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["type"], error["blame"]) == ("python", "user")
     assert "no such file, program or conda environment" in error["message"]
+
+
+def test_modes_compares_two_environments(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    del check
+    old, new = fake_environment(tmp_path / "old"), fake_environment(tmp_path / "new", "3.13.1", "2.15.0")
+    jobs: list[ev.Job] = []
+
+    def queue(pythons: dict[str, ModelPython], emit: Callable[[ev.Event], None]) -> PlayedStudy:
+        assert set(pythons) == {str(old / "bin" / "python"), str(new / "bin" / "python")}
+        return PlayedStudy(emit, lambda _: [GRAPH, timed(1.5), ev.Finished()], jobs)
+
+    queues = SimpleNamespace(EnvironmentQueue=queue)
+    monkeypatch.setitem(sys.modules, "tcexplore.supervisor.environment_queue", queues)
+    assert main(["modes", "model.py", "--python", str(new), "--python", str(old), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(run["torch"], run["python_version"], run["graphs"]) for run in report["environments"]] == [
+        ("2.15.0", "3.13.1", 1), ("2.11.0", "3.12.4", 1),
+    ]  # fmt: skip
+    assert [job.python for job in jobs[2:]] == [str(new / "bin" / "python"), str(old / "bin" / "python")]
+    assert all(job.config.override == () for job in jobs), "the file's own configuration"
+
+
+def test_one_environment_cannot_be_compared_with_itself(
+    check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    del check
+    environment = fake_environment(tmp_path / "env")
+    twice = ["--python", str(environment), "--python", str(environment / "bin" / "python")]
+    assert main(["modes", "model.py", *twice]) == 2
+    assert "names the same Python twice" in capsys.readouterr().err
 
 
 def test_only_modes_takes_several(capsys: pytest.CaptureFixture[str]):

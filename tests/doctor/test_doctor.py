@@ -16,6 +16,7 @@ from tcexplore.cli.doctor.findings import Finding, Section, print_findings
 from tcexplore.cli.doctor.machine_checks import (
     check_caches,
     check_environments,
+    check_history,
     check_installation,
     describe_error,
     probe_machine,
@@ -145,3 +146,18 @@ def test_the_probe_prints_json_even_if_torch_prints(tmp_path: Path, monkeypatch:
     answers = json.loads(done.stdout)
     assert answers["torch"] == {"error": "RuntimeError", "message": "broken build"}
     assert "hello" in done.stderr
+
+
+def test_the_history_names_its_folder_or_why_it_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("TCEXPLORE_NO_HISTORY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (finding,) = check_history().findings
+    assert finding.state == "good"
+    assert finding.text.startswith("0 runs")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    (finding,) = check_history().findings
+    assert (finding.state, "XDG_STATE_HOME" in finding.remedy) == ("limited", True)
+    monkeypatch.setenv("TCEXPLORE_NO_HISTORY", "1")
+    (finding,) = check_history().findings
+    assert "TCEXPLORE_NO_HISTORY" in finding.text

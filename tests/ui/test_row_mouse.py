@@ -41,6 +41,18 @@ async def test_several_rows_are_copied_without_the_gutter():
         assert reversed_lines == [y for y in (2, 3, 4) if view.document.row(top + y).text.strip()]
 
 
+async def test_the_expression_that_breaks_the_graph_is_underlined():
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        view = ui.view("source")
+        texts = [
+            segment.text
+            for strip in view.render_lines(view.size.region)
+            for segment in strip
+            if segment.style and segment.style.underline
+        ]
+        assert "".join(texts) == 'print("mean", h.mean())'
+
+
 async def test_a_click_copies_nothing_and_moves_the_cursor():
     async with run_app(fakes.session(fakes.complete(7))) as ui:
         view = ui.view("source")

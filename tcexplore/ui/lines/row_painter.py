@@ -24,6 +24,7 @@ MARGIN = 2
 
 _EDGE_STYLES = {HIGHLIGHTED: "key", MARKED: "key", MORE_RIGHT: "muted"}
 _SELECTED = Style(reverse=True)
+_UNDERLINED = Style(underline=True)
 _CACHED_ROWS = 4096
 _TAB = 4
 _CONTROL = str.maketrans({"\n": "␊", "\r": "␍"})
@@ -96,12 +97,12 @@ class _Styled(NamedTuple):
     cells: int
 
 
-def _with_selection(styled: _Styled, start: int, end: int) -> _Styled:
-    """Return the row with these cells in reverse video."""
+def _restyled(styled: _Styled, start: int, end: int, added: Style) -> _Styled:
+    """Return the row with a style added to these cells."""
     strip, end = Strip(styled.segments, styled.cells), min(end, styled.cells)
     start = min(start, end)
     selected = Strip(
-        [Segment(text, (style or Style()) + _SELECTED) for text, style, _ in strip.crop(start, end)], end - start
+        [Segment(text, (style or Style()) + added) for text, style, _ in strip.crop(start, end)], end - start
     )
     parts = (strip.crop(0, start), selected, strip.crop(end))
     return _Styled([segment for part in parts for segment in part], styled.cells)
@@ -116,6 +117,8 @@ class RowState:
     cursor: bool
     thumb: bool
     """Whether the scrollbar's thumb is at this line."""
+    place: tuple[int, int] | None = None
+    """`Row.place`: it is underlined, except during a search, which underlines its matches."""
     selected: tuple[int, int] | None = None
     """The cells from the left end of the row that are selected with the mouse, the last one excluded."""
 
@@ -194,8 +197,10 @@ class RowPainter:
         more = MORE_RIGHT if styled.cells > column + room else " "
         sign = MARKED if state.marked else HIGHLIGHTED if state.highlighted else more
         edge = self._edge(sign, ground, thumb=state.thumb)
+        if state.place is not None and query is None:
+            styled = _restyled(styled, *state.place, self._palette.style("break") + _UNDERLINED)
         if state.selected is not None:
-            styled = _with_selection(styled, *state.selected)
+            styled = _restyled(styled, *state.selected, _SELECTED)
         if not column and styled.cells <= room:
             padding = Segment(" " * (room - styled.cells), ground)
             return Strip([*styled.segments, padding, *edge], width)

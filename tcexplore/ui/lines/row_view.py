@@ -133,6 +133,7 @@ class RowView(RowMouse, can_focus=True):
             marked=self.marked in own_links(row),
             cursor=index == self.cursor and (self.has_focus or self.search_query is not None),
             thumb=y in bar,
+            place=row.place,
             selected=self.selection.cells(index),
         )
         return LineContent(row.spans, state)

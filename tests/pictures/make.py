@@ -58,34 +58,35 @@ class Session:
         await self._pilot.press(*keys)
         await self._pilot.pause(0.3)
 
-    def take(self, caption: str) -> str:
-        """Add the screen to the recording, and return it."""
+    async def take(self, caption: str) -> None:
+        """Add the screen to the recording; the first one is the screenshot."""
         self._app.clear_notifications()
-        svg = self._app.export_screenshot(title="tcexplore samples/mlp.py")
-        self.frames.append(Frame(caption, svg))
-        return svg
+        await self._pilot.pause()
+        self.frames.append(Frame(caption, self._app.export_screenshot(title="tcexplore samples/mlp.py")))
+        (HERE / "mlp.svg").write_text(tidy(self.frames[0].svg))
+        (HERE / "mlp_recording.svg").write_text(recording(self.frames))
 
 
-async def take() -> tuple[str, list[Frame]]:
-    """Return the screenshot, and the frames of the recording."""
+async def record() -> None:
+    """Write both pictures next to this file."""
     engine = FileEngine("samples/mlp.py", Config())
     app = ExplorerApp(lambda: engine)
     try:
         async with app.run_test(size=SIZE, notifications=True) as pilot, asyncio.timeout(TIMEOUT_S):
+            app.theme = "tcexplore-dark"  # in true color, whatever terminal this runs in
             session = Session(app, pilot)
             await session.until(lambda run: is_timed(run) and any(fix.state == "verified" for fix in run.fixes))
             await session.press("b")
-            picture = session.take("b: the graph break, and all that is linked to its line")
+            await session.take("b: the graph break, and all that is linked to its line")
             await session.press("h")
-            session.take("h: the fix, verified in a separate process")
+            await session.take("h: the fix, verified in a separate process")
             await session.press("w")
             await session.press("h")
             await session.until(lambda run: run.run > 1 and run.complete)
             await session.until(is_timed)
-            session.take("w: written. One graph, fewer kernels, faster")
+            await session.take("w: written. One graph, fewer kernels, faster")
             await session.press("d")
-            session.take("d: what changed since the run before")
-            return picture, session.frames
+            await session.take("d: what changed since the run before")
     finally:
         await engine.close()
 
@@ -98,15 +99,13 @@ def tidy(svg: str) -> str:
 
 
 def main() -> None:
-    """Write the pictures next to this file."""
+    """Make the pictures in a copy of the sample, which is changed on the way."""
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(f"{folder}/samples")
         shutil.copy(SAMPLE, f"{folder}/samples/mlp.py")
         os.chdir(folder)
-        picture, frames = asyncio.run(take())
+        asyncio.run(record())
         os.chdir(HERE)
-    (HERE / "mlp.svg").write_text(tidy(picture))
-    (HERE / "mlp_recording.svg").write_text(recording(frames))
 
 
 if __name__ == "__main__":

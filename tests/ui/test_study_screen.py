@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tcexplore.documents.document import Document, Row, Span
 from tcexplore.documents.document_parts import StaticDocument
 from tcexplore.events import Finished
@@ -152,3 +154,15 @@ async def test_the_key_of_an_open_study_closes_it():
         assert isinstance(study, StudyScreen)
         await ui.press("C")
         assert ui.app.screen is ui.app.main
+
+
+@pytest.mark.parametrize("theme", ["tcexplore-dark", "ansi-dark"])
+async def test_the_panes_stay_in_view_above_a_study_until_z_zooms_it(theme: str):
+    async with run_app(fakes.session(fakes.complete(7))) as ui:
+        ui.app.theme = theme
+        await ui.press("C")
+        assert ui.screen.splitlines()[2].startswith("╭─ 1 Source")
+        await ui.press("z")
+        assert "1 Source" not in ui.screen
+        await ui.press("z")
+        assert "1 Source" in ui.screen

@@ -1,4 +1,4 @@
-"""Find the Python environment of a model file, and ask its interpreter whether it can run the worker."""
+"""Find the Python environment of a model file, and check whether its interpreter can run the worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tcexplore.events.clean_text import clean
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
 
 ANSWER_S = 20.0
 """Seconds for an interpreter to start and answer."""
@@ -45,7 +45,7 @@ if folder:
 python = ".".join(map(str, sys.version_info[:3]))
 sys.stdout.write("\\n" + "\\n".join(("tcexplore:", str(os.getpid()), sys.executable, sys.prefix, python, version)))
 """
-"""Answers without importing torch, which takes seconds."""
+"""Program that prints the versions without importing torch, which takes seconds."""
 
 
 class PythonNotUsableError(Exception):
@@ -139,7 +139,7 @@ def _own() -> ModelPython:
 
 
 def candidates(file: str, variables: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
-    """Yield the folder of each environment for a file and where it is named: the active one, then those beside it."""
+    """Yield the folder of each environment for a file and where it is named: the active one, then those near it."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if variables.get(name):
             yield variables[name], name
@@ -173,18 +173,17 @@ def _same(folder: str, other: str) -> bool:
     return os.path.realpath(folder) == os.path.realpath(other)
 
 
-# ---- the interpreter's answer
+# ---- the query of an interpreter
 
 
 def _queried(python: ModelPython, shown: str = "") -> ModelPython:
-    """Return an interpreter with what it says about itself. Raises `PythonNotUsableError` if it can't run a worker."""
+    """Return an interpreter with its versions. Raises `PythonNotUsableError` if it can't run a worker."""
     name = f"--python {shown}" if shown else python.executable
     process_id, executable, prefix, version, torch = _query(python, name)
     if not _within(version, PYTHONS):
         raise PythonNotUsableError(f"{name} is Python {version}; tcexplore needs {_span(PYTHONS)}.")
     if not torch:
-        install = f"Install it there, or name another Python with --python: {python.executable} -m pip install torch"
-        raise PythonNotUsableError(f"{name} (Python {version}) has no torch.", install)
+        raise PythonNotUsableError(f"{name} (Python {version}) has no torch.", install_hint(python.executable))
     if not _within(torch, TORCHES):
         raise PythonNotUsableError(f"{name} has torch {torch}; tcexplore needs {_span(TORCHES)}.")
     # A wrapper that sets variables stays; one that starts a second process would hide the worker's parent.

@@ -36,7 +36,7 @@ class ModelPython:
 
     executable: str = sys.executable
     source: str = ""
-    """Where it is named: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, or the environment beside the file; empty for the
+    """Where it is named: `--python`, `VIRTUAL_ENV`, `CONDA_PREFIX`, or the folder of an environment; empty for the
     interpreter that runs tcexplore."""
     version: str = ""
     """Version of Python; empty if it was not queried."""
@@ -76,3 +76,8 @@ class ModelPython:
 
 
 OWN_PYTHON = ModelPython()
+
+
+def install_hint(executable: str) -> str:
+    """Return what to do about an interpreter without torch."""
+    return f"Install torch, or name another Python with --python: {executable} -m pip install torch"

@@ -23,7 +23,7 @@ def parse(arguments: Sequence[str]) -> Request:
     """Return the request of these arguments. Exits with 2 and one line on stderr if they are invalid."""
     before, after = _split(arguments)
     if before and before[0] == "config":
-        return config_request(before[1:], after)
+        return config_request(before[1:])
     command = before.pop(0) if before and before[0] in COMMAND_NAMES else APP
     if command == APP and (similar := _similar_command(before)):
         Parser(prog="tcexplore").error(f"there is no command {before[0]!r}; did you mean {similar}?")
@@ -33,7 +33,7 @@ def parse(arguments: Sequence[str]) -> Request:
 
 
 def _app_arguments(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
-    """Return the arguments of `serve` without its own option."""
+    """Return the arguments of `serve` without `--port`, which the app does not have."""
     ports = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     ports.add_argument("--port")
     _, others = ports.parse_known_args(before)

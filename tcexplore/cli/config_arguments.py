@@ -1,17 +1,17 @@
-"""The arguments of `tcexplore config`: a model file, and options as those of the command that is meant."""
+"""The arguments of `tcexplore config`: a model file, and options of any command."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 
-from tcexplore.cli.configuration.config_values import configurable, negation
+from tcexplore.cli.configuration.config_values import add_negation, configurable
 from tcexplore.cli.options import Parser
 from tcexplore.cli.parsers import PARSERS
 from tcexplore.cli.request import ConfigQuery, Request
 
 
-def config_request(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
+def config_request(arguments: Sequence[str]) -> Request:
     """Return the request of `tcexplore config`. Exits with 2 and one line on stderr if an argument is invalid."""
     parser = Parser(
         prog="tcexplore config",
@@ -21,7 +21,7 @@ def config_request(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
         epilog="exit status: 0 ok, 2 a configuration file or an argument is invalid",
     )
     parser.add_argument("file", metavar="FILE", nargs="?", default="", help="the model file (default: this folder)")
-    parser.add_argument("--explain", action="store_true", help="show every option, with its value and where it is from")
+    parser.add_argument("--explain", action="store_true", help="show every option, with its value and its source")
     parser.add_argument("--keys", action="store_true", help="show the actions of the app with their keys")
     parser.add_argument("--json", action="store_true", help="print JSON")
     _add_options(parser)
@@ -32,7 +32,7 @@ def config_request(arguments: Sequence[str], _argv: tuple[str, ...]) -> Request:
 
 
 def _add_options(parser: Parser) -> None:
-    """Add the options that configuration files can set, of all commands; the first command with a name decides."""
+    """Add the options of all commands that configuration files can set; the first command with a name decides."""
     known = set[str]()
     for make in PARSERS.values():
         for name, action in configurable(make()).items():
@@ -40,6 +40,4 @@ def _add_options(parser: Parser) -> None:
                 known.update(action.option_strings)
                 action.default, action.required, action.help = argparse.SUPPRESS, False, argparse.SUPPRESS
                 parser._add_action(action)
-                if isinstance(action, argparse._StoreTrueAction):
-                    parser.add_argument(negation(name), dest=action.dest, action="store_false",
-                                        default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # fmt: skip
+                add_negation(parser, name, action)

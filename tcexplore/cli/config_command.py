@@ -1,4 +1,4 @@
-"""`tcexplore config`: which configuration applies, and where each value is from."""
+"""`tcexplore config`: which configuration applies, and the source of each value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INVALID = 2
 
 @dataclass(frozen=True, slots=True)
 class ExplainedValue:
-    """The value of an option, and where it is from."""
+    """The value of an option, and its source."""
 
     name: str
     """The option's key; `modes.timeout` if the value differs from that of other commands."""

@@ -13,7 +13,7 @@ from tcexplore.cli.request import Request
 from tcexplore.studies.registry import STUDIES
 
 NOT_PRINTED = 2
-"""Exit status if standard output takes no more text."""
+"""Exit status if standard output cannot be written, such as on a full disk."""
 
 HUNG_UP = 129
 """Exit status if the terminal was closed, as after SIGHUP."""
@@ -46,7 +46,7 @@ def dispatch(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_stdout() -> None:
-    """Drop what is left to write: Python would print another error when it flushes it at exit."""
+    """Discard the remaining output: flushing it at exit would print another error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

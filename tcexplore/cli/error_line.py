@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 def print_error(message: str, program: str = "tcexplore") -> None:
-    """Print a message on stderr; control characters in it become visible. A closed terminal takes none."""
+    """Print a message on stderr; control characters in it become visible. A closed terminal is ignored."""
     from tcexplore.events.clean_text import clean
 
     with suppress(OSError):

@@ -27,14 +27,21 @@ def fake_ranks_command(request: Request, python: ModelPython) -> tuple[str, ...]
     return tuple(python.command("tcexplore.worker.fake_ranks", *arguments))
 
 
+def _python(request: Request) -> ModelPython | None:
+    """Return the model's Python; print an error and return None if it cannot be used."""
+    try:
+        return model_python(request.python, request.target)
+    except BadFileError as error:
+        print_error(error.sentence)
+        return None
+
+
 def explore_ranks(request: Request) -> int:
     """Show the ranks in the app on every save; without a terminal, run them once. Return the exit status."""
     from tcexplore.cli.explore_command import terminal_problem
 
-    try:
-        python = model_python(request.python, request.target)
-    except BadFileError as error:
-        print_error(error.sentence)
+    python = _python(request)
+    if python is None:
         return 2
     assert request.fake is not None, "the parser sets it"
     command = fake_ranks_command(request, python)
@@ -55,10 +62,8 @@ def check_ranks(request: Request) -> int:
     """Print the report of the ranks; the script's output goes to stderr. Return the exit status."""
     from tcexplore.cli.open_command import report_trace
 
-    try:
-        python = model_python(request.python, request.target)
-    except BadFileError as error:
-        print_error(error.sentence)
+    python = _python(request)
+    if python is None:
         return 2
     command = fake_ranks_command(request, python)
     with tempfile.TemporaryDirectory(prefix="tcexplore-ranks-", ignore_cleanup_errors=True) as folder:

@@ -1,4 +1,4 @@
-"""The option `--python`, and the Python that is used without it."""
+"""The option `--python`, and the default Python without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model_python(named: Sequence[str], file: str) -> ModelPython:
     choice = python_choice(named, file)
     if choice.python.own and choice.skipped and find_spec("torch") is None:
         reasons = " ".join(skipped.reason for skipped in choice.skipped)
-        raise BadFileError(reasons, "Install torch there, or name the model's Python with --python.", kind="python")
+        raise BadFileError(reasons, "Install torch there, or name another Python with --python.", kind="python")
     return choice.python
 
 

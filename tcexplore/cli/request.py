@@ -112,11 +112,11 @@ class ConfigQuery:
     """What `config` shows."""
 
     explain: bool
-    """Whether to show defaults, too."""
+    """Whether to show defaults also."""
     keys: bool
     """Whether to show the keys of the app instead."""
     flags: Mapping[str, Any]
-    """Options of the command line, by the names of their attributes."""
+    """Options of the command line, by the names of their argparse attributes."""
 
 
 @dataclass(frozen=True, slots=True)

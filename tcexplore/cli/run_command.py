@@ -76,7 +76,7 @@ def _pass_through(job: TracedJob, *, as_json: bool) -> int:
         job.send(number)
 
     for number in _FORWARDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup; the job ignores it, too
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup; the job ignores it as well
             signal.signal(number, forward)
     try:
         status = job.wait()

@@ -1,4 +1,4 @@
-"""`tcexplore serve FILE`: the app in a browser, such as one that reaches a GPU machine through an SSH tunnel."""
+"""`tcexplore serve FILE`: the app in a browser, such as through an SSH tunnel to a GPU machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
 HOST = "127.0.0.1"
-"""The only address that the server listens at."""
+"""The only address that the server listens on."""
 
 COOKIE = "tcexplore_token"
 
@@ -29,7 +29,7 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def serve(request: Request) -> int:
-    """Serve the app until Ctrl-C; return the exit status. Each page that is open runs an app of its own."""
+    """Serve the app until Ctrl-C; return the exit status. Each open page runs a separate app."""
     try:
         check_path(split(request.target)[0])
     except BadFileError as error:
@@ -69,7 +69,7 @@ async def _serve(command: str, title: str, listener: socket.socket) -> None:
     server = Server(command, title=title)
     application = await server._make_app()
     application.middlewares.append(_access(token, server))
-    application.on_startup.clear()  # a banner that names the command
+    application.on_startup.clear()  # it would print a banner with the command
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     try:
@@ -93,7 +93,7 @@ def _announce(port: int, token: str) -> None:
 
 
 def _access(token: str, server: object) -> Middleware:
-    """Return a middleware that answers only requests for this machine with the token: in the address, then a cookie.
+    """Return a middleware that requires a local host name and the token, first in the address, then in a cookie.
 
     A page of another site cannot use the cookie: it is sent only to pages of the same site, and a request that names
     another host or origin is refused.
@@ -109,7 +109,7 @@ def _access(token: str, server: object) -> Middleware:
         given = request.query.get("token") or request.cookies.get(COOKIE, "")
         if not hmac.compare_digest(given.encode(), token.encode()):
             raise web.HTTPForbidden(text="The token is missing or wrong: open the address that tcexplore printed.")
-        # Behind a tunnel, the page's port may be another one.
+        # Behind a tunnel, the page may have another port.
         server.public_url = f"http://{request.host}"  # type: ignore[attr-defined]
         response = await handler(request)
         if not response.prepared:

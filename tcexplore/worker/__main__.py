@@ -18,6 +18,7 @@ from tcexplore.events.commands import (
     RunPrimed,
     decode_worker_command,
 )
+from tcexplore.model_python import install_hint
 from tcexplore.worker.fork_policy import can_fork
 from tcexplore.worker.link import Channel, receive
 from tcexplore.worker.loading import LoadedWorker, load
@@ -77,8 +78,7 @@ def _become_standby(channel: Channel, number: int, worker: LoadedWorker, *, prim
 
 def _unusable(error: BaseException) -> Failed:
     missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
-    install = f"Name the model's Python with --python, or install torch: {sys.executable} -m pip install torch"
-    hint = install if missing else (
+    hint = install_hint(sys.executable) if missing else (
         f"Try: {sys.executable} -c 'import torch'. tcexplore needs it."
     )  # fmt: skip
     return Failed(

@@ -1,4 +1,4 @@
-"""The check of a configuration file: every key is known, and every value is what its option takes."""
+"""Check of a configuration file: every key is known, and every value has the type of its option."""
 
 from __future__ import annotations
 
@@ -81,27 +81,27 @@ def _check_table(
 ) -> None:
     special = (FILES,) if top else ("pattern",)
     for name, value in table.items():
-        here = ConfigValue(value, file, (*key, name))
+        setting = ConfigValue(value, file, (*key, name))
         if name in special:
             continue
         if name in PARSERS and isinstance(value, dict):
             if commands.whole or name == commands.current or name not in _SLOW:
-                _check_command(here, commands.options(name))
+                _check_command(setting, commands.options(name))
         elif (action := commands.shared(name)) is not None:
             if commands.checks(name):
-                converted(action, here)
+                converted(action, setting)
         elif name in PARSERS:
-            raise ConfigError(f"{here.place}: {name} is not a table of options.")
+            raise ConfigError(f"{setting.place}: {name} is not a table of options.")
         else:
-            raise _unknown(here, name, lambda: [*commands.names(), *PARSERS, *special])
+            raise _unknown(setting, name, lambda: [*commands.names(), *PARSERS, *special])
 
 
 def _check_command(table: ConfigValue, options: Options) -> None:
     for name, value in table.value.items():
-        here = ConfigValue(value, table.file, (*table.key, name))
+        setting = ConfigValue(value, table.file, (*table.key, name))
         if name not in options:
-            raise _unknown(here, name, lambda: options)
-        converted(options[name], here)
+            raise _unknown(setting, name, lambda: options)
+        converted(options[name], setting)
 
 
 def _unknown(value: ConfigValue, name: str, known: Callable[[], Iterable[str]]) -> ConfigError:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 NAME = "tcexplore.toml"
-"""Name of a file of its own, in a project or in the user's folder for configuration."""
+"""Name of a configuration file, in a project or in the user's folder for configuration."""
 
 SHARED_NAME = "pyproject.toml"
 
@@ -21,7 +21,7 @@ _TABLE = (
     rb"""(?m)^[ \t]*(\[+[ \t]*["']?tool["']?[ \t]*\.[ \t]*["']?tcexplore\b"""
     rb"""|(["']?tool["']?[ \t]*\.[ \t]*)?["']?tcexplore["']?[ \t]*[.=])"""
 )
-"""What a `pyproject.toml` with a table for tcexplore contains. Others are not parsed: they may be broken."""
+"""Pattern of a table for tcexplore in a `pyproject.toml`. A file without a match is not parsed: it may be broken."""
 
 _REPOSITORY = (".git", ".hg")
 """Entries of the root of a repository."""
@@ -73,7 +73,7 @@ class ConfigFile:
 
 
 def config_files(model: str) -> list[ConfigFile]:
-    """Return the configuration files that apply to a model file or a folder, the one of the lowest rank first.
+    """Return the configuration files that apply to a model file or a folder, the lowest priority first.
 
     Raises `ConfigError`.
     """

@@ -1,4 +1,4 @@
-"""Values of options in configuration files: which keys there are, which value applies, and its type."""
+"""Values of options in configuration files: the known keys, the value that applies, and its type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConfigValue:
     value: Any
     file: ConfigFile
     key: tuple[str | int, ...]
-    """Where it is in the file's table."""
+    """Its path in the file's table."""
 
     @property
     def place(self) -> str:
@@ -55,15 +55,19 @@ def configurable(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     for action in parser._actions:
         name = next((text[2:] for text in action.option_strings if text.startswith("--")), "")
         if isinstance(action, argparse._StoreFalseAction):
-            continue  # the negation of a flag
+            continue  # turns off a flag
         if name and name not in ONE_CALL and not (command_of(parser) == "open" and name == "follow"):
             options[name] = action
     return options
 
 
-def negation(name: str) -> str:
-    """Return the flag that turns off a flag: `--no-train`, and `--history` for `no-history`."""
-    return f"--{name[3:]}" if name.startswith("no-") else f"--no-{name}"
+def add_negation(parser: argparse.ArgumentParser, name: str, action: argparse.Action) -> None:
+    """Add the hidden option that turns off a flag, such as `--no-train`, and `--history` for `--no-history`."""
+    if isinstance(action, argparse._StoreTrueAction):
+        parser.add_argument(
+            f"--{name[3:]}" if name.startswith("no-") else f"--no-{name}",
+            dest=action.dest, action="store_false", default=argparse.SUPPRESS, help=argparse.SUPPRESS,
+        )  # fmt: skip
 
 
 def set_by_environment(name: str) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from tcexplore.cli.configuration.config_file import ConfigError, ConfigFile, config_files
 from tcexplore.cli.configuration.config_values import (
+    add_negation,
     config_values,
     configurable,
     converted,
-    negation,
     set_by_environment,
 )
 from tcexplore.cli.error_line import print_error
@@ -29,14 +29,7 @@ def parse_options(parser: Parser, arguments: Sequence[str]) -> argparse.Namespac
     defaults = {name: (action.default, action.required) for name, action in options.items()}
     for name, action in options.items():
         action.default, action.required = argparse.SUPPRESS, False
-        if isinstance(action, argparse._StoreTrueAction):
-            parser.add_argument(
-                negation(name),
-                dest=action.dest,
-                action="store_false",
-                default=argparse.SUPPRESS,
-                help=argparse.SUPPRESS,
-            )
+        add_negation(parser, name, action)
     given = parser.parse_args(arguments)
     for name, action in options.items():
         if set_by_environment(name) and not hasattr(given, action.dest):

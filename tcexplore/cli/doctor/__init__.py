@@ -29,7 +29,7 @@ EXIT_OK, EXIT_MISSING = 0, 3
 def doctor(named: Sequence[str] = ()) -> int:
     """Print the findings; return 0 if tcexplore has everything it needs, else 3, or 2 for an invalid `--python`.
 
-    Without a `named` Python, it is that of a file in the current folder.
+    If `named` is empty, the Python of a file in the current folder is checked.
     """
     try:
         choice = python_choice(named, os.path.abspath("model.py"))

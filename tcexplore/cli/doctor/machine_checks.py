@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Any
 
+from tcexplore.cli.configuration.config_values import VARIABLES, set_by_environment
 from tcexplore.cli.doctor.findings import Finding, Section
 from tcexplore.environments import PythonChoice
 from tcexplore.files import NotWrittenError, private_folder
-from tcexplore.model_python import OWN_PYTHON, ModelPython
+from tcexplore.model_python import OWN_PYTHON, ModelPython, install_hint
 from tcexplore.quantities import count, size
 from tcexplore.run_store import history_folder, stored_files
 
@@ -54,7 +54,7 @@ def describe_error(answer: Any) -> str | None:
 
 
 def check_environments(choice: PythonChoice) -> Section:
-    """Return the section on the model's Python; without findings if it is the one that runs tcexplore."""
+    """Return the section on the model's Python; empty if it is the one that runs tcexplore."""
     chosen, skipped = choice.python, choice.skipped
     findings = [Finding("skipped", "limited", f"{other.source}: {other.reason}") for other in skipped]
     if not chosen.own:
@@ -75,8 +75,7 @@ def check_installation(answers: Answers, python: ModelPython = OWN_PYTHON) -> Se
 def _torch(answers: Answers, executable: str) -> Finding:
     torch = answers["torch"]
     if error := describe_error(torch):
-        install = f"install it for this Python: `{executable} -m pip install torch`"
-        return Finding("torch", "missing", error, f"{install}; or name the model's Python with --python")
+        return Finding("torch", "missing", error, install_hint(executable))
     return Finding("torch", "good", f"{torch['version']}  {torch['path']}")
 
 
@@ -158,8 +157,8 @@ def check_caches(answers: Answers) -> Section:
 def check_history() -> Section:
     """Return the section on the history of runs that the app keeps on disk."""
     folder = history_folder()
-    if os.environ.get("TCEXPLORE_NO_HISTORY", "") not in ("", "0"):
-        return Section("History", (Finding("runs", "limited", "not kept, since TCEXPLORE_NO_HISTORY is set"),))
+    if set_by_environment(option := "no-history"):
+        return Section("History", (Finding("runs", "limited", f"not kept, since {VARIABLES[option]} is set"),))
     try:
         private_folder(folder)
         paths = stored_files(folder)

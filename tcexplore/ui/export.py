@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,10 +42,14 @@ def render(snapshot: Snapshot, kind: str, machine: Standby | None) -> str:
     return stream.getvalue()
 
 
-def save(content: str, file: str, run: int, kind: str, folder: Path | None = None) -> str:
-    """Write a new file in the working directory, named after the model file and the run; return a message."""
-    stem = f"{os.path.splitext(os.path.basename(file))[0]}-run{run}"
-    base = folder or Path.cwd()
+def save(content: str, snapshot: Snapshot, kind: str) -> str:
+    """Write a new file in the working directory, named after the model file and the run; return a message.
+
+    A run of an earlier start is named after its time: it has no number of its own.
+    """
+    moment = f"{datetime.fromtimestamp(snapshot.began):%Y%m%d-%H%M%S}" if snapshot.past else f"run{snapshot.run}"
+    stem = f"{os.path.splitext(os.path.basename(snapshot.file))[0]}-{moment}"
+    base = Path.cwd()
     names = (f"{stem}{f'-{n}' if n else ''}.{kind}" for n in range(MOST_FILES))
     path = next((base / name for name in names if not os.path.lexists(base / name)), base / f"{stem}.{kind}")
     try:

@@ -221,7 +221,7 @@ class RunActions(App[int]):
             self.main.say("No run to save yet.")
             return
         content = self.export_screenshot() if kind == "svg" else render(shown, kind, self.standby)
-        self.main.say(save(content, shown.file, shown.run, kind))
+        self.main.say(save(content, shown, kind))
 
     def action_study(self, name: str) -> None:
         if self._trace_only():

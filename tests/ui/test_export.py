@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -42,3 +44,12 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypa
         await ui.settle()
         assert "missing" in ui.notifications[0]
         assert "Saved" not in ui.notifications[0]
+
+
+async def test_a_run_of_an_earlier_start_is_saved_under_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    past = replace(fakes.complete(-1), began=datetime(2026, 11, 21, 17, 32).timestamp(), past="Sat 17:32")
+    async with run_app(fakes.session(past)) as ui:
+        ui.app.action_export("txt")
+        await ui.settle()
+    assert os.listdir(tmp_path) == ["mlp-20261121-173200.txt"]

@@ -79,7 +79,7 @@ with torch.no_grad():
     first = seconds(compiled)
     for _ in range(20):
         compiled(*inputs)
-    warm = [seconds(compiled) for _ in range(400)]
+    warm = [seconds(compiled) for _ in range(200)]
 print(json.dumps({"first": first, "warm": sorted(warm)[len(warm) // 2]}))
 """
 
@@ -103,7 +103,7 @@ def by_study(model: Path, rows: list[str]) -> list[dict[str, Any]]:
     command = [
         sys.executable, "-m", "tcexplore", "modes", str(model), "--backends", "inductor", "--modes", "default",
         "--dynamic", "false", "--regions", ",".join(("whole", *rows)), "--guard-filters", "none",
-        "--nested-graph-breaks", "false", "--time-for", "2", "--json",
+        "--nested-graph-breaks", "false", "--time-for", "1", "--json",
     ]  # fmt: skip
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     regional: list[dict[str, Any]] = json.loads(done.stdout)["regional"]

@@ -35,8 +35,8 @@ from tcexplore.studies.study_runs import Runs, failure_status, is_script
 OTHER_SETTINGS = ("torch._inductor.config.cpp.simdlen=256",)
 """Settings of another machine: vectors of 256 bits."""
 
-KEYED: tuple[Shipping, ...] = ("cache", "precompile")
-"""Ways whose code is found by a key, which contains torch's settings."""
+SCRIPT_WAYS: tuple[Shipping, ...] = ("cache", "precompile")
+"""Ways that a script has too; the others need a model and its inputs."""
 
 PRECOMPILE = "torch._dynamo.config.caching_precompile=True"
 
@@ -95,7 +95,7 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
                 if step == "saving" and not (run.artifacts_saved and run.artifacts_saved.bytes):
                     unsaved.add(way)
                 if is_script(run):
-                    unsaved.update(set(SHIPPING) - set(KEYED))  # these need a model and its inputs
+                    unsaved.update(set(SHIPPING) - set(SCRIPT_WAYS))
 
     def document(
         self,

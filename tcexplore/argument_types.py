@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tcexplore.targets.target_names import NATIVE
 
 Item = TypeVar("Item")
+Choice = TypeVar("Choice", bound=str)
 
 DYNAMIC = {"true": True, "false": False, "auto": None}
 
@@ -70,6 +71,18 @@ def assignment(text: str) -> str:
     if not (given.isidentifier() and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return text
+
+
+def one_of(choices: Sequence[Choice]) -> Callable[[str], Choice]:
+    """Return a function that returns a choice unchanged."""
+
+    def choose(text: str) -> Choice:
+        for choice in choices:
+            if choice == text:
+                return choice
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
+
+    return choose
 
 
 def dynamic(text: str) -> bool | None:

@@ -45,7 +45,7 @@ SUFFIX = ".run"
 
 
 class UnreadableRunError(Exception):
-    """A file is damaged, or of another version of tcexplore; the message says which."""
+    """A file is damaged, or from another version of tcexplore; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class StoredRuns:
 
     runs: tuple[StoredRun, ...]
     unreadable: int
-    """Files that are damaged or of another version."""
+    """Files that are damaged or from another version."""
 
 
 def history_folder() -> Path:
@@ -88,7 +88,7 @@ class RunStore:
         return StoredRuns(tuple(runs), unreadable)
 
     def write(self, snapshot: Snapshot, earlier: Path | None = None) -> Path | None:
-        """Store a run as if it were over, and remove what is beyond the limits.
+        """Store a run as if it were over, and remove the oldest files beyond the limits.
 
         Return the file, which takes the place of an `earlier` one of the same run; None if the run is too large. Raise
         `NotWrittenError` if nothing can be written.
@@ -126,7 +126,7 @@ def read_run(stored: StoredRun) -> Snapshot:
             raise UnreadableRunError("its file is damaged")
         snapshot: Snapshot = decode(body, {"Snapshot": Snapshot})
     except (zlib.error, ProtocolError, ValueError, TypeError, RecursionError):
-        raise UnreadableRunError("its file is damaged, or of another version of tcexplore") from None
+        raise UnreadableRunError("its file is damaged, or from another version of tcexplore") from None
     return replace(snapshot, run=stored.run, past=stored.summary.past)
 
 
@@ -136,7 +136,7 @@ def _head(path: Path) -> tuple[float, RunSummary]:
         with path.open("rb") as opened:
             head = json.loads(opened.readline(MOST_HEAD))
         if head["format"] != FORMAT or head["protocol"] != PROTOCOL:
-            raise UnreadableRunError("its file is of another version of tcexplore")
+            raise UnreadableRunError("its file is from another version of tcexplore")
         summary: RunSummary = decode(json.dumps(head["summary"]).encode(), {"RunSummary": RunSummary})
         datetime.fromtimestamp(float(head["began"]))
         return float(head["began"]), summary
@@ -174,7 +174,7 @@ def _run_files(folder: Path) -> Iterator[Path]:
 
 
 def _remove_oldest(paths: list[Path], most_runs: int | None, most_bytes: int) -> None:
-    """Remove the oldest files beyond the limits; another app may remove them, too."""
+    """Remove the oldest files beyond the limits; another app may remove them at the same time."""
     room = most_bytes
     for number, path in enumerate(sorted(paths, key=lambda path: path.name, reverse=True)):
         with suppress(OSError):

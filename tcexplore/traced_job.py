@@ -122,7 +122,7 @@ class TracedJob:
         if self._process.poll() is not None:
             self.send(signal.SIGKILL, everywhere=True)
             return
-        # torchrun starts its workers in sessions of their own: if it must be killed, they would go on.
+        # torchrun starts its workers in separate sessions: they would survive it if it must be killed.
         workers = _open_descendants(self.pid)
         self.send(signal.SIGTERM, everywhere=True)
         with contextlib.suppress(subprocess.TimeoutExpired):

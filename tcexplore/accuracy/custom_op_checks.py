@@ -1,4 +1,4 @@
-"""The user's custom ops: their results compared with their fake implementations, and `torch.library.opcheck`."""
+"""Checks of the user's custom ops: results against fake implementations, and `torch.library.opcheck`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tcexplore.capture.fx.user_ops import custom_op, custom_op_definition
 from tcexplore.events import CustomOpChecked, Location
 
 LONGEST_REASON = 500
+"""Characters of an error message in a reason."""
 
 
 class OpCall(NamedTuple):
@@ -35,8 +36,8 @@ class OpCalls(TorchDispatchMode):  # type: ignore[misc]  # torch does not type i
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        own = custom_op(func)
-        if own is None or own.kind != "custom op" or func in self.first:
+        op = custom_op(func)
+        if op is None or op.kind != "custom op" or func in self.first:
             return func(*args, **kwargs)
         copied_args, copied_kwargs = pytree.tree_map_only(torch.Tensor, _copy, (args, kwargs))
         result = func(*args, **kwargs)
@@ -97,7 +98,7 @@ def _same(result: TensorFacts, fake: TensorFacts) -> bool:
     if result.stride is None or fake.stride is None or "0" in result.shape:
         return result.stride is fake.stride or "0" in result.shape
     steps = zip(result.shape, result.stride, fake.stride, strict=True)
-    return all(size == "1" or not step.isdecimal() or own == step for size, own, step in steps)
+    return all(size == "1" or not fake_step.isdecimal() or step == fake_step for size, step, fake_step in steps)
 
 
 def _text(tensors: list[TensorFacts]) -> str:
@@ -119,8 +120,8 @@ def _location(function: Any) -> Location | None:
 
 
 def _definition(op: torch._ops.OpOverload) -> Location | None:
-    own = custom_op(op)
-    return own.location if own else None
+    described = custom_op(op)
+    return described.location if described else None
 
 
 def _first_line(error: object) -> str:

@@ -85,6 +85,16 @@ def call_name(node: ev.FxNode) -> str:
     return node.user_op.name.rpartition(".")[2] if node.user_op else op_name(node.target)
 
 
+def is_users(user_op: ev.UserOp | None) -> bool:
+    """Return whether the user wrote a kernel or op. FlexAttention is torch's."""
+    return user_op is not None and user_op.kind != "FlexAttention"
+
+
+def describe_user_op(user_op: ev.UserOp) -> str:
+    """Return `your Triton kernel`, or `FlexAttention`."""
+    return f"your {user_op.kind}" if is_users(user_op) else user_op.kind
+
+
 class Labels:
     """The labels of one run: of the kernels by link (`kernel`), of the kernels of a Dynamo node (`of_node`), a source
     line (`of_line`) and an ATen node (`of_aten`), and of the ops of post-grad nodes (`ops`)."""

@@ -23,7 +23,7 @@ LONG_S = 30.0
 """Seconds of one step of a compile from which on its time is emphasized."""
 
 SILENT_S = 3.0
-"""Seconds without a record from which on a rank between compiles is named."""
+"""Seconds without a record after which a rank between compiles is named."""
 
 _HEAD = ("rank", "host", "pid", "phase", "graphs", "breaks", "recompiles", "hits", "misses", "compile", "")
 

@@ -17,7 +17,7 @@ repeated blocks as `torch.compiler.nested_compile_region`, each kind compiled on
 REGIONS: tuple[Regions, ...] = get_args(Regions)
 
 Shipping = Literal["cache", "precompile", "aot_compile", "aotinductor"]
-"""A way to bring compiled code to another process. `cache`: torch's cache artifacts. `precompile`: the same with
+"""A way to pass compiled code to another process. `cache`: torch's cache artifacts. `precompile`: the same with
 Dynamo's code and guards. `aot_compile`: a compiled function in a file. `aotinductor`: an exported model in a file."""
 
 SHIPPING: tuple[Shipping, ...] = get_args(Shipping)
@@ -127,7 +127,7 @@ class Job:
     load_artifacts: str = ""
     """File with compiled code to load instead of a compile; empty for none."""
     artifacts: Shipping = "cache"
-    """What these files are."""
+    """How the code is saved."""
     baseline: str | None = None
     """Text of the file before a change in `source` or `overlay`. Results and compiled times of both are compared,
     instead of timing eager against compiled."""

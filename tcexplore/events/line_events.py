@@ -50,5 +50,5 @@ class LinesTimed(Event):
     compiled_rest: tuple[tuple[RestName, float], ...] = ()
     """`guards` is measured. `launch` and `Python` share the remaining time between the kernels as in a profile."""
     estimated: tuple[Side, ...] = ()
-    """Sides whose lines are estimates: measured while the machine ran over 10% faster or slower than in the timing, or
-    longer than the call in sum, and scaled to the call of the timing."""
+    """Sides whose lines are estimates, scaled to the call of the timing: the machine ran over 10% faster or slower than
+    in the timing, or the lines add up to more than the call."""

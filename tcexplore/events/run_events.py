@@ -40,7 +40,7 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted(Event):
-    """An optional stage of the run began, or goes on after one inside it. Only the supervisor receives it."""
+    """An optional stage of the run began, or continues after a stage inside it. Only the supervisor receives it."""
 
     fact: str
     """The fact that is missing if the process ends during the stage."""

@@ -41,7 +41,7 @@ class LineTime:
     shared: bool
     """Whether `compiled_us` is partly an estimate: kernels of several lines are split by bytes or FLOPs."""
     estimated: bool
-    """Whether the side of `share` did not run as fast as in the timing while its lines were measured."""
+    """As in `LinesTimed.estimated`, for the side of `share`."""
 
     @property
     def us(self) -> float:
@@ -79,7 +79,7 @@ class LineShare(NamedTuple):
     us: float
     share: float
     estimated: bool
-    """Whether it is partly an estimate: kernels of several lines, or another speed than in the timing."""
+    """Whether it is partly an estimate: a share of a kernel of several lines, or `LinesTimed.estimated`."""
 
 
 def line_shares(times: LineTimes | None) -> dict[Line, LineShare]:

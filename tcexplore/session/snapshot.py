@@ -46,7 +46,7 @@ class Snapshot:
     phase: ev.Phase | Literal[""] = ""
     phase_graph: str | None = None
     phase_at: float = 0.0
-    """Begin of the phase, in seconds since the job arrived."""
+    """Start of the phase, in seconds since the job arrived."""
     phase_seconds: tuple[tuple[ev.Phase, float], ...] = ()
     """Seconds spent in each phase before the current one, in the order of their first begins."""
     entry: ev.EntryFound | None = None

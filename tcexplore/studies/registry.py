@@ -27,7 +27,7 @@ STUDIES = (
     StudyEntry("sweep", "Time one dimension of the inputs at several sizes", "sweep", 14),
     StudyEntry("recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", 16),
     StudyEntry("bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", 15),
-    StudyEntry("artifacts", "Save cache artifacts and load them in a second process", "artifacts"),
+    StudyEntry("artifacts", "Save compiled code and load it in a second process", "artifacts"),
     StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold compile", 16, command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),
 )

@@ -117,7 +117,7 @@ class Study(ABC, Generic[Options, Result]):
     studies_scripts: ClassVar[bool] = False
     """Whether it can study a script that calls torch.compile itself."""
     several_machines: ClassVar[bool] = False
-    """Whether its runs are in several environments, so that no worker speaks for all."""
+    """Whether its runs are in several environments, so that no single machine describes all."""
     compares_environments: ClassVar[bool] = False
     """Whether its command takes `--python` several times."""
 

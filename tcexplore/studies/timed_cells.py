@@ -28,7 +28,7 @@ SLICES = 4
 """How often a cell that matters is timed again."""
 
 TURNS = 6
-"""How often each of several cells is timed whose times are compared with each other."""
+"""Slices of each cell if the times of cells are compared with each other."""
 
 NARROW = 1.04
 """Ratio of the ends of an interval that is narrow enough."""

@@ -16,7 +16,7 @@ SYNTAX_HINT = "Save again when the line is complete."
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(Current thread|Thread) ", re.MULTILINE)
 _TIMEOUT = "Timeout ("
-"""Begin of faulthandler's traceback of a process that exceeds a limit."""
+"""First characters of faulthandler's traceback of a process that exceeds a limit."""
 _TCEXPLORE = str(Path(__file__).resolve().parents[1])
 _LESS_MEMORY = "Smaller inputs, or a smaller batch, need less memory."
 _BAD_POINTER = "Native code (ctypes, an extension, a kernel) accessed invalid memory."
@@ -71,7 +71,7 @@ def explain_late_exit(code: int, fact: str, job: Job, crash: str) -> FactMissing
         reason = f"the program ended its own process with status {code}, and with it all later steps"
     else:
         place = " in the compiler" if failed.blame == "compiler" else ""
-        reason = f"t{failed.message[1:-1]}{place}, which ended all later steps"
+        reason = f"{failed.message[0].lower()}{failed.message[1:].rstrip('.')}{place}, which ended all later steps"
     if failed.location is not None:
         reason += f" ({Path(failed.location.file).name}, line {failed.location.line})"
     return FactMissing(run=job.run, fact=fact, symbol=failed.type, reason=reason)
@@ -97,7 +97,7 @@ def explain_stop(phase: RunStage, job: Job, crash: str, *, optional: bool) -> Ev
     """Return the last event of a run that the user stopped: no failure if only optional stages were left."""
     if optional:
         return Finished(run=job.run)
-    hint = "Save the file, or press r, to run it again."
+    hint = "Save the file to run it again."
     return _failed(job, crash, "Stopped", "Stopped by the user.", hint, stage=phase)
 
 

@@ -174,6 +174,6 @@ def _imports() -> str:
 
 
 def _function_name(kernel: Kernel) -> str:
-    """Return the name of the kernel in its source: the wrapper numbers the user's kernels."""
-    own = kernel.user_op
-    return own.name if own and own.kind == "Triton kernel" else kernel.name.partition(":")[0]
+    """Return the name of the kernel in its source. The wrapper appends numbers to the names of the user's kernels."""
+    user_op = kernel.user_op
+    return user_op.name if user_op and user_op.kind == "Triton kernel" else kernel.name.partition(":")[0]

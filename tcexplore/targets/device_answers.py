@@ -1,4 +1,4 @@
-"""`is_cuda` for a program that requires a GPU, on a machine without one: true in its code, as on the target."""
+"""Makes `is_cuda` true for a program that requires a GPU, on a machine without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that only the target can run: they run uncompiled on this machine, so that the target's code is still made."""
+"""Graphs that only the target can run: they run uncompiled on this machine, so that the target's code is generated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What running processes of this machine do now: their Python stacks, read by py-spy without stopping them."""
+"""Python stacks of running processes of this machine, read by py-spy without stopping them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST_S = 3.0
 """Seconds without a record after which a stack is read."""
 
 LONGEST_S = 60.0
-"""Most seconds between two reads of a process: each one takes twice as long to come as the one before."""
+"""Maximum seconds between two reads of a process; the time doubles with each read."""
 
 _LIMIT_S = 10.0
 """Seconds for one read."""
@@ -27,8 +27,8 @@ _GENERATED = "torchinductor_"
 _DISTRIBUTED = os.path.join("torch", "distributed", "")
 
 NO_READER = (
-    "A rank that is silent runs your program, or waits in a collective: with the package py-spy "
-    "(pip install py-spy), its line is shown."
+    "A rank that is silent runs your program, or waits in a collective. To see which line, install py-spy: "
+    "pip install py-spy"
 )
 
 
@@ -56,12 +56,12 @@ class StackWatch:
 
     def __init__(self) -> None:
         self._next: dict[int, tuple[float, float, float]] = {}
-        """By process: the last record when it was read, the time of the next read, the seconds between both."""
+        """By process: time of the last record before the read, time of the next read, seconds between reads."""
         self.note = ""
         """Why there are no stacks."""
 
     def due(self, pid: int, last_record: float) -> bool:
-        """Return whether to read the stack of a process now; the next time is set."""
+        """Return whether to read the stack of a process now, and schedule the next read."""
         now = time.time()
         if now - last_record < FIRST_S:
             return False
@@ -118,8 +118,8 @@ def stack_of(threads: Any, pid: int, sources: TraceSources) -> ProcessStack | No
         if not isinstance(thread, dict) or thread.get("os_thread_id") not in (pid, None):
             continue
         frames = list(_frames(thread.get("frames")))
-        own = next((frame for frame in frames if sources.owns(frame.file)), None)
-        place = sources.place(own.file, own.line, own.name) if own is not None else None
+        user_frame = next((frame for frame in frames if sources.owns(frame.file)), None)
+        place = sources.place(user_frame.file, user_frame.line, user_frame.name) if user_frame is not None else None
         return ProcessStack(not thread.get("active"), _call(frames), place)
     return None
 

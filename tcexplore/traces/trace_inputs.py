@@ -23,7 +23,7 @@ MOST_FILES = 4096
 """Files of one folder or archive that are opened; the rest are counted in a message."""
 
 _EMPTY_ARCHIVE = 64
-"""Size in bytes of a compressed file from which on it has content."""
+"""Bytes of the largest compressed file without content."""
 
 _URL = re.compile(r"^[a-z][a-z0-9+.-]+://")
 _RANK = re.compile(r"_rank_(\d{1,5})_")
@@ -177,7 +177,10 @@ def _decompressed(path: str) -> IO[bytes]:
 
 
 def _open_zstd(path: str, source: IO[bytes] | None = None) -> IO[bytes]:
-    """Open with the standard library from Python 3.14 on, else with the package `zstandard`; `source` has the data."""
+    """Open `source`, or else the file at `path`.
+
+    The standard library reads zstd from Python 3.14 on, the package `zstandard` before.
+    """
     for name in ("compression.zstd", "zstandard"):
         try:
             module = importlib.import_module(name)
@@ -212,7 +215,7 @@ def _members(path: str) -> list[TraceInput]:
 
 @contextmanager
 def _archive(path: str, source: IO[bytes] | None = None) -> Iterator[tarfile.TarFile]:
-    """Open an archive; `source` has its data if it is not a local file."""
+    """Open an archive; `source` replaces the file at `path` if that is not local."""
     try:
         with ExitStack() as stack:
             file = source or stack.enter_context(open(path, "rb"))

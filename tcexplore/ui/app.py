@@ -41,10 +41,10 @@ OLD_AFTER_S = 0.4
 """Seconds of a run after which panes that still show an older run say so. Most runs have results before."""
 
 TIDY_S = 1.0
-"""Seconds after the begin of a run until older runs are compressed; they are not while a run compiles."""
+"""Seconds after the start of a run until older runs are compressed; they are not while a run compiles."""
 
 STORE_S = 40.0
-"""Seconds after the begin of a run until it is stored: its timing has settled then. It is stored again at its end."""
+"""Seconds after the start of a run until it is stored, with a settled timing. It is stored again at its end."""
 
 UNTIDY_RUNS = 20
 """Runs after which they are compressed in any case."""

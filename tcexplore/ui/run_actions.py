@@ -50,7 +50,7 @@ class RunActions(App[int]):
         self.history: RunHistory | None = None
         """Those of the current file."""
         self._read_next: int | None = None
-        """Number of the run that is being read, to be shown then."""
+        """Number of the run that is being read, and is shown once it is read."""
         self.chosen_targets: dict[str, str] = {}
         """The target that the user chose last for each file, as in `Config.target`."""
         self.target_files: tuple[str, ...] = ()
@@ -273,7 +273,7 @@ class RunActions(App[int]):
         self.engine.configure(config.mode, config.backend, config.dynamic)
 
     def open_file(self, file: str) -> None:
-        """Explore another file, with a session of its own."""
+        """Explore another file in a new session."""
         if self._trace_only() or self.engine is None:
             return
         if self._fixes is not None:
@@ -298,7 +298,7 @@ class RunActions(App[int]):
         self.session = self.session.with_stored(stored.runs)
         if stored.unreadable:
             runs = count(stored.unreadable, "run")
-            self.main.say(f"{runs} of the history can't be read: damaged, or of another version of tcexplore.")
+            self.main.say(f"{runs} of the history can't be read: damaged, or from another version of tcexplore.")
 
     def show_target(self, choice: TargetChoice) -> None:
         """Show the code for a device, unless a trace is in view."""

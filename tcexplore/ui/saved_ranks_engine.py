@@ -32,7 +32,7 @@ class SavedRanksEngine(FollowEngine):
         super().__init__(FollowedTrace([self._job.folder]), rank, self._job)
 
     def _new_job(self) -> TracedJob:
-        """Return a job in a folder of its own, not yet started."""
+        """Return a job with a new folder, not yet started."""
         return TracedJob(self._command, tempfile.mkdtemp(prefix="tcexplore-ranks-"))
 
     async def start(self, deliver: Deliver) -> None:

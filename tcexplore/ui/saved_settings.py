@@ -40,7 +40,7 @@ class Settings:
     """The target that the user chose for each model file, as in `Config.target`; the newest choice is last."""
 
     def target_of(self, file: str) -> str:
-        """Return the target that the user chose for a model file; empty if there is none, or no more."""
+        """Return the target that the user chose for a model file; empty if there is none, or if its file is gone."""
         target = self.targets.get(os.path.realpath(file), "")
         return target if target in target_names() or os.path.isfile(target) else ""
 

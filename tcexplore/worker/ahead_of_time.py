@@ -1,4 +1,4 @@
-"""Code that is compiled ahead of the first call and brought to another process in a file."""
+"""Code that is compiled ahead of the first call and passed to another process in a file."""
 
 from __future__ import annotations
 

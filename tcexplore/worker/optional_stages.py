@@ -28,7 +28,7 @@ class OptionalStages:
         self.eager_seconds = 0.0
         """Duration of all eager calls."""
         self.compiled = False
-        """Whether the compile is over: only then an end of the process does not fail the run."""
+        """Whether the compile is over. Before, the end of the process fails the run."""
         self._facts: list[str] = []
         """The facts of the stages in progress, innermost last."""
 

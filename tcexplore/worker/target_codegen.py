@@ -79,7 +79,7 @@ class TargetCodegen:
         return True
 
     def _run_elsewhere(self, target: Target, hooks: Hooks) -> None:
-        """Let the program run on this machine although parts of it need the target."""
+        """Let the program run on this machine even if parts of it need the target."""
         from tcexplore.targets.uncompiled_graphs import UncompiledGraphs
         from tcexplore.targets.user_triton import interpret_user_kernels
 

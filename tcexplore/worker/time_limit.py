@@ -21,7 +21,7 @@ _crash: list[int] = []
 
 
 def report_crashes_to(descriptor: int) -> None:
-    """Set the descriptor for the traceback of a process that is ended by `process_limit`."""
+    """Set the descriptor to which `process_limit` writes a traceback."""
     _crash[:] = [descriptor]
 
 

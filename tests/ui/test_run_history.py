@@ -74,7 +74,9 @@ async def test_damaged_runs_cost_one_message(tmp_path: Path):
     first.write_bytes(b"{")
     second.write_bytes(second.read_bytes()[:-20])
     async with app_with_history(runs) as ui:
-        assert ui.notifications == ["1 run of the history can't be read: damaged, or of another version of tcexplore."]
+        assert ui.notifications == [
+            "1 run of the history can't be read: damaged, or from another version of tcexplore."
+        ]
         await ui.show(replace(fakes.session(fakes.complete(1)), packed=ui.app.session.packed))
         await ui.press("left_square_bracket")
         assert [note.partition(" is lost")[1] for note in ui.notifications] == [" is lost"]

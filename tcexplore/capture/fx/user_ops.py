@@ -1,4 +1,4 @@
-"""The user's own kernels and ops behind an FX node: Triton kernels, custom ops, FlexAttention, Helion kernels."""
+"""The user's kernels and ops behind an FX node: Triton kernels, custom ops, FlexAttention, Helion kernels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _identify(node: Node) -> UserOp | None:
         return None
     name = target.name()
     if name in _TRITON:
-        kernel = _table().get_kernel(node.kwargs["kernel_idx"])
+        kernel = _kernel_table().get_kernel(node.kwargs["kernel_idx"])
         return _described("Triton kernel", _function(kernel))
     if name in _FLEX:
         return UserOp(kind="FlexAttention", name=name)
@@ -59,7 +59,7 @@ def launch_arguments(node: Node) -> dict[str, Any] | None:
         return None
     try:
         grids = node.kwargs["grid"]
-        constants = _table().get_constant_args(node.kwargs["constant_args_idx"])
+        constants = _kernel_table().get_constant_args(node.kwargs["constant_args_idx"])
         return {"grid": grids[0] if len(grids) == 1 else grids, **node.kwargs["kwargs"], **constants}
     except Exception:  # noqa: BLE001  torch's tables are private; without them the node's own arguments are shown
         return None
@@ -72,22 +72,22 @@ def triton_kernels(gm: GraphModule) -> list[str]:
 
 def _kernel_names(gm: GraphModule) -> Iterator[str]:
     for node in gm.graph.nodes:
-        own = user_op(node) if node.op == "call_function" else None
-        if own is not None and own.kind in ("Triton kernel", "Triton op"):
-            yield own.name
+        called = user_op(node) if node.op == "call_function" else None
+        if called is not None and called.kind in ("Triton kernel", "Triton op"):
+            yield called.name
     for child in gm.children():
         if isinstance(child, GraphModule):
             yield from _kernel_names(child)
 
 
-def _table() -> Any:
+def _kernel_table() -> Any:
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table
 
 
 def _function(kernel: Any) -> Any:
-    """Return the Python function of a kernel inside of its autotuners and heuristics."""
+    """Return the Python function of a kernel inside its autotuners and heuristics."""
     while not inspect.isfunction(kernel) and hasattr(kernel, "fn"):
         kernel = kernel.fn
     return kernel

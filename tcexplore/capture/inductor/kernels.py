@@ -73,20 +73,20 @@ class KernelCapture:
             schedule = call_schedule(node_schedule, V.graph.scheduler)
         nodes = self._nodes()
         source = calls.defined.get(kernel_name)
-        own = nodes.user_op(schedule.origins) if is_extern or schedule.fusion.startswith("template") else None
+        user_op = nodes.user_op(schedule.origins) if is_extern or schedule.fusion.startswith("template") else None
         if source is not None:
             if is_extern:
-                kernel_lines = definition_lines(own, source.text, nodes.names(schedule.origins))
+                kernel_lines = definition_lines(user_op, source.text, nodes.names(schedule.origins))
             else:
                 kernel_lines = tuple(
                     KernelLine(n=n, nodes=nodes.names(ops), source=nodes.lines(ops))
                     for n, ops in self._line_ops.take(kernel_name, source).items()
                 )
             call = self._call(calls.next_order(), schedule, nodes.ops(schedule.origins), kernel_lines)
-            calls.add(kernel_name, schedule, call, own)
+            calls.add(kernel_name, schedule, call, user_op)
         else:
             call = self._call(calls.next_order(), schedule, nodes.targets(schedule.origins), ())
-            self._extern_text.begin(calls.add_extern(kernel_name, schedule, call, own))
+            self._extern_text.begin(calls.add_extern(kernel_name, schedule, call, user_op))
 
     def _call(
         self, order: int, schedule: CallSchedule, ops: tuple[str, ...], kernel_lines: tuple[KernelLine, ...]

@@ -192,8 +192,8 @@ class PostGradNodes:
 
     def user_op(self, names: Iterable[str]) -> UserOp | None:
         """Return the user's kernel or op that one of the nodes calls."""
-        own = (user_op(self._nodes[name]) for name in self._sort(names))
-        return next((op for op in own if op is not None), None)
+        ops = (user_op(self._nodes[name]) for name in self._sort(names))
+        return next((op for op in ops if op is not None), None)
 
     def dtypes(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the floating-point types that the nodes read."""

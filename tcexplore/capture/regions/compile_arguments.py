@@ -1,4 +1,4 @@
-"""The arguments that the user's own calls of `torch.compile` have."""
+"""Arguments of the user's calls of `torch.compile`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_VALUE = 120
 
 
 class CompileArguments:
-    """Knows the arguments of the call of `torch.compile` under way in each thread, and of the finished ones."""
+    """Records the arguments of calls of `torch.compile`: the current one in each thread, and the finished ones."""
 
     def __init__(self, hooks: Hooks) -> None:
         """Start to watch `torch.compile`."""
@@ -36,7 +36,7 @@ class CompileArguments:
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The arguments of the innermost call under way, such as `mode='max-autotune'`."""
+        """The arguments of the innermost current call, such as `mode='max-autotune'`."""
         return self._thread.stack[-1] if self._thread.stack else ()
 
     def of(self, compiled: Any) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Regions:
     ) -> None:
         """Set up; `now` returns seconds since the job arrived. The main thread runs `between_calls` occasionally.
 
-        `arguments` returns those of the call of `torch.compile` under way.
+        `arguments` returns those of the current call of `torch.compile`.
         """
         self._hooks = hooks
         self._user_files = user_files

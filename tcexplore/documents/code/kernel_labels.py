@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.labels import Labels
+from tcexplore.documents.labels import Labels, describe_user_op, is_users
 from tcexplore.documents.locations import Places
 from tcexplore.documents.prose import fold, row, shortened, wrapped
 from tcexplore.events import Kernel
@@ -34,7 +34,7 @@ def kernel_row(kernel: Kernel, known: Labels, where: Places, number: int, width:
         *op_spans(kernel, known, most=2 if width < 60 else 5),
         Span(f"  {format_traffic(kernel)}" if format_traffic(kernel) else "", "muted"),
         Span(f"  {LANGUAGES.get(kernel.language, kernel.language)}", "muted"),
-        Span("  yours" if kernel.user_op and kernel.user_op.kind != "FlexAttention" else "", "changed"),
+        Span("  yours" if is_users(kernel.user_op) else "", "changed"),
         Span(f"  {format_lines(kernel, where)}", "muted"),
         Span(f"  {kernel.name}", "dim"),
     )
@@ -48,8 +48,7 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
     pairs = ((span.text, span.style) for span in label.spans)
     fused = tuple((span.text, span.style) for span in op_spans(kernel, known, most=None))
     closed = () if opened else ((" ", ""), *fused)
-    yours = kernel.user_op is not None and kernel.user_op.kind != "FlexAttention"
-    name_of = (f" {kernel.name}", "changed" if yours else "heading")
+    name_of = (f" {kernel.name}", "changed" if is_users(kernel.user_op) else "heading")
     yield fold(name, opened, *pairs, name_of, *closed, indent=0, links=kernel_links(kernel), location=place)
     if not opened:
         return
@@ -69,13 +68,13 @@ def kernel_heading(kernel: Kernel, known: Labels, where: Places, name: str, open
 
 def describe_origin(kernel: Kernel, where: Places) -> str:
     """Return the language of a generated kernel, or `your Triton kernel, defined at line 6`."""
-    own = kernel.user_op
-    if own is None:
-        return LANGUAGES.get(kernel.language, kernel.language)
-    if own.kind == "FlexAttention":
-        return f"{LANGUAGES.get(kernel.language, kernel.language)}, FlexAttention"
-    place = where.describe(own.location) if own.location else ""
-    return f"your {own.kind}, defined at {place}" if place else f"your {own.kind}"
+    language, user_op = LANGUAGES.get(kernel.language, kernel.language), kernel.user_op
+    if user_op is None:
+        return language
+    if not is_users(user_op):
+        return f"{language}, {user_op.kind}"
+    place = where.describe(user_op.location) if user_op.location else ""
+    return f"{describe_user_op(user_op)}, defined at {place}" if place else describe_user_op(user_op)
 
 
 def op_spans(kernel: Kernel, known: Labels, most: int | None) -> tuple[Span, ...]:

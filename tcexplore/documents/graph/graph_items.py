@@ -84,12 +84,12 @@ def _items(graph: GraphOf, nodes: Sequence[FxNode], toggled: frozenset[str]) -> 
 
 def _node_items(graph: GraphOf, node: FxNode, toggled: frozenset[str]) -> Iterable[Item]:
     """Yield a node, the definition of a user's kernel or op if it is open, and the folds of its subgraphs."""
-    own = node.user_op
-    fold = f"source {graph.name} {node.name}" if own and own.source else None
+    user_op = node.user_op
+    fold = f"source {graph.name} {node.name}" if user_op and user_op.source else None
     yield Item((node,), fold=fold)
-    if own and fold in toggled:
-        for index, line in enumerate(own.source.rstrip().split("\n")):
-            at = own.location and replace(own.location, line=own.location.line + index)
+    if user_op and fold in toggled:
+        for index, line in enumerate(user_op.source.rstrip().split("\n")):
+            at = user_op.location and replace(user_op.location, line=user_op.location.line + index)
             yield Item((), source=SourceLine(line, at))
     yield from _subgraph_items(graph, node.name, toggled)
 

@@ -13,7 +13,7 @@ from tcexplore.documents.document_parts import Part
 from tcexplore.documents.graph.graph_gutter import Drawn
 from tcexplore.documents.graph.graph_items import GraphOf, Item, Laid
 from tcexplore.documents.graph.node_labels import format_call, format_stride, format_tensor, name_node
-from tcexplore.documents.labels import KernelLabel
+from tcexplore.documents.labels import KernelLabel, describe_user_op
 from tcexplore.documents.locations import Places
 from tcexplore.documents.prose import fold, row, shortened
 from tcexplore.events import FxNode
@@ -129,13 +129,12 @@ class GraphRows:
 
     def _user_op(self, item: Item) -> Iterable[Span]:
         """Return `▸ your Triton kernel, line 6`, with an arrow if its definition can be opened."""
-        own = item.nodes[0].user_op
-        if own is None:
+        user_op = item.nodes[0].user_op
+        if user_op is None:
             return ()
         arrow = ("▾ " if item.nodes[0].name in self._opened else "▸ ") if item.fold else ""
-        place = f", {self._places.describe(own.location)}" if own.location else ""
-        kind = own.kind if own.kind == "FlexAttention" else f"your {own.kind}"
-        return Span(arrow, "key"), Span(f"{kind}{place}  ", "changed")
+        place = f", {self._places.describe(user_op.location)}" if user_op.location else ""
+        return Span(arrow, "key"), Span(f"{describe_user_op(user_op)}{place}  ", "changed")
 
     def _source(self, node: FxNode, word: re.Match[str]) -> str:
         """Return the name of an argument of a node in the source, if the graph uses another one."""

@@ -90,9 +90,7 @@ def _way_cells(runs: ArtifactRuns) -> list[tuple[Span, ...]]:
         _seconds(ready_s(runs.saving)),
         (Span(size(saved.bytes) if saved else ""),),
         (Span("" if runs.guards is None else str(runs.guards)),),
-        (Span("✖ failed", "error"),)
-        if loading and loading.failure
-        else _seconds(ready_s(loading) if loading else None),
+        FAILED if loading and loading.failure else _seconds(ready_s(loading) if loading else None),
         (Span(_outcomes(loading)),),
         (Span(accuracy, ACCURACY_STYLES.get(accuracy, "warn")),),
         _other(runs.other),

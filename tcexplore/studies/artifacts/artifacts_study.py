@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tcexplore.argument_types import name, several
+from tcexplore.argument_types import name, one_of, several
 from tcexplore.documents.document import Document
 from tcexplore.events import Job
 from tcexplore.events.job import SHIPPING, Shipping
@@ -64,7 +64,7 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("ways to ship")
         group.add_argument(
-            "--ways", type=several(_way), default=SHIPPING, metavar="A,B",
+            "--ways", type=several(one_of(SHIPPING)), default=SHIPPING, metavar="A,B",
             help=f"any of {', '.join(SHIPPING)} (default: all; a script has only the first two)",
         )  # fmt: skip
         group.add_argument(
@@ -128,13 +128,6 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
         ways = {ship.way for ship in state.results}
         worst = (max(failure_status(ship.run) for ship in state.results if ship.way == way) for way in ways)
         return min(worst, default=0)
-
-
-def _way(text: str) -> Shipping:
-    for way in SHIPPING:
-        if way == text:
-            return way
-    raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(SHIPPING)}")
 
 
 def _job(state: StudyState[ArtifactsOptions, Any], way: Shipping, step: ShipStep, folder: str) -> Job:

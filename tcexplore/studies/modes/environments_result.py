@@ -1,4 +1,4 @@
-"""What is measured in several environments, and what changes from one to the next."""
+"""Measurements in several environments, and the changes from one to the next."""
 
 from __future__ import annotations
 

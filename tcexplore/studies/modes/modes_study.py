@@ -104,7 +104,7 @@ class ModesStudy(Study[ModesOptions, RunFigures]):
         """Compile what is planned and has no result yet, then time each; those that may be the fastest longer.
 
         Each run has an empty kernel cache: none benefits from a compile before it. The first run shows which
-        variants the model has a use for.
+        variants may help the model.
         """
         if not state.planned:
             state.machine = await runs.machine(state.timeout)

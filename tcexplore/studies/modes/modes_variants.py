@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from tcexplore.argument_types import name, several
+from tcexplore.argument_types import name, one_of, several
 from tcexplore.events import Config, Job
 from tcexplore.events.job import REGIONS, Regions
 from tcexplore.session.run_summary import RunFigures
@@ -48,11 +47,11 @@ class ModesOptions:
 def add_variant_options(group: Any) -> None:
     """Add the options of the variants."""
     group.add_argument(
-        "--regions", type=several(_one_of(REGIONS)), metavar="A,B",
+        "--regions", type=several(one_of(REGIONS)), metavar="A,B",
         help=f"what is compiled: any of {', '.join(REGIONS)} (default: all, if the model has repeated blocks)",
     )  # fmt: skip
     group.add_argument(
-        "--nested-graph-breaks", type=several(_on_or_off), metavar="A,B", dest="nested_breaks",
+        "--nested-graph-breaks", type=several(_true_or_false), metavar="A,B", dest="nested_breaks",
         help="Dynamo's nested_graph_breaks: any of true, false (default: both, if the model has graph breaks)",
     )  # fmt: skip
     group.add_argument(
@@ -61,7 +60,7 @@ def add_variant_options(group: Any) -> None:
         "skip_guard_on_all_nn_modules_unsafe (default: tried if guards take a visible share of a call)",
     )  # fmt: skip
     group.add_argument(
-        "--shapes", type=several(_one_of(SHAPES)), default=(), metavar="A,B",
+        "--shapes", type=several(one_of(SHAPES)), default=(), metavar="A,B",
         help=f"instead of --dynamic, kinds of dynamic shapes: any of {', '.join(SHAPES)}",
     )  # fmt: skip
     group.add_argument(
@@ -70,17 +69,8 @@ def add_variant_options(group: Any) -> None:
     )  # fmt: skip
 
 
-def _one_of(choices: Sequence[Any]) -> Any:
-    def choice(text: str) -> str:
-        if text not in choices:
-            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
-        return text
-
-    return choice
-
-
-def _on_or_off(text: str) -> bool:
-    return bool(_one_of(("true", "false"))(text) == "true")
+def _true_or_false(text: str) -> bool:
+    return one_of(("true", "false"))(text) == "true"
 
 
 # ---- requested variants
@@ -140,18 +130,18 @@ def shape_fields(results: Sequence[RunFigures], options: ModesOptions) -> list[d
     ]
 
 
-# ---- variants that the model has a use for
+# ---- variants that may help the model
 
 
 def may_have_variants(state: StudyState[ModesOptions, RunFigures]) -> bool:
-    """Return whether a run may show a use for variants that are not planned yet."""
+    """Return whether a run may show that further variants could help."""
     options, features = state.options, state.machine.features if state.machine else ()
     open_kinds = None in (options.regions, options.nested_breaks, options.guard_filters)
     return bool(features) and open_kinds and not options.shapes and any(_is_base(job.config) for job in state.planned)
 
 
 def add_variants(state: StudyState[ModesOptions, RunFigures]) -> None:
-    """Plan the variants that the runs so far have shown a use for, after the row that they vary."""
+    """Plan the variants that may help according to the runs so far, after the row that they vary."""
     base = next((job for job in state.planned if _is_base(job.config)), None)
     if base is None or state.options.shapes:
         return
@@ -189,6 +179,6 @@ def is_variant_of(config: Config, base: Config) -> bool:
 
 
 def compiles_alone(config: Config, planned: Iterable[Job]) -> bool:
-    """Return whether nothing else may compile meanwhile: the compile times of regions are compared."""
+    """Return whether nothing else may compile at the same time, because compile times of regions are compared."""
     regional = {replace(job.config, regions="whole") for job in planned if job.config.regions != "whole"}
     return replace(config, regions="whole") in regional

@@ -1,4 +1,4 @@
-"""What a variant costs and gains over the row that it varies: compile time, time of a call, what becomes unsafe."""
+"""Comparison of a variant with the row that it varies: compile time, time of a call, and what becomes unsafe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcexplore.session.economics import DECIDED, Range
 from tcexplore.session.run_summary import RunFigures
 
 VISIBLE_GUARD_SHARE = 0.05
-"""Share of a compiled call that guards take, from which on they are worth a filter."""
+"""Share of a compiled call that guards must take to be worth a filter."""
 
 GUARD_FILTERS = ("skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_all_nn_modules_unsafe", SKIP_GUARD_EVAL)
 """Filters to try, the safest first."""

@@ -12,10 +12,12 @@ from tcexplore.ui.lines.row_painter import flat
 from tcexplore.ui.messages import CopyRequested
 
 Cell = tuple[int, int]
-"""Number of a row, and a cell in it, from its left end."""
+"""A row, and a cell in it, counted from the left end of the text."""
 
 _WHOLE_ROW = 1 << 20
+"""More cells than a row has."""
 _SIDEWAYS = 8
+"""Cells to scroll sideways at a time."""
 
 
 class DragSelection:
@@ -28,7 +30,7 @@ class DragSelection:
         """Whether the mouse button is down."""
 
     def begin(self, cell: Cell, *, under_way: bool) -> None:
-        """Drop the selection, and begin another one."""
+        """Drop the selection, and begin a new one."""
         self._first, self._last, self.under_way = cell, None, under_way
 
     def extend(self, cell: Cell) -> None:
@@ -52,7 +54,7 @@ class DragSelection:
         return (left, right + 1) if top == bottom else (0, _WHOLE_ROW)
 
     def text(self, document: Document) -> str:
-        """Return the selected text: of several rows, what the key for copying a row copies."""
+        """Return the selected text; several rows are copied whole, as the key for copying a row does."""
         if self.ends is None:
             return ""
         (top, left), (bottom, right) = self.ends

@@ -85,7 +85,7 @@ class Pane(Container):
         """The file whose document was scrolled to its start row."""
         self._only_title_changes = False
         self._old_run = ""
-        """The older run that the document is of; 0 if it is the one in view."""
+        """Label of the older run that the document shows; empty if it is the run in view."""
         self._old_note = ""
         self._background: BackgroundTask[_Built] = BackgroundTask(self._show_document)
 

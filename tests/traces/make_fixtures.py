@@ -1,4 +1,4 @@
-"""Write `fixtures.tar.xz`, a TORCH_TRACE of two ranks per program: `python -m tests.traces.make_fixtures [NAME…]`.
+"""Write `fixtures.tar.xz`, a TORCH_TRACE per program: `python -m tests.traces.make_fixtures [NAME…]`.
 
 The seeded programs have one difference each; the others do the same on every rank.
 """
@@ -17,14 +17,18 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ARCHIVE = FOLDER / "fixtures.tar.xz"
 SEEDS = ("", "branch", "shape", "dtype", "break", "guard", "config", "environment", "collectives", "cache")
-PROGRAMS = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter")
+PROGRAMS = {
+    **dict.fromkeys(("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "tensor_parallel"), 2),
+    "fsdp": 4,
+}
+"""Ranks by program."""
 RECORD = re.compile(rb"^(?=[VIWE]\d{4} \d\d:)", re.M)
 
 
 def record(name: str, into: Path, script: str, *arguments: str) -> None:
-    """Run a script on two ranks, and write its trace."""
+    """Run a script on several ranks, and write its trace."""
     with tempfile.TemporaryDirectory() as folder:
-        caches = [Path(folder, f"cache{rank}") for rank in range(2)]
+        caches = [Path(folder, f"cache{rank}") for rank in range(PROGRAMS.get(name, 2))]
         if name == "cache":
             run(script, arguments, Path(folder, "first"), [caches[1], caches[1]])
         trace = Path(folder, name)
@@ -37,8 +41,8 @@ def record(name: str, into: Path, script: str, *arguments: str) -> None:
 
 
 def run(script: str, arguments: tuple[str, ...], trace: Path, caches: list[Path]) -> None:
-    """Run a script on two ranks, each with its cache."""
-    common = {**os.environ, "TORCH_TRACE": str(trace), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+    """Run a script on a rank per cache."""
+    common = {**os.environ, "TORCH_TRACE": str(trace), "WORLD_SIZE": str(len(caches)), "OMP_NUM_THREADS": "1",
               "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 20000),
               "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # fmt: skip
     command = [sys.executable, str(FOLDER / "programs" / script), *arguments]

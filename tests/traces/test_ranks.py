@@ -78,11 +78,15 @@ def test_a_seeded_difference_is_named_with_its_cause(
     assert divergence.sides[0].text != divergence.sides[1].text
 
 
-@pytest.mark.parametrize("program", ["same", "breaks", "ddp", "shard", "dynamic", "groups", "scalar", "scatter"])
+@pytest.mark.parametrize(
+    "program",
+    ["same", "breaks", "ddp", "shard", "dynamic", "groups", "scalar", "scatter", "fsdp", "tensor_parallel"],
+)
 def test_ranks_that_do_the_same_agree(traces: Path, program: str):
     comparison = compared(traces / program)
     assert comparison.divergence is None
-    assert comparison.groups == ((0, 1),)
+    assert comparison.groups == (tuple(row.rank for row in comparison.rows),)
+    assert len(comparison.rows) == (4 if program == "fsdp" else 2)
     assert all(row.graphs for row in comparison.rows)
 
 

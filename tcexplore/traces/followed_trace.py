@@ -95,8 +95,8 @@ class FollowedTrace:
             except OSError as error:
                 self._unreadable[path] = f"{path}: {(error.strerror or str(error)).lower()}"
         if grown:
-            self.grown = time.time()
             self._read_ranks()
+            self.grown = time.time()  # not before the ranks' own times: who waits for silence compares both
         return more
 
     def _is_changed(self, path: str) -> bool:

@@ -49,6 +49,7 @@ def main(pairs: int) -> None:
             if not number:
                 times["TORCH_TRACE"].append(run(job, traced, outputs))
             times["run"].append(run(under, plain, outputs))
+            print("  ".join(f"{name} {values[-1]:.2f} s" for name, values in times.items()), flush=True)
     base = median(times["plain"])
     for name, values in times.items():
         print(f"{name:<12} {median(values):6.2f} s  {median(values) / base:.3f} of plain")

@@ -107,7 +107,7 @@ async def app_following(folder: Path) -> AsyncIterator[tuple[ExplorerApp, Pilot[
 
 
 async def until(app: ExplorerApp, pilot: Pilot[int], holds: Callable[[], bool]) -> None:
-    for _ in range(800):
+    for _ in range(4000):
         await pilot.pause()
         if holds():
             return

@@ -202,7 +202,8 @@ class FollowEngine(RankEngine):
             rank.over = self._is_over(rank.process.pid)
         over = all(rank.over for rank in followed.ranks.values())
         state = (followed.grown, time.time() - followed.grown >= QUIET_S, over)
-        if state != self._compared and now >= self._compare_at:
+        # What is final is compared at once.
+        if state != self._compared and (now >= self._compare_at or state[1] or over):
             self._compared = state
             self._comparison = await asyncio.to_thread(compare_running, followed.ranks, followed.problems, over=over)
             spent = time.monotonic() - now

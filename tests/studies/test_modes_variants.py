@@ -71,6 +71,16 @@ async def test_the_regions_are_compared_in_compile_time_and_speed():
 
 
 @pytest.mark.usefixtures("featured")
+async def test_regions_without_a_verdict_are_not_compared_in_speed():
+    def noisy(job: ev.Job) -> Sequence[ev.Event]:
+        return [timed(1.2, verdict="undecided") if isinstance(e, ev.TimingEstimate) else e for e in story(job)]
+
+    given = ModesOptions(backends=("inductor",), modes=("default",), dynamic=(False,))
+    state, _ = await played("modes", noisy, given)
+    assert "(4.00×), then undecided because of noise" in " ".join(printed("modes", state, 300).split())
+
+
+@pytest.mark.usefixtures("featured")
 async def test_a_guard_filter_is_shown_with_its_gain_and_danger_but_never_recommended():
     state, _ = await compared(regions=("whole",))
     report = " ".join(printed("modes", state, 300).split())

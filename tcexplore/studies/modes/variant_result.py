@@ -53,6 +53,12 @@ class Comparison:
             return None
         return Range(variant.speedup / base.speedup, variant.low / base.high, variant.high / base.low)
 
+    @property
+    def decided(self) -> bool:
+        """Return whether both rows have a verdict."""
+        rows = (self.base.run.timing, self.variant.run.timing)
+        return all(timing is not None and timing.verdict in DECIDED for timing in rows)
+
 
 def compare_regions(results: Sequence[RunFigures]) -> list[Comparison]:
     """Return each row with regional compilation against its row of the whole model."""
@@ -116,7 +122,10 @@ def _regions_sentence(comparison: Comparison) -> str:
     if (cold := comparison.cold_ratio) is not None and variant.first_call_s and comparison.base.first_call_s:
         seconds = f"{duration(variant.first_call_s)} instead of {duration(comparison.base.first_call_s)}"
         parts.append(f"first call {seconds} ({cold:.2f}×)")
-    if (steady := comparison.steady_ratio) is not None:
+    steady = comparison.steady_ratio
+    if steady is not None and not comparison.decided:
+        parts.append("then undecided because of noise")
+    elif steady is not None:
         parts.append(f"then {steady.value:.2f}× its speed [{steady.low:.2f}, {steady.high:.2f}]")
     parts.append(f"{variant.summary.kernels} instead of {count(comparison.base.summary.kernels, 'kernel')}")
     accuracy = variant.run.accuracy
@@ -132,6 +141,8 @@ def _guard_sentence(comparison: Comparison) -> str:
         return f"{cost}{name}: the result is wrong."
     if steady is None:
         return f"{cost}{name}: not timed. Unsafe: {unsafe}."
+    if not comparison.decided:
+        return f"{cost}{name}: undecided because of noise. Unsafe: {unsafe}."
     interval = f"{steady.value:.2f}× the speed [{steady.low:.2f}, {steady.high:.2f}]"
     gain = interval if steady.low > 1 else f"no certain gain ({interval})"
     return f"{cost}{name}: {gain}. Unsafe: {unsafe}."

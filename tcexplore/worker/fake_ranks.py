@@ -50,14 +50,16 @@ def _run_all(ranks: Sequence[int], run: Callable[[int], int]) -> int:
     most, running, worst = max(1, os.cpu_count() or 1), set[int](), 0
     for rank in ranks:
         if len(running) >= most:
-            worst = worst or _wait(running)
+            ended = _wait(running)
+            worst = worst or ended
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
             _exit(run, rank)
         running.add(pid)
     while running:
-        worst = worst or _wait(running) or 0
+        ended = _wait(running)
+        worst = worst or ended
     return worst
 
 

@@ -50,6 +50,12 @@ def test_a_program_that_needs_the_results_of_communication_is_told_so():
     assert report["divergence"] is None
 
 
+def test_all_ranks_are_awaited_after_one_has_failed():
+    code = "from tcexplore.worker.fake_ranks import _run_all; print(_run_all(range(8), lambda rank: 4 * (rank == 0)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "4"
+
+
 COPY = """
 import glob, os, shutil, sys
 sys.stdin.readline()

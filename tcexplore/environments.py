@@ -51,7 +51,7 @@ sys.stdout.write("\\n" + "\\n".join(("tcexplore:", str(os.getpid()), sys.executa
 class PythonNotUsableError(Exception):
     """An interpreter cannot run the worker; the message is a sentence, `hint` what to do."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "Name another Python with --python.") -> None:
         super().__init__(message)
         self.hint = hint
 

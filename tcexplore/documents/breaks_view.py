@@ -35,7 +35,7 @@ CODE_WIDTH = 28
 """Most columns of the code."""
 
 REASON_WIDTH = 24
-"""Least columns of the reason beside the fix."""
+"""Minimum columns of the reason if the fix is on the same line."""
 
 REPORT_ISSUE = "Please report an issue to PyTorch"
 """Start of a hint that suggests no change."""
@@ -74,7 +74,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield one line with place, cost, code, reason and fix, and the details if it is open.
 
-    What does not fit a narrow pane is on a second line.
+    A narrow pane has the parts that do not fit on a second line.
     """
     graph_break, fix = costed.graph_break, snapshot.fix_of(costed.graph_break)
     link, at = break_link(graph_break), graph_break.location
@@ -87,12 +87,12 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     code = graph_break.code if whole else shortened(broken_expression(graph_break), CODE_WIDTH)
     reason = "" if opened else graph_break.reason or graph_break.kind
     used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}")
-    beside, below = _reason_and_fix(reason, _fix_label(fix), width - used, width)
+    same_line, next_line = _reason_and_fix(reason, _fix_label(fix), width - used, width)
     yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
-               (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *beside,
+               (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *same_line,
                links=links, location=at, indent=0)  # fmt: skip
-    if below:
-        yield row(" ", *below, links=links, location=at)
+    if next_line:
+        yield row(" ", *next_line, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
         yield from _more(snapshot, graph_break, name, name + " more" in toggled, width)
@@ -102,19 +102,20 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
 def _reason_and_fix(
     reason: str, fix: tuple[str, str], room: int, width: int
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return what of the reason and the fix fits beside the code, and what is on the next line."""
-    beside: list[tuple[str, str]] = []
-    below: list[tuple[str, str]] = []
+    """Return the parts of reason and fix that fit on the line of the code, and those for the next line."""
+    same_line: list[tuple[str, str]] = []
+    next_line: list[tuple[str, str]] = []
     label, style = fix
     if label:
         fits = cell_len(label) + 2 <= room
-        (beside if fits else below).append((f"  {label}", style))
+        (same_line if fits else next_line).append((f"  {label}", style))
         room -= cell_len(label) + 2 if fits else 0
     if reason and room - 2 >= min(cell_len(reason), REASON_WIDTH):
-        beside.insert(0, (f"  {shortened(reason, room - 2)}", ""))
+        same_line.insert(0, (f"  {shortened(reason, room - 2)}", ""))
     elif reason:
-        below.insert(0, (f"  {shortened(reason, width - 5 - sum(cell_len(text) for text, _ in below))}", "muted"))
-    return beside, below
+        room = width - 5 - sum(cell_len(text) for text, _ in next_line)
+        next_line.insert(0, (f"  {shortened(reason, room)}", "muted"))
+    return same_line, next_line
 
 
 def _fix_label(fix: BreakFix | None) -> tuple[str, str]:

@@ -33,13 +33,13 @@ def collective_rows(snapshot: Snapshot) -> Iterator[Row]:
         at = call.node.location
         texts = (
             f"{number}", f"{call.graph} {call.phase}", call.op, size(call.bytes) if call.bytes is not None else "?",
-            f"group {call.group}" if call.group else "", _beside(call), f"line {where(at)}" if at else "",
+            f"group {call.group}" if call.group else "", _overlap(call), f"line {where(at)}" if at else "",
         )  # fmt: skip
         lines.append([(Span(text, "location" if index == 6 else ""),) for index, text in enumerate(texts)])
         own = (aten_link(call.graph, call.phase, call.node.name),)
         links.append((*own, line_link(at)) if at else own)
     yield from columns(
-        ("", "graph", "collective", "bytes", "group", "beside it", ""), lines, links, left=(1, 2, 4, 5, 6)
+        ("", "graph", "collective", "bytes", "group", "overlaps with", ""), lines, links, left=(1, 2, 4, 5, 6)
     )
     for merged in snapshot.merged_collectives:
         total = sum(len(bucket) for bucket in merged.buckets)
@@ -54,9 +54,9 @@ def _total(calls: Sequence[CollectiveCall]) -> str:
     """Return the number of collectives, their bytes, and torch's estimates if it recorded them."""
     known = [call.bytes for call in calls if call.bytes is not None]
     parts = [count(len(calls), "call"), *([size(sum(known))] if known else [])]
-    waits = [call for call in calls if call.beside == ()]
+    waits = [call for call in calls if call.overlapping_kernels == ()]
     if waits:
-        parts.append(f"{len(waits)} exposed: the code waits at once")
+        parts.append(f"{len(waits)} exposed: the code waits immediately")
     times = [(call.estimate_us, call.exposed_us) for call in calls if call.estimate_us is not None]
     if times:
         total, exposed = (duration(sum(us or 0.0 for us in column) / 1e6) for column in zip(*times, strict=True))
@@ -64,11 +64,11 @@ def _total(calls: Sequence[CollectiveCall]) -> str:
     return " · ".join(parts)
 
 
-def _beside(call: CollectiveCall) -> str:
-    """Return what overlaps with a collective: the kernels between its start and its wait in the generated code."""
-    if call.beside is None:
+def _overlap(call: CollectiveCall) -> str:
+    """Return the number of kernels between the start and the wait of a collective in the generated code."""
+    if call.overlapping_kernels is None:
         return ""
-    text = count(len(call.beside), "kernel") if call.beside else "exposed"
+    text = count(len(call.overlapping_kernels), "kernel") if call.overlapping_kernels else "exposed"
     if call.estimate_us is not None and call.exposed_us is not None:
         text += f", estimate {duration(call.estimate_us / 1e6)}, {duration(call.exposed_us / 1e6)} exposed"
     return text

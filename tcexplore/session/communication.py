@@ -1,4 +1,4 @@
-"""Collectives of a run in the order in which its graphs call them, and what runs beside them."""
+"""Collectives of a run in the order in which its graphs call them, and the kernels that overlap with them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class CollectiveCall(NamedTuple):
     bytes: int | None
     """Size of its result; None if symbolic."""
     node: ev.FxNode
-    beside: tuple[str, ...] | None = None
+    overlapping_kernels: tuple[str, ...] | None = None
     """Kernels that the generated code calls between its start and its wait; None if unknown."""
     estimate_us: float | None = None
     """torch's estimate of its time."""
     exposed_us: float | None = None
-    """Part of the estimate that is longer than torch's estimates of the kernels beside it."""
+    """Part of the estimate that exceeds torch's estimates of the overlapping kernels."""
 
     @property
     def location(self) -> ev.Location | None:
@@ -71,7 +71,7 @@ def collective_calls(snapshot: Snapshot) -> Iterator[CollectiveCall]:
             group = _GROUP.search(node.args)
             yield CollectiveCall(
                 graph, phase, name, group[1] if group else "", node.tensor_bytes, node,
-                start.beside, start.estimate_us, start.exposed_us,
+                start.overlapping_kernels, start.estimate_us, start.exposed_us,
             )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ class _Start(NamedTuple):
     """A collective in generated code."""
 
     op: str = ""
-    beside: tuple[str, ...] | None = None
+    overlapping_kernels: tuple[str, ...] | None = None
     wait: int | None = None
     """Number of its first wait among the waits of the module."""
     estimate_us: float | None = None

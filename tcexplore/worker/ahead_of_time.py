@@ -90,7 +90,8 @@ def _save_function(program: Program, job: Job, file: str) -> int | None:
         torch._dynamo.config.enable_aot_compile = True  # off by default before torch 2.13
     compiled = torch.compile(target, **{**compile_arguments(job.config), "fullgraph": True})
     if not hasattr(compiled, "aot_compile"):
-        raise EntryError("This torch has no aot_compile for compiled functions.", stage="arguments")
+        message = "This torch has no aot_compile for compiled functions."
+        raise EntryError(message, "Leave aot_compile out of --ways.", "arguments")
     function = compiled.aot_compile((tuple(call.args), dict(call.kwargs)))
     function.save_compiled_function(file)
     program.compiled = _bound(function, owner)

@@ -81,7 +81,7 @@ def guard_filter(name: str) -> Function:
     """Return a guard filter of torch. Raise `EntryError` if this torch has no such filter."""
     function: Function | None = getattr(torch.compiler, name, None)
     if function is None:
-        raise EntryError(f"This torch has no torch.compiler.{name}.", stage="arguments")
+        raise EntryError(f"This torch has no torch.compiler.{name}.", "Leave it out of --guard-filters.", "arguments")
     return function
 
 
@@ -108,7 +108,8 @@ def mark_nested_regions(blocks: Blocks) -> None:
     """Mark the forward of each block's class, which then does the same in eager calls."""
     mark = getattr(torch.compiler, "nested_compile_region", None)
     if mark is None:
-        raise EntryError("This torch has no torch.compiler.nested_compile_region.", stage="arguments")
+        message = "This torch has no torch.compiler.nested_compile_region."
+        raise EntryError(message, "Leave nested out of --regions.", "arguments")
     for kind in blocks:
         if not hasattr(kind.forward, "__marked_compile_region_fn__"):
             kind.forward = mark(kind.forward)

@@ -69,11 +69,11 @@ def compare(name: str, live: Report, hidden: Report, target: str) -> list[str]:
     for side, report in (("live", live), ("hidden", hidden)):
         if user_ops(report) != USER_OPS[name]:
             problems.append(f"{side}: user ops {sorted(user_ops(report))}")
-    here, there = own_kernels(live, "native"), own_kernels(hidden, target)
-    if here.keys() != there.keys():
-        problems.append(f"kernels live {sorted(here)}, hidden {sorted(there)}")
-    for kernel in here.keys() & there.keys():
-        a, b = here[kernel], there[kernel]
+    native_kernels, target_kernels = own_kernels(live, "native"), own_kernels(hidden, target)
+    if native_kernels.keys() != target_kernels.keys():
+        problems.append(f"kernels live {sorted(native_kernels)}, hidden {sorted(target_kernels)}")
+    for kernel in native_kernels.keys() & target_kernels.keys():
+        a, b = native_kernels[kernel], target_kernels[kernel]
         if a["source_lines"] != b["source_lines"]:
             problems.append(f"{kernel}: call sites {a['source_lines']} and {b['source_lines']}")
         if a["lines"] != b["lines"]:

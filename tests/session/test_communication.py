@@ -1,4 +1,4 @@
-"""Collectives of a run: their order, and what the generated code runs beside them."""
+"""Collectives of a run: their order, and the kernels that overlap with them in generated code."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def benchmark_compiled_module(args):
 """
 
 
-def test_kernels_between_a_start_and_its_wait_are_beside_it():
+def test_kernels_between_a_start_and_its_wait_overlap():
     starts = starts_of(MODULE)
     assert [start.op for start in starts] == ["all_gather_into_tensor", "all_reduce_", "reduce_scatter_tensor"]
-    assert [start.beside for start in starts] == [
+    assert [start.overlapping_kernels for start in starts] == [
         ("cpp_fused_add_0", "extern_kernels.mm"), ("extern_kernels.mm",), None,
     ]  # fmt: skip
     assert [start.wait for start in starts] == [0, 1, None]
@@ -82,4 +82,4 @@ def test_code_with_other_collectives_than_the_graph_is_not_matched():
     nodes = (node("a", "all_reduce", "x, 'sum', '0'"),)
     run = run.apply(ev.AtenGraph(run=1, graph="0/0", stage="post_grad", phase="forward", nodes=nodes, code=""))
     run = run.apply(ev.Wrapper(run=1, graph="0/0", phase="forward", source=MODULE))
-    assert [call.beside for call in collective_calls(run)] == [None]
+    assert [call.overlapping_kernels for call in collective_calls(run)] == [None]

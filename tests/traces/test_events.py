@@ -144,10 +144,10 @@ def test_a_generated_module_without_kernels_has_none():
     assert read_wrapper("x = async_compile.triton('x', '''\n").calls == []
 
 
-def test_collectives_have_the_users_line_and_what_runs_beside_them(traces: Path):
+def test_collectives_have_the_users_line_and_the_overlapping_kernels(traces: Path):
     calls = list(collective_calls(snapshot_of(traces / "groups", 0)))
 
-    assert [(call.op, call.bytes, call.beside) for call in calls] == [("all_reduce", 16, ())] * 2
+    assert [(call.op, call.bytes, call.overlapping_kernels) for call in calls] == [("all_reduce", 16, ())] * 2
     assert all(call.location is not None for call in calls)
 
 

@@ -95,11 +95,13 @@ def further_arguments(config: Config) -> dict[str, Any]:
     for text in config.compile_arguments:
         name, _, value = text.partition("=")
         if name not in known:
-            raise EntryError(f"This torch's compile has no argument {name!r}.", stage="arguments")
+            hint = f"Use one of {', '.join(list(known)[1:])}."
+            raise EntryError(f"This torch's compile has no argument {name!r}.", hint, "arguments")
         try:
             given[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
-            raise EntryError(f"{text}: the value is not a Python literal.", stage="arguments") from None
+            message = f"{text}: the value is not a Python literal."
+            raise EntryError(message, "Write text in quotes, such as \"name='x'\".", "arguments") from None
     return given
 
 

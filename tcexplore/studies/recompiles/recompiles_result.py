@@ -171,14 +171,14 @@ def _name(recompile: ev.Recompiled) -> str:
     return name if recompile.origin in ("argument", "") and name.isidentifier() else ""
 
 
-def _position(what: str) -> str:
+def _position(source: str) -> str:
     """Return `0` for `args[0]`, through which Dynamo calls one of torch's own modules."""
-    position = _POSITION.fullmatch(what)
-    return position[1] if position is not None else what
+    position = _POSITION.fullmatch(source)
+    return position[1] if position is not None else source
 
 
-def _argument(what: str) -> str:
-    name = what.partition(".")[0]
+def _argument(source: str) -> str:
+    name = source.partition(".")[0]
     return f"argument {name}" if name.isdecimal() else name
 
 

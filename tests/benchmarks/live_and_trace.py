@@ -35,7 +35,7 @@ def facts(report: dict[str, Any]) -> dict[str, list[Any]]:
         "nodes": [
             [graph["id"], *(node[name] for name in NODE)] for graph in report["graphs"] for node in graph["nodes"]
         ],
-        "breaks": rows("breaks", BREAK),
+        "breaks": sorted(rows("breaks", BREAK), key=str),  # a live run has the most expensive one first
         "recompiles": rows("recompiles", RECOMPILE),
         # torch numbers the dicts of builtins.
         "guards": json.loads(re.sub(r"__builtins_dict___\d+", "__builtins_dict__", guards)),

@@ -16,7 +16,7 @@ from tcexplore.cli.parsers import APP, COMMAND_NAMES, PARSERS
 from tcexplore.cli.request import Export, Launch, Request, TraceChoice
 from tcexplore.cli.study_arguments import study_request
 from tcexplore.studies.registry import STUDIES
-from tcexplore.ui.appearance import appearance
+from tcexplore.ui.appearance import make_appearance
 
 
 def parse(arguments: Sequence[str]) -> Request:
@@ -64,7 +64,7 @@ def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Re
         "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
         history=not given.no_history,
         target_given=hasattr(given, "target"),
-        screen=appearance(given.theme, given.keymap, given.targets), python=only_python(parser, given),
+        appearance=make_appearance(given.theme, given.keymap, given.targets), python=only_python(parser, given),
     )  # fmt: skip
 
 
@@ -93,14 +93,14 @@ def _open(parser: Parser, given: argparse.Namespace, _argv: tuple[str, ...]) -> 
     report_only = given.report or given.json or given.summary
     choice = TraceChoice(tuple(given.paths), given.job, given.rank, given.against, report_only, given.follow)
     return Request("open", given.paths[0], json=given.json, limits=limits(given), trace=choice, outputs=outputs(given),
-                   screen=appearance(given.theme, given.keymap))  # fmt: skip
+                   appearance=make_appearance(given.theme, given.keymap))  # fmt: skip
 
 
 def _run(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
     if not argv:
         parser.error("a command is needed after --")
     return Request("run", argv[0], argv, json=given.json, launch=Launch(given.trace, given.detach),
-                   screen=appearance(given.theme, given.keymap))  # fmt: skip
+                   appearance=make_appearance(given.theme, given.keymap))  # fmt: skip
 
 
 def _doctor(parser: Parser, given: argparse.Namespace, _argv: tuple[str, ...]) -> Request:

@@ -76,20 +76,20 @@ def explained(files: Sequence[ConfigFile], model: str, flags: Mapping[str, Any])
         parser = make()
         values = config_values(files, parser, model)
         for name, action in configurable(parser).items():
-            own = not is_shared(name, action)
+            is_separate = not is_shared(name, action)
             value = ExplainedValue(name, _default(action), "default", place="default")
-            if not own and action.dest in flags:
+            if not is_separate and action.dest in flags:
                 value = ExplainedValue(name, flags[action.dest], "flag", place=f"command line, --{name}")
             elif set_by_environment(name):
                 value = ExplainedValue(name, True, "environment", place=f"environment, {VARIABLES[name]}")
             elif name in values:
                 setting = values[name]
-                own = own or command in setting.key
+                is_separate = is_separate or command in setting.key
                 value = ExplainedValue(
                     name, _plain(converted(action, setting)), "file", setting.file.path, setting.file.line(setting.key),
                     setting.place,
                 )  # fmt: skip
-            if own or shared.setdefault(name, value) != value:
+            if is_separate or shared.setdefault(name, value) != value:
                 yield ExplainedValue(
                     f"{command}.{name}", value.value, value.source, value.file, value.line, value.place
                 )

@@ -55,5 +55,5 @@ def explore(request: Request) -> int:
         return 2
     from tcexplore.ui.run_app import Choices, run_app
 
-    choices = Choices(request.standbys, request.history, request.target_given, request.screen, python)
+    choices = Choices(request.standbys, request.history, request.target_given, request.appearance, python)
     return run_app(path, request.config, request.argv, name, choices)

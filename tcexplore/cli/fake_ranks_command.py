@@ -51,7 +51,7 @@ def explore_ranks(request: Request) -> int:
 
         at = command.index("--world")
         return run_ranks_app(
-            request.target, (*command[:at], "--standby", *command[at:]), request.fake.rank, request.screen
+            request.target, (*command[:at], "--standby", *command[at:]), request.fake.rank, request.appearance
         )
     from tcexplore.cli.run_command import run_job
 

@@ -55,7 +55,7 @@ def open_trace(request: Request) -> int:
     if choice.report or problem is not None:
         return report_trace(request)
     if choice.follow:
-        return _follow(choice, request.screen)
+        return _follow(choice, request.appearance)
     try:
         opened, job = choose(choice, whole=False)
         before = choose(TraceChoice((choice.against,)), whole=False)[1] if choice.against else None
@@ -63,10 +63,10 @@ def open_trace(request: Request) -> int:
         return _refuse(str(error))
     from tcexplore.ui.run_app import run_trace_app
 
-    return run_trace_app(job, choice.rank, opened.problems, before, request.screen)
+    return run_trace_app(job, choice.rank, opened.problems, before, request.appearance)
 
 
-def _follow(choice: TraceChoice, screen: Appearance) -> int:
+def _follow(choice: TraceChoice, appearance: Appearance) -> int:
     """Open the app on a running job; return the exit status."""
     missing = [path for path in choice.paths if not os.path.exists(os.path.expanduser(path))]
     if missing:
@@ -74,7 +74,7 @@ def _follow(choice: TraceChoice, screen: Appearance) -> int:
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.ui.run_app import run_follow_app
 
-    return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank, None, screen)
+    return run_follow_app(FollowedTrace(choice.paths, job=choice.job), choice.rank, None, appearance)
 
 
 def report_trace(request: Request) -> int:

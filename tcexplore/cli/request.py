@@ -146,7 +146,7 @@ class Request:
     """Inputs to check for a recompile."""
     limits: Limits = field(default_factory=Limits)
     outputs: Outputs = field(default_factory=Outputs)
-    screen: Appearance = field(default_factory=Appearance)
+    appearance: Appearance = field(default_factory=Appearance)
     standbys: int = STANDBYS
     """Number of processes that the app keeps ready where each prepares itself."""
     history: bool = True

@@ -45,19 +45,19 @@ def run_job(request: Request) -> int:
         sys.stderr.write(f"tcexplore: {ev.clean(str(error))}\n")
         return error.status
     if in_app:
-        return _show(job, request.screen)
+        return _show(job, request.appearance)
     if launch.folder is None:  # else, the user knows what to open while the job runs
         sys.stderr.write(f"tcexplore: {_place(job)}\n")
     return _pass_through(job, as_json=request.json)
 
 
-def _show(job: TracedJob, screen: Appearance) -> int:
+def _show(job: TracedJob, appearance: Appearance) -> int:
     """Show the job in the app; end it with the app unless it is detached."""
     from tcexplore.traces.followed_trace import FollowedTrace
     from tcexplore.ui.run_app import run_follow_app
 
     try:
-        left = run_follow_app(FollowedTrace([job.folder], job.earlier), None, job, screen)
+        left = run_follow_app(FollowedTrace([job.folder], job.earlier), None, job, appearance)
         status = job.status()
     finally:
         job.end()

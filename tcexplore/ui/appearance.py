@@ -38,7 +38,7 @@ class Appearance:
     """Files of targets to offer next to those of the device table."""
 
 
-def appearance(theme: str | Table | None, keymap: str | Table | None, targets: Sequence[str] = ()) -> Appearance:
+def make_appearance(theme: str | Table | None, keymap: str | Table | None, targets: Sequence[str] = ()) -> Appearance:
     """Return the appearance of valid choices; None for the default."""
     base, colors = read_theme(theme) if theme else ("", {})
     return Appearance(base, colors, read_keymap(keymap) if keymap else {}, tuple(targets))

@@ -34,7 +34,7 @@ class Choices(NamedTuple):
     """Whether runs are stored, and those of earlier starts are shown."""
     target_given: bool = False
     """Whether the target was given, so that the one of the last start is not used."""
-    screen: Appearance = Appearance()
+    appearance: Appearance = Appearance()
     python: ModelPython = OWN_PYTHON
 
 
@@ -66,7 +66,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
 
         return RunHistory(RunStore(of, history_folder()))
 
-    return asyncio.run(_run(engine, choices.screen, settings, history if choices.history else None))
+    return asyncio.run(_run(engine, choices.appearance, settings, history if choices.history else None))
 
 
 def _set_frame_rate() -> None:
@@ -80,7 +80,7 @@ def _set_frame_rate() -> None:
 
 
 def run_trace_app(
-    job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None, screen: Appearance
+    job: TraceJob, rank: int | None, problems: list[str], before: TraceJob | None, appearance: Appearance
 ) -> int:
     """Show the app on the ranks of a traced job until the user leaves it; return the exit status.
 
@@ -94,10 +94,10 @@ def run_trace_app(
 
         return TraceEngine(job, rank, problems, before)
 
-    return asyncio.run(_run(engine, screen))
+    return asyncio.run(_run(engine, appearance))
 
 
-def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob | None, screen: Appearance) -> int:
+def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob | None, appearance: Appearance) -> int:
     """Show the app on a job that is running until the user leaves it; return the exit status.
 
     `launched` is the job if tcexplore started it.
@@ -110,10 +110,10 @@ def run_follow_app(trace: FollowedTrace, rank: int | None, launched: TracedJob |
 
         return FollowEngine(trace, rank, launched)
 
-    return asyncio.run(_run(engine, screen))
+    return asyncio.run(_run(engine, appearance))
 
 
-def run_ranks_app(file: str, command: Sequence[str], rank: int | None, screen: Appearance) -> int:
+def run_ranks_app(file: str, command: Sequence[str], rank: int | None, appearance: Appearance) -> int:
     """Show the app on a script that runs as several ranks on every save; return the exit status."""
     gc.disable()
     import asyncio
@@ -123,12 +123,12 @@ def run_ranks_app(file: str, command: Sequence[str], rank: int | None, screen: A
 
         return SavedRanksEngine(file, command, rank)
 
-    return asyncio.run(_run(engine, screen))
+    return asyncio.run(_run(engine, appearance))
 
 
 async def _run(
     engine: Callable[[], Engine],
-    screen: Appearance,
+    appearance: Appearance,
     settings: Settings | None = None,
     history: Callable[[str], RunHistory] | None = None,
 ) -> int:
@@ -137,7 +137,7 @@ async def _run(
 
     file = settings_file()
     settings = settings or load(file)
-    app = ExplorerApp(engine, settings=settings, history=history, appearance=screen)
+    app = ExplorerApp(engine, settings=settings, history=history, appearance=appearance)
     try:
         await app.run_async()
     finally:

@@ -254,11 +254,11 @@ def test_the_documented_examples_are_valid(project: Path, capsys: pytest.Capture
 def test_theme_and_keymap_come_from_files_and_options(project: Path, capsys: pytest.CaptureFixture[str]):
     file = project / "tcexplore.toml"
     file.write_text("theme = 'nord'\n[keymap]\npreset = 'vim'\nfix = 'ctrl+a'\n")
-    screen = parse(["net.py"]).screen
-    assert (screen.theme, screen.keymap["fix"], screen.keymap["left"]) == ("nord", "ctrl+a", "left,h")
-    assert parse(["net.py", "--keymap", "default", "--theme", "gruvbox"]).screen == Appearance("gruvbox", {}, {})
+    chosen = parse(["net.py"]).appearance
+    assert (chosen.theme, chosen.keymap["fix"], chosen.keymap["left"]) == ("nord", "ctrl+a", "left,h")
+    assert parse(["net.py", "--keymap", "default", "--theme", "gruvbox"]).appearance == Appearance("gruvbox", {}, {})
     file.write_text("[theme]\nbase = 'nord'\nprimary = 'red'\n")
-    assert parse(["open", "trace"]).screen == Appearance("nord", {"primary": "red"}, {})
+    assert parse(["open", "trace"]).appearance == Appearance("nord", {"primary": "red"}, {})
     for text, message in (
         ("keymap = 'emacs'", "tcexplore.toml:1: keymap: there is no keymap 'emacs'; use one of default, lazygit, vim."),
         ("[keymap]\n\nfixx = 'a'", "tcexplore.toml:3: fixx: there is no action 'fixx'; did you mean 'fix'?"),
@@ -277,7 +277,7 @@ def test_targets_of_the_project_are_offered(project: Path, capsys: pytest.Captur
     (project / "edge.toml").write_text("like = 'l4'")
     file = project / "tcexplore.toml"
     file.write_text("targets = ['edge.toml']")
-    assert parse(["models/net.py"]).screen.targets == (str(project / "edge.toml"),)
+    assert parse(["models/net.py"]).appearance.targets == (str(project / "edge.toml"),)
     file.write_text("targets = ['h100']")
     assert "is not a .toml file" in refusal(["net.py"], capsys)
     file.write_text("targets = ['missing.toml']")

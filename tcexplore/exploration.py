@@ -36,7 +36,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What torch did with a model. The records are those of `tcexplore.events`."""
+    """Facts about what torch did with a model. The records are those of `tcexplore.events`."""
 
     snapshot: Snapshot
     outputs: tuple[Any, ...] = ()

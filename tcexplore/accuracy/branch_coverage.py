@@ -1,4 +1,4 @@
-"""Which branches of the user's code a call takes."""
+"""Branches of the user's code that a call takes."""
 
 from __future__ import annotations
 

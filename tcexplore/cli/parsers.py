@@ -225,7 +225,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "serve": serve_parser,
     "doctor": doctor_parser,
 }
-"""Makes the parser of each command whose options a configuration file may set."""
+"""Functions that make the parser of each command whose options a configuration file may set."""
 
 COMMAND_NAMES = tuple(name for name in (*PARSERS, "config") if name != APP)
 """First words of a command line that are commands."""

@@ -42,7 +42,7 @@ class DeviceFacts(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTimed(Event):
-    """How long one kernel takes in one warm call under torch's profiler. `graph`, …, `target` as in `Kernel`."""
+    """Time of one kernel in one warm call under torch's profiler. `graph`, …, `target` as in `Kernel`."""
 
     graph: str
     phase: str

@@ -1,4 +1,4 @@
-"""What the front end finds out about the fixes of graph breaks. No worker sends these."""
+"""Facts that the front end adds about the fixes of graph breaks. No worker sends these."""
 
 from __future__ import annotations
 

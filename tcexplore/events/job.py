@@ -28,7 +28,7 @@ SKIP_GUARD_EVAL = "skip_guard_eval_unsafe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """How a run compiles: arguments of `torch.compile` and options of the command line."""
+    """Configuration of a run: arguments of `torch.compile` and options of the command line."""
 
     mode: str = "default"
     backend: str = "inductor"

@@ -62,7 +62,7 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergenceSide:
-    """What some ranks did at the first difference."""
+    """The side of some ranks at the first difference."""
 
     ranks: tuple[int, ...]
     text: str

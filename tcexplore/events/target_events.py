@@ -94,7 +94,7 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopVectorized(Event):
-    """How Inductor wrote a C++ loop nest."""
+    """Form of a C++ loop nest that Inductor wrote."""
 
     graph: str
     phase: str

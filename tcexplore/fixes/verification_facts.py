@@ -1,4 +1,4 @@
-"""What is known of a verification so far, as sentences for the screen and the report."""
+"""Facts about a verification so far, as sentences for the screen and the report."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class AllowedBreak:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What the limits of a run say."""
+    """Result of the limits of a run."""
 
     exceeded: tuple[ExceededLimit, ...] = ()
     options: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Payback:
-    """What compiling costs once and saves with each call."""
+    """One-time cost of compiling, and its gain with each call."""
 
     compile_s: float
     """Additional seconds of the calls that compiled."""

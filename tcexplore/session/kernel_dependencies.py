@@ -13,7 +13,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class KernelRelation:
-    """How two kernels depend on each other."""
+    """Dependencies between two kernels."""
 
     buffers: tuple[str, ...]
     """Used by both."""

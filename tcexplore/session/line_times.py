@@ -94,7 +94,7 @@ def line_shares(times: LineTimes | None) -> dict[Line, LineShare]:
 
 
 class KernelGraphs(NamedTuple):
-    """What a run knows about the origin of its kernels."""
+    """Graphs of a run, which show the origin of its kernels."""
 
     kernels: tuple[ev.Kernel, ...]
     aten_graphs: tuple[ev.AtenGraph, ...]

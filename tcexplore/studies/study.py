@@ -89,7 +89,7 @@ class PromptField(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """What the app asks the user before a study begins."""
+    """Question that the app asks the user before a study begins."""
 
     title: str
     fields: tuple[PromptField, ...]

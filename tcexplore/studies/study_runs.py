@@ -25,7 +25,7 @@ USER_PHASES = ("importing", "eager", "timing")
 
 
 class Runner(Protocol):
-    """What `Runs` needs of a supervisor or a queue."""
+    """Interface that `Runs` needs of a supervisor or a queue."""
 
     async def start(self) -> None: ...
 

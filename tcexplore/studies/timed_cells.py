@@ -57,7 +57,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellUpdate:
-    """What is known of a cell by now: its status is `running` until it has been timed."""
+    """Facts about a cell so far: its status is `running` until it has been timed."""
 
     cell: Cell
     run: Snapshot

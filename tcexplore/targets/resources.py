@@ -21,7 +21,7 @@ _REGISTER_FILES = 4
 
 
 class Fit(NamedTuple):
-    """How a kernel's blocks fit on one multiprocessor."""
+    """Occupancy: the blocks of a kernel that fit on one multiprocessor."""
 
     occupancy: float
     """Resident warps over the maximum."""

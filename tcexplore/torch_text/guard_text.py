@@ -1,4 +1,4 @@
-"""What a guard checks, from the text of its check: a short description, and whether it is structural."""
+"""Meaning of a guard, from the text of its check: a short description, and whether it is structural."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ProcessFrame(NamedTuple):
 
 
 class ProcessStack(NamedTuple):
-    """What a process does now."""
+    """Current activity of a process."""
 
     waits: bool | None
     """Whether the main thread uses no CPU; None if unknown."""

@@ -1,4 +1,4 @@
-"""What one rank compiled, in order: the records that ranks are compared by, and the rank's figures."""
+"""Compiles of one rank, in order: the records by which ranks are compared, and the rank's figures."""
 
 from __future__ import annotations
 

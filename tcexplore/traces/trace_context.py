@@ -22,7 +22,7 @@ Emit = Callable[[ev.Event], None]
 
 @dataclass
 class FrameStart:
-    """What is known of a frame from the beginning of its compile."""
+    """Facts about a frame from the start of its compile."""
 
     frame: ev.Location | None = None
     """The compiled function, in any file."""
@@ -32,7 +32,7 @@ class FrameStart:
 
 @dataclass
 class TraceContext:
-    """What converters read and write."""
+    """State that converters read and write."""
 
     index: RecordIndex
     emit: Emit

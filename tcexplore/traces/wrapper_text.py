@@ -44,7 +44,7 @@ class WrittenCall:
 
 @dataclass(slots=True)
 class WrapperText:
-    """What a generated module defines and calls."""
+    """Definitions and calls of a generated module."""
 
     aot_id: str
     """`0_forward`; empty if torch does not write it."""

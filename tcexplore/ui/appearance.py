@@ -1,4 +1,4 @@
-"""What the user configures of the screen: keymap, theme, and targets to choose from."""
+"""Appearance of the app, as the user configures it: keymap, theme, and targets to choose from."""
 
 from __future__ import annotations
 

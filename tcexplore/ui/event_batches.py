@@ -10,7 +10,7 @@ from tcexplore.events import Event, Failed, Finished, GraphBreak, GraphCaptured,
 from tcexplore.ui.messages import RunEvents
 
 URGENT = (Job, Standby, GraphCaptured, GraphBreak, Kernel, Failed, Finished)
-"""What the user waits for after a save."""
+"""Events that the user waits for after a save."""
 
 URGENT_TICK = 0.008
 """Minimum seconds between two batches."""

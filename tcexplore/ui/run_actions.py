@@ -1,4 +1,4 @@
-"""What the user does with runs: rerun, step, fix, check, study, choose a target, go to a rank."""
+"""Actions of the user on runs: rerun, step, fix, check, study, choose a target, go to a rank."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _RATE = "TEXTUAL_FPS"
 
 
 class Choices(NamedTuple):
-    """What the user chose on the command line for the app alone."""
+    """Choices on the command line that only the app has."""
 
     standbys: int
     history: bool = True

@@ -1,4 +1,4 @@
-"""What the user chose for the screen, remembered in a file from one start to the next."""
+"""The user's choices for the screen, remembered in a file from one start to the next."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PROBE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ForkPolicy:
-    """How runs get their processes."""
+    """The way in which runs get their processes."""
 
     forks: bool
     problem: str = ""

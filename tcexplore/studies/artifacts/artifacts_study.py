@@ -43,7 +43,7 @@ PRECOMPILE = "torch._dynamo.config.caching_precompile=True"
 
 @dataclass(frozen=True, slots=True)
 class ArtifactsOptions:
-    """Which ways to try, and the settings of another machine."""
+    """Ways to try, and the settings of another machine."""
 
     ways: tuple[Shipping, ...] = SHIPPING
     other: tuple[str, ...] = OTHER_SETTINGS

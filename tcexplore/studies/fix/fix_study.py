@@ -30,7 +30,7 @@ UNFIXED = 1
 
 @dataclass(frozen=True, slots=True)
 class FixOptions:
-    """Which breaks to fix."""
+    """Breaks to fix."""
 
     number: int | None = None
     """The number of the only break to fix; None for all."""

@@ -75,7 +75,7 @@ class EnvironmentChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStep:
-    """What changes from one environment to the next."""
+    """Changes from one environment to the next."""
 
     before: EnvironmentRun
     after: EnvironmentRun

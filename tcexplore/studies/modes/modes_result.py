@@ -1,4 +1,4 @@
-"""Which mode to use, from what was measured."""
+"""Choice of the mode to use, from the measurements."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SHAPES: tuple[Shapes, ...] = get_args(Shapes)
 
 @dataclass(frozen=True, slots=True)
 class ModesOptions:
-    """What to compare. Empty: all modes that this torch has, the default backends, static and dynamic shapes."""
+    """Rows to compare. Empty: all modes that this torch has, the default backends, static and dynamic shapes."""
 
     modes: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()

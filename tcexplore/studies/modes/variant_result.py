@@ -29,7 +29,7 @@ UNSAFE = {
     "skip_all_guards_unsafe": "any change goes unnoticed, also of shape or dtype: the call may read wrong memory",
     SKIP_GUARD_EVAL: "after the warm-up, an input that needs another graph runs a wrong one",
 }
-"""What each filter makes unsafe."""
+"""Risk of each filter, as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _TENSOR = re.compile(r"(?:(?P<name>\w+)=)?\w+\[\d")
 
 @dataclass(frozen=True, slots=True)
 class RecompilesOptions:
-    """What to vary, and the sizes to pad to (empty: the next power of two)."""
+    """Arguments to vary, and the sizes to pad to (empty: the next power of two)."""
 
     vary: tuple[str, ...] = ()
     buckets: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ _FIRST_SIZE = re.compile(r"\[(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """Which dimension of the inputs, and its sizes in the order of the calls."""
+    """Dimension of the inputs, and its sizes in the order of the calls."""
 
     dim: int = 0
     sizes: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""How a row becomes a line on the screen: styled once in full width, then cropped to the part in view."""
+"""Painting of a row as a line on the screen: styled once in full width, then cropped to the part in view."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _restyled(styled: _Styled, start: int, end: int, added: Style) -> _Styled:
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """What a row's line depends on besides the row."""
+    """State that a row's line depends on, besides the row."""
 
     highlighted: bool
     marked: bool
@@ -124,7 +124,7 @@ class RowState:
 
 
 class LineContent(NamedTuple):
-    """What a line of a view shows. Two lines with equal content look the same."""
+    """Content of a line of a view. Two lines with equal content look the same."""
 
     spans: tuple[Span, ...] | None
     """None below the last row."""

@@ -74,7 +74,8 @@ def test_the_top_level_holds_only_the_agreed_files():
 
 
 def test_no_private_path_or_debugger_call_remains():
-    for path in [*SOURCES, *(ROOT / "samples").glob("*.py")]:
+    texts = [*(ROOT / "samples").glob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").rglob("*.yml")]
+    for path in [*SOURCES, *(ROOT / "tcexplore").rglob("*.md"), *texts]:
         text = path.read_text()
         assert "breakpoint()" not in text, path
         assert not re.search(r"/(home|work|root|Users)/\w", text), path
@@ -122,6 +123,11 @@ def test_values_are_named_for_what_they_are():
         for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in MISUSED_NAMES
+    } | {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.arg}"
+        for path in SOURCES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.arg) and node.arg in MISUSED_NAMES
     }
     assert misused == set()
 

@@ -108,9 +108,12 @@ def _fix(shown: Snapshot) -> Iterator[Piece]:
     fix = next((fix for fix in fixes if fix is not None and fix.state == "verified"), None)
     if fix is None:
         return
-    gains = [f"{fix.kernels[0]} kernels → {fix.kernels[1]}"] if fix.kernels and fix.kernels[0] != fix.kernels[1] else []
-    gains += [f"{fix.speedup:.1f}×"] if fix.speedup is not None else []
-    key, gain = f" ({hint('fix')})", f": {' · '.join(gains)}" if gains else ""
+    gains = []
+    if fix.speedup is not None:
+        gains.append(f"{fix.speedup:.1f}× {'faster' if fix.speedup >= 1 else 'slower'}")
+    if fix.kernels and fix.kernels[0] != fix.kernels[1]:
+        gains.append(f"{fix.kernels[0]} kernels → {fix.kernels[1]}")
+    key, gain = f" ({hint('fix')})", f": {', '.join(gains)}" if gains else ""
     yield Piece((Span("fix ready", "ok"), Span(key, "key"), Span(gain, "ok")))
 
 

@@ -115,7 +115,7 @@ def _compile(
             stack.enter_context(shapes.suppress_guards())
         # Dynamo keeps some functions that call it as one node.
         stack.enter_context(patch_attribute(torch.nn.functional, "scaled_dot_product_attention", sdpa))
-        moved = move_to_target(gm, {torch._C._nn.scaled_dot_product_attention: sdpa}, strings=strings)
+        moved = move_to_target(gm, {torch._C._nn.scaled_dot_product_attention: sdpa}, mode, strings=strings)
         compile_fx(moved, make_target_inputs(gm, inputs, mode))
 
 
@@ -145,11 +145,11 @@ def _op(error: BaseException) -> str:
 
 
 def _op_in_traceback(error: BaseException) -> str:
-    """Return the op that torch worked on: that of the innermost frame with an FX node or a node of the scheduler."""
+    """Return the op that torch worked on: that of the innermost frame with an op, an FX node or a scheduler node."""
     inner = getattr(error, "inner_exception", None) or error
     frames = [frame for frame, _ in traceback.walk_tb(inner.__traceback__)]
     for frame in reversed(frames):
-        for name in ("n", "node", "snode", "self"):
+        for name in ("func", "n", "node", "snode", "self"):
             target = _target(frame.f_locals.get(name))
             if isinstance(target, torch._ops.OpOverload):
                 return str(target)
@@ -157,12 +157,12 @@ def _op_in_traceback(error: BaseException) -> str:
 
 
 def _target(value: Any) -> Any:
-    """Return what an FX node calls, or the FX node that an Inductor node was lowered from."""
+    """Return an op, the op that an FX node calls, or that of the FX node that an Inductor node was lowered from."""
     if isinstance(value, BaseSchedulerNode):
         value = value.node
     if isinstance(value, IRNode):
         value = value.get_origin_node()
-    return value.target if isinstance(value, torch.fx.Node) else None
+    return value.target if isinstance(value, torch.fx.Node) else value
 
 
 def _reason(error: BaseException) -> str:

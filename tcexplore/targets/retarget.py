@@ -17,14 +17,21 @@ DEVICE = torch.device("cuda", 0)
 _AUTOCAST = frozenset({"_enter_autocast", "is_autocast_enabled", "set_autocast_enabled"})
 
 
-def move_to_target(gm: GraphModule, replace: dict[Any, Any], *, strings: bool = False) -> GraphModule:
+def move_to_target(
+    gm: GraphModule, replace: dict[Any, Any], mode: FakeTensorMode, *, strings: bool = False
+) -> GraphModule:
     """Return a copy of a Dynamo graph on the target, with called functions replaced according to `replace`.
 
+    The tensors that the graph holds as attributes become fake tensors on the target.
     A `torch.device("cpu")` in the graph came from a tensor (`x.device`) and moves. A string `"cpu"` was written by the
     user and stays, except for autocast, which takes a device type. `strings` moves it too: it is `x.device.type`.
     """
     moved = copy_graph(gm)
     _move(moved, replace, strings=strings)
+    for module in moved.modules():
+        for attributes in (module._parameters, module._buffers, vars(module)):
+            tensors = {name: value for name, value in attributes.items() if isinstance(value, torch.Tensor)}
+            attributes.update({name: _attribute(value, mode) for name, value in tensors.items()})
     return moved
 
 
@@ -64,16 +71,35 @@ def _autocast(value: Any) -> Any:
 
 
 def make_target_inputs(gm: GraphModule, example_inputs: Sequence[Any], mode: FakeTensorMode) -> list[Any]:
-    """Return fake inputs on the target, with the symbolic sizes and strides that Dynamo traced."""
-    traced = [_traced(node) for node in gm.graph.find_nodes(op="placeholder")]
-    if len(traced) != len(example_inputs):
-        traced = list(example_inputs)
-    pairs = zip(traced, example_inputs, strict=True)
-    return [_input(example if fake is None else fake, example, mode) for fake, example in pairs]
+    """Return fake inputs on the target, with the symbolic sizes and strides that Dynamo traced.
+
+    Numbers that Dynamo passes as 0-dimensional tensors stay on the CPU, as with a GPU.
+    """
+    nodes = gm.graph.find_nodes(op="placeholder")
+    if len(nodes) != len(example_inputs):
+        return [_input(example, example, mode) for example in example_inputs]
+    return [_input_of(node, example, mode) for node, example in zip(nodes, example_inputs, strict=True)]
 
 
-def _traced(node: Node) -> Any:
-    return node.meta.get("example_value", node.meta.get("val"))
+def _input_of(node: Node, example: Any, mode: FakeTensorMode) -> Any:
+    traced = node.meta.get("example_value", node.meta.get("val"))
+    value = example if traced is None else traced
+    return _number(value, mode) if _is_number(node, value) else _input(value, example, mode)
+
+
+def _is_number(node: Node, value: Any) -> bool:
+    """Return whether an input is a Python or NumPy number that Dynamo passes as a tensor."""
+    is_wrapped: bool = getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
+    return is_wrapped and isinstance(value, torch.Tensor) and value.dim() == 0
+
+
+def _number(value: torch.Tensor, mode: FakeTensorMode) -> Any:
+    """Return a fake tensor on the CPU whose `item()` is the symbol that Dynamo traced."""
+    with mode, torch.no_grad():
+        fake: Any = torch.empty((), dtype=value.dtype)
+    if (symbol := getattr(value, "item_memo", None)) is not None:
+        fake.item_memo = symbol
+    return fake
 
 
 def _input(value: Any, example: Any, mode: FakeTensorMode) -> Any:
@@ -84,3 +110,13 @@ def _input(value: Any, example: Any, mode: FakeTensorMode) -> Any:
     with mode, torch.no_grad():
         fake = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_device(value.device))
     return fake.requires_grad_(isinstance(example, torch.Tensor) and example.requires_grad)
+
+
+def _attribute(value: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    """Return the fake tensor of an attribute.
+
+    All move: Dynamo holds an optimizer's parameters and state as attributes. On a GPU it sets `capturable` and moves
+    each `step` tensor to the device of its parameter.
+    """
+    fake: torch.Tensor = _input(value, value, mode)
+    return torch.nn.Parameter(fake, value.requires_grad) if isinstance(value, torch.nn.Parameter) else fake

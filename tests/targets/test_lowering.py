@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch's deprecation warnings about itself
     from torch._inductor.graph import GraphLowering
 
+    from tcexplore.targets import retarget
     from tcexplore.targets.lowering import lower_graph
     from tests.benchmarks import targets_identity as identity
 
@@ -139,3 +140,46 @@ def test_the_op_is_named_if_an_error_of_the_scheduler_has_no_op(monkeypatch: pyt
     _, (event,) = lowered(lambda x: torch.sin(x), (torch.ones(4, 4),), "h100")
     assert isinstance(event, TargetSkipped), event
     assert event.op == "aten.sin.default"
+
+
+@pytest.fixture(scope="module")
+def optimizer_step() -> tuple[list[str], list[Any]]:
+    """Code and events of a compiled `Adam.step`, whose learning rate becomes symbolic at the second call."""
+    events: list[Any] = []
+
+    def backend(gm: Any, example_inputs: Any) -> Any:
+        lower_graph(gm, example_inputs, find_target("h100"), events.append)
+        return gm.forward
+
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    torch._dynamo.reset()
+    step = torch.compile(optimizer.step, backend=backend)
+    with identity.generated() as codes:
+        for rate in (0.1, 0.05):
+            optimizer.param_groups[0]["lr"] = rate
+            model(torch.ones(2, 8)).sum().backward()
+            step()
+    return codes, events
+
+
+def test_parameters_and_state_of_an_optimizer_move_to_the_target(optimizer_step: tuple[list[str], list[Any]]):
+    codes, events = optimizer_step
+    assert [type(event) for event in events] == [TargetLowered, TargetLowered], events
+    for code in codes:
+        assert "triton" in code
+        assert "cpp_pybinding" not in code, "the steps are on the device too"
+
+
+def test_a_symbolic_learning_rate_stays_on_the_cpu(optimizer_step: tuple[list[str], list[Any]]):
+    first, second = optimizer_step[0]
+    assert "device='cpu'" not in first
+    assert second.count("device='cpu', dtype=torch.float64") == 1
+
+
+def test_the_op_is_named_if_its_tensors_are_on_two_devices(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(retarget, "_input", lambda _, example, mode: mode.from_tensor(example))
+    _, (event,) = lowered(lambda x: torch.ones(4, device=x.device).lerp_(x, 0.5), (torch.ones(4),), "h100")
+    assert isinstance(event, TargetSkipped), event
+    assert event.op == "aten.lerp.Scalar"
+    assert "cpu" in event.reason

@@ -29,7 +29,7 @@ SIZE = (160, 46)
 TIMEOUT_S = 110.0
 
 DECIDED = ("faster", "slower", "no difference")
-SETTLED_PAIRS = 40
+SETTLED_PAIRS = 1500
 """Interleaved pairs after which a timing is shown even if it is undecided."""
 
 

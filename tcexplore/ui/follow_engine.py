@@ -198,8 +198,9 @@ class FollowEngine(RankEngine):
         now, followed = time.monotonic(), self._followed
         if not self._shown or not followed.ranks:
             return
+        ended = self._launched is not None and self._launched.over
         for rank in followed.ranks.values():
-            rank.over = self._is_over(rank.process.pid)
+            rank.over = ended or self._is_over(rank.process.pid)
         over = all(rank.over for rank in followed.ranks.values())
         state = (followed.grown, time.time() - followed.grown >= QUIET_S, over)
         # What is final is compared at once.

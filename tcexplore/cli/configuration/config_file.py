@@ -128,7 +128,7 @@ def _folders(model: str) -> Iterator[str]:
 def _open_to_all(folder: str) -> bool:
     try:
         mode = os.stat(folder).st_mode
-    except OSError:
+    except (OSError, ValueError):  # also a path that no file can have
         return False
     return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 

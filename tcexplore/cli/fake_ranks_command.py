@@ -13,17 +13,17 @@ from dataclasses import replace
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.python_argument import model_python
-from tcexplore.cli.request import Launch, Request, TraceChoice
+from tcexplore.cli.request import Request, TraceChoice
 from tcexplore.model_python import ModelPython
 from tcexplore.traced_job import TRACE_VARIABLE
 
 
-def fake_ranks_command(request: Request, python: ModelPython) -> tuple[str, ...]:
+def fake_ranks_command(request: Request, python: ModelPython, *options: str) -> tuple[str, ...]:
     """Return the command that runs the script as each rank, or as one."""
     assert request.fake is not None, "the parser sets it"
     rank = request.fake.rank
     chosen = () if rank is None else ("--rank", str(rank))
-    arguments = ("--world", str(request.fake.world), *chosen, request.target, *request.argv)
+    arguments = (*options, "--world", str(request.fake.world), *chosen, request.target, *request.argv)
     return tuple(python.command("tcexplore.worker.fake_ranks", *arguments))
 
 
@@ -37,25 +37,16 @@ def _python(request: Request) -> ModelPython | None:
 
 
 def explore_ranks(request: Request) -> int:
-    """Show the ranks in the app on every save; without a terminal, run them once. Return the exit status."""
-    from tcexplore.cli.explore_command import terminal_problem
+    """Show the ranks in the app on every save; return the exit status."""
+    from tcexplore.ui.run_app import run_ranks_app
 
     python = _python(request)
     if python is None:
         return 2
     assert request.fake is not None, "the parser sets it"
-    command = fake_ranks_command(request, python)
     os.environ.update(python.environment())
-    if terminal_problem() is None:
-        from tcexplore.ui.run_app import run_ranks_app
-
-        at = command.index("--world")
-        return run_ranks_app(
-            request.target, (*command[:at], "--standby", *command[at:]), request.fake.rank, request.appearance
-        )
-    from tcexplore.cli.run_command import run_job
-
-    return run_job(replace(request, argv=command, launch=Launch(None)))
+    command = fake_ranks_command(request, python, "--standby")
+    return run_ranks_app(request.target, command, request.fake.rank, request.appearance)
 
 
 def check_ranks(request: Request) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tcexplore.documents.configurations import REGIONS
-from tcexplore.events.job import SKIP_GUARD_EVAL
+from tcexplore.events.job import SKIP_GUARD_EVAL, Config
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, Range
@@ -62,24 +62,19 @@ class Comparison:
 
 def compare_regions(results: Sequence[RunFigures]) -> list[Comparison]:
     """Return each row with regional compilation against its row of the whole model."""
-    whole = {result.run.config: result for result in results if not result.failure}
-    pairs = [(whole.get(replace(result.run.config, regions="whole")), result) for result in results]
-    return [
-        Comparison(base, result)
-        for base, result in pairs
-        if base is not None and result.run.config.regions != "whole" and not result.failure
-    ]
+    return _compare(results, lambda config: replace(config, regions="whole"))
 
 
 def compare_guard_filters(results: Sequence[RunFigures]) -> list[Comparison]:
     """Return each row with a guard filter against its row without one."""
-    unfiltered = {result.run.config: result for result in results if not result.failure}
-    pairs = [(unfiltered.get(replace(result.run.config, guard_filter="")), result) for result in results]
-    return [
-        Comparison(base, result)
-        for base, result in pairs
-        if base is not None and result.run.config.guard_filter and not result.failure
-    ]
+    return _compare(results, lambda config: replace(config, guard_filter=""))
+
+
+def _compare(results: Sequence[RunFigures], base_of: Callable[[Config], Config]) -> list[Comparison]:
+    """Return each row against that of its base; a base is its own base."""
+    known = {result.run.config: result for result in results if not result.failure}
+    pairs = ((known.get(base_of(config)), result) for config, result in known.items() if base_of(config) != config)
+    return [Comparison(base, result) for base, result in pairs if base is not None]
 
 
 def guard_share(run: Snapshot) -> float | None:

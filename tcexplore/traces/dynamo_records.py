@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tcexplore import events as ev
@@ -67,10 +68,9 @@ def read_dynamo_graph(context: TraceContext, record: Record) -> None:
     """Emit a Dynamo graph."""
     graph, code = record.graph, context.payload(record)
 
-    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
-        return context.location(graph, file, line, function, text)
-
-    nodes = context.with_collective_lines(graph, read_graph(code, place, context.input_names))
+    nodes = context.with_collective_lines(
+        graph, read_graph(code, partial(context.location, graph), context.input_names)
+    )
     context.graphs[graph] = nodes
     start = context.starts.get(graph)
     frame = start.frame if start else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from tcexplore import events as ev
@@ -64,10 +65,7 @@ class GraphRecords:
 
 
 def _nodes(context: TraceContext, graph: str, code: str) -> tuple[ev.FxNode, ...]:
-    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
-        return context.location(graph, file, line, function, text)
-
-    return context.with_collective_lines(graph, read_graph(code, place))
+    return context.with_collective_lines(graph, read_graph(code, partial(context.location, graph)))
 
 
 def _partition(graph: str, forward: tuple[ev.FxNode, ...], backward: tuple[ev.FxNode, ...]) -> ev.Partitioned:

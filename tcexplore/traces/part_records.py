@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Literal
 
 from tcexplore import events as ev
@@ -35,10 +36,7 @@ def read_dump(context: TraceContext, record: Record) -> None:
 def _emit_part(context: TraceContext, record: Record, part: str, origin: Literal["ddp", "vllm"]) -> None:
     graph = record.graph
 
-    def place(file: str, line: int, function: str, text: str) -> ev.Location | None:
-        return context.location(graph, file, line, function, text)
-
-    nodes = read_graph(context.payload(record), place)
+    nodes = read_graph(context.payload(record), partial(context.location, graph))
     calls = [node for node in nodes if node.op in CALLS]
     places = [node.location for node in calls if node.location]
     parameters = [node for node in nodes if node.op == "placeholder" and "parameters" in node.name]

@@ -4,6 +4,7 @@
 - `require_unused` refuses a path that `create` would refuse, before work is done whose result could not be written.
 - `private_folder` creates a folder for what only the user may read.
 - `replace` changes a file whose content is known, and `undo` restores it.
+- `open_regular` opens a file to read, and never waits for a pipe.
 
 Each write goes to a temporary file in the same folder, which then takes the name: a crash leaves the old or the new
 content. Each function raises `NotWrittenError` with a sentence for the user.
@@ -11,6 +12,7 @@ content. Each function raises `NotWrittenError` with a sentence for the user.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -19,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 SUFFIX = ".tcexplore-tmp"
 """Suffix of temporary files; one stays only if the process is killed while it writes."""
@@ -29,6 +31,10 @@ _WRITE_BITS = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 class NotWrittenError(Exception):
     """Nothing was written; the message says why."""
+
+
+class NotRegularError(OSError):
+    """A file is a pipe, a device or a socket."""
 
 
 class Written(NamedTuple):
@@ -186,11 +192,24 @@ def undo(written: Written) -> None:
 def read(file: str) -> bytes:
     """Return the content of a regular file."""
     with _os_errors(file, "read"):
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NotWrittenError(f"{file} is not a regular file.")
-            return opened.read()
+        try:
+            with open_regular(file) as opened:
+                return opened.read()
+        except NotRegularError:
+            raise NotWrittenError(f"{file} is not a regular file.") from None
+
+
+def open_regular(file: str) -> BinaryIO:
+    """Open a regular file. Raise `OSError`; `NotRegularError` for a pipe or a device, whose reading may not end."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
+            return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file) if stat.S_ISDIR(mode) else NotRegularError
 
 
 def _real(file: str) -> str:

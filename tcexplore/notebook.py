@@ -21,16 +21,20 @@ def to_python(notebook: str) -> str:
     N counts all cells from 1. Lines that only IPython understands (`%magic`, `!command`, `name?`) become comments, so
     every line keeps its place in its cell.
     """
-    content = _parse(notebook)
-    sources = [(number, _source(cell)) for number, cell in enumerate(content["cells"], 1) if _is_code(cell)]
-    marked = [number for number, cell in enumerate(content["cells"], 1) if _is_code(cell) and _is_marked(cell)]
-    chosen = [(number, source) for number, source in sources if not marked or number in marked]
-    if not any(source.strip() for _, source in chosen):
+    cells = [(number, cell) for number, cell in enumerate(_cells(notebook), 1) if _is_code(cell)]
+    marked = [(number, cell) for number, cell in cells if _is_marked(cell)]
+    sources = [(number, _source(cell)) for number, cell in marked or cells]
+    if not any(source.strip() for _, source in sources):
         raise ValueError("it has no code cell")
-    return "".join(f"# %% cell {number}\n{_without_magics(source)}\n" for number, source in chosen)
+    return "".join(f"# %% cell {number}\n{_without_magics(source)}\n" for number, source in sources)
 
 
-def _parse(notebook: str) -> dict[str, Any]:
+def is_notebook(path: str) -> bool:
+    """Return whether a file is a notebook, by its name."""
+    return path.endswith(".ipynb")
+
+
+def _cells(notebook: str) -> list[Any]:
     try:
         content = json.loads(notebook)
     except (ValueError, RecursionError) as error:
@@ -42,7 +46,8 @@ def _parse(notebook: str) -> dict[str, Any]:
     language = info.get("name") if isinstance(info, dict) else None
     if isinstance(language, str) and language.lower() not in ("python", "ipython"):
         raise ValueError(f"its language is {language}, not Python")
-    return content
+    cells: list[Any] = content["cells"]
+    return cells
 
 
 def _is_code(cell: object) -> bool:

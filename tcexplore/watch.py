@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from tcexplore.events.clean_text import clean
 from tcexplore.file_activity import FolderActivity
+from tcexplore.files import NotRegularError, open_regular
+from tcexplore.notebook import is_notebook, to_python
 
 SETTLE_S = 0.1
 """Maximum seconds to wait for a file that is missing or empty: some editors replace a file in two steps."""
@@ -47,12 +48,10 @@ def read_source(path: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UnreadableError(f"{path}, line {line}: not UTF-8 ({error.reason}).", "Save it as UTF-8.") from None
-    return _read_notebook(path, text) if path.endswith(".ipynb") else text
+    return _read_notebook(path, text) if is_notebook(path) else text
 
 
 def _read_notebook(path: str, text: str) -> str:
-    from tcexplore.notebook import to_python
-
     try:
         return to_python(text)
     except ValueError as error:
@@ -61,15 +60,12 @@ def _read_notebook(path: str, text: str) -> str:
 
 
 def _read_regular(path: str) -> bytes:
-    """Return the content of a regular file. Never wait for one that is not: reading a FIFO or a device may not end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        kind = os.fstat(descriptor)
-        if stat.S_ISDIR(kind.st_mode):
-            raise IsADirectoryError
-        if not stat.S_ISREG(kind.st_mode):
-            raise UnreadableError(f"{path} is not a regular file.", "It runs once it is one.")
-        raw = file.read(LARGEST_SOURCE + 1)
+    """Return the content of a regular file of a reasonable size."""
+    try:
+        with open_regular(path) as file:
+            raw = file.read(LARGEST_SOURCE + 1)
+    except NotRegularError:
+        raise UnreadableError(f"{path} is not a regular file.", "It runs once it is one.") from None
     if len(raw) > LARGEST_SOURCE:
         raise UnreadableError(f"{path} has more than {LARGEST_SOURCE:,} bytes.", "Name a smaller Python file.")
     return raw

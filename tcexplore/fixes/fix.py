@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tcexplore import files
 from tcexplore.fixes.syntax_source import Function, SyntaxSource
 from tcexplore.fixes.text_edit import Edit, applied, diff, line_map
+from tcexplore.notebook import is_notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def write_change(file: str, before: str, after: str) -> files.Written:
 
     Raises `NotWrittenError` if the file has another text, or cannot be replaced safely.
     """
-    if file.endswith(".ipynb"):
+    if is_notebook(file):
         raise files.NotWrittenError(f"{file} is a notebook: change its cell by hand.")
     mark = BOM_UTF8 if files.read(file).startswith(BOM_UTF8) else b""
     return files.replace(file, mark + before.encode(), mark + after.encode())

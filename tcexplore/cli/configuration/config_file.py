@@ -163,12 +163,13 @@ def _load(path: str, layer: Layer, prefix: tuple[str, ...]) -> ConfigFile | None
 
 def _read(path: str) -> bytes:
     """Return the content of a regular file of a reasonable size. Raises `ConfigError`."""
+    from tcexplore.files import NotRegularError, open_regular  # not imported before the first frame without a file
+
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        with os.fdopen(descriptor, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ConfigError(f"{path} is not a regular file.")
+        with open_regular(path) as opened:
             data = opened.read(MOST_BYTES + 1)
+    except NotRegularError:
+        raise ConfigError(f"{path} is not a regular file.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from None
     if len(data) > MOST_BYTES:

@@ -12,6 +12,11 @@ import pytest
 
 from tcexplore.cli.arguments import parse
 from tcexplore.cli.request import FakeRanks
+from tcexplore.traces import followed_rank
+from tcexplore.ui import follow_engine
+from tcexplore.ui.app import ExplorerApp
+from tcexplore.ui.saved_ranks_engine import SavedRanksEngine
+from tests.traces.test_follow import text_of, until
 
 PROGRAM = Path(__file__).with_name("programs") / "fake_ranks.py"
 
@@ -49,6 +54,44 @@ def test_all_ranks_are_awaited_after_one_has_failed():
     code = "from tcexplore.worker.fake_ranks import _run_all; print(_run_all(range(8), lambda rank: 4 * (rank == 0)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "4"
+
+
+COPY = """
+import glob, os, shutil, sys
+sys.stdin.readline()
+name = open(sys.argv[1]).read().strip()
+for file in glob.glob(os.path.join(sys.argv[2], name, "*.log")):
+    shutil.copy(file, os.environ["TORCH_TRACE"])
+print("ran", name)
+"""
+"""A job that writes the finished trace that the saved file names."""
+
+
+async def test_a_save_runs_all_ranks_again(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for module in (followed_rank, follow_engine):
+        monkeypatch.setattr(module, "QUIET_S", 0.1)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    script = tmp_path / "script.py"
+    script.write_text("shape")
+    command = [sys.executable, "-c", COPY, str(script), str(traces)]
+    app = ExplorerApp(lambda: SavedRanksEngine(str(script), command, None))
+
+    def compared(run: int) -> bool:
+        newest = app.session.newest
+        return newest is not None and newest.run == run and newest.rank_comparison is not None
+
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(app, pilot, lambda: compared(1))
+        await pilot.press("o")
+        await until(app, pilot, lambda: compared(1) and "SHAPE" in text_of(app))
+        script.write_text("same")
+        await until(app, pilot, lambda: compared(2) and "IDENTICAL" in text_of(app))
+        assert app.session.newest is not None
+        assert [output.text for output in app.session.newest.output] == ["ran same\n"]
+        assert app.engine is not None
+        assert app.engine.rerun()
+        await app.engine.close()
+    assert os.listdir(tmp_path) == ["script.py"]
 
 
 @pytest.mark.parametrize("command", [[], ["check"]])

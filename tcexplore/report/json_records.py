@@ -1,4 +1,4 @@
-"""Records as the JSON objects that `schema.json` defines: a new key needs only its line in the schema.
+"""Records as the JSON objects that `schema.json` defines: a new field gets its key when the schema is written.
 
 A key holds the field of its name, or of its name without the unit: `at_s` holds `at`. `FIELDS` lists the fields with
 another name, `COMPUTED` the values that are not a field. The keys `file`, `line` and `function` hold the location of a
@@ -104,7 +104,7 @@ COMPUTED: dict[str, Callable[[Any], Fields]] = {
 }
 """Values of a record that are not simply a field, by definition."""
 
-_UNITS = ("_us", "_s", "_bytes", "_mhz", "_w", "_c")
+UNITS = ("_us", "_s", "_bytes", "_mhz", "_w", "_c")
 
 
 def fields(definition: str, record: Any, **values: Any) -> Fields:
@@ -137,7 +137,7 @@ def _field(record: Any, name: str, schema: Schema) -> Any:
             return None
         return display_path(location.file) if name == "file" else getattr(location, name)
     if not hasattr(record, name):
-        name = name.removesuffix(next(unit for unit in _UNITS if name.endswith(unit)))
+        name = name.removesuffix(next(unit for unit in UNITS if name.endswith(unit)))
     value = getattr(record, name)
     return None if value == "" and _nullable(schema) else value
 

@@ -27,6 +27,11 @@ def piece(text: str, style: str = "", rank: int = 0) -> Piece:
     return Piece((Span(text, style),), rank)
 
 
+def fits(pieces: Sequence[Piece], width: int, gap: str = "  ") -> bool:
+    """Return whether all pieces fit side by side."""
+    return _wide([item for item in pieces if item.width], gap) <= width
+
+
 def fitted(left: Sequence[Piece], width: int, right: Sequence[Piece] = (), gap: str = "  ") -> Row:
     """Return the pieces side by side, `right` at the right edge, without those that do not fit.
 

@@ -41,7 +41,7 @@ def facts(verification: Verification) -> Iterator[Fact]:
 
 
 def summary_fact(verification: Verification) -> Fact:
-    """Return all of it in one line: `verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 1.20×, faster`."""
+    """Return all of it in one line: `verified on 4 inputs: breaks 2 → 1, outputs equal, 1.20× faster than before`."""
     if verification.objection:
         return Fact("bad", f"not verified: {verification.objection}")
     before, after = verification.before, verification.after
@@ -50,15 +50,20 @@ def summary_fact(verification: Verification) -> Fact:
     if judged is not None:
         known.append("outputs bit-identical" if judged.verdict == "identical" else "outputs equal up to rounding")
     if timed is not None:
-        known.append(
-            f"speed {timed.verdict}" if timed.verdict in UNDECIDED else f"{timed.speedup:.2f}×, {timed.verdict}"
-        )
+        known.append(_gain(timed))
     elif not verification.over:
         known += [fact.text for fact in facts(verification) if fact.state == "wait"][:1]
     text = ", ".join(known)
     if not verification.verified:
         return Fact("wait", f"verifying: {text}")
     return Fact("ok", f"verified on {count(verification.inputs, 'input')}: {text}")
+
+
+def _gain(timed: ChangeTimed) -> str:
+    """Return the speed of the compiled call with the fix, relative to that without it."""
+    if timed.verdict in ("faster", "slower"):
+        return f"{timed.speedup:.2f}× {timed.verdict} than before"
+    return "as fast as before" if timed.verdict == "no difference" else f"speed {timed.verdict}"
 
 
 def _breaks(verification: Verification) -> Iterator[Fact]:

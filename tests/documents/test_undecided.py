@@ -37,5 +37,5 @@ def test_summaries_show_no_speedup_before_it_is_known(verdict: TimingVerdict) ->
 
 def test_undecided_verdict_shows_its_interval() -> None:
     snapshot = run("undecided")
-    assert "speedup undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
+    assert "vs. eager: undecided  [0.01, 4.50]" in verdict_row(Session(runs=(snapshot,))).text
     assert " ?×" in history_row(Session(runs=(snapshot,)), 160).text

@@ -84,7 +84,7 @@ def test_the_summary_follows_the_run():
     )  # fmt: skip
     assert summary_fact(verification(rest, SAME, timed)) == (
         "ok",
-        "verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00×, faster",
+        "verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00× faster than before",
     )
     undecided = replace(timed, verdict="undecided")
     assert summary_fact(verification(rest, SAME, undecided)).text.endswith("outputs bit-identical, speed undecided")

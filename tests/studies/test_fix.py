@@ -34,7 +34,7 @@ def state() -> StudyState[Any, Any]:
 def test_the_text_has_diff_and_verification_and_says_that_nothing_was_written():
     report = printed("fix", state(), 160)
     for sentence in (
-        "✔ verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00×, faster",
+        "✔ verified on 4 inputs: breaks 2 → 1, outputs bit-identical, 2.00× faster than before",
         "in eager calls only", "if not torch.compiler.is_compiling():", "2 graph breaks before, 1 now",
         "200 µs before, 100 µs now: 2.00× [1.90, 2.10], faster", "not verified: the break is still there",
         "No known change of these lines", "1 of 3 breaks with a verified fix", "nothing is written without --write",

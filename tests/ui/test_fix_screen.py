@@ -65,7 +65,7 @@ async def test_a_verified_fix_is_written_by_w_and_undone_by_u(tmp_path: Path):
         screen = await fixed(ui, file)
         text = shown(screen)
         assert "x.max().detach()" in text
-        summary = "verified on 4 inputs: breaks 1 → 0, outputs bit-identical, 2.00×, faster"
+        summary = "verified on 4 inputs: breaks 1 → 0, outputs bit-identical, 2.00× faster than before"
         assert text.index(summary) < text.index("w writes it") < text.index("detach")
         assert "The break is gone: 1 graph break before, 0 now" in text
         assert "200 µs before, 100 µs now: 2.00×" in text

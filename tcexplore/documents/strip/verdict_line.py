@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcexplore.documents.document import Row, Span
-from tcexplore.documents.fitted_row import Piece, fitted, piece
+from tcexplore.documents.fitted_row import Piece, fits, fitted, piece
 from tcexplore.documents.locations import places
 from tcexplore.keymap import hint
 from tcexplore.quantities import count
@@ -24,8 +24,9 @@ def verdict_row(session: Session, width: int = 160) -> Row:
     shown = session.view(lambda snapshot: snapshot.compiled)
     if shown is None:
         return fitted([piece(" no run yet", "muted")], width)
-    pieces = [*_old(session, shown), *_failure(shown), *_compiled(shown), *_since(session, shown)]
-    return fitted(pieces, width)
+    before, since = [*_old(session, shown), *_failure(shown)], list(_since(session, shown))
+    pieces = [*before, *_compiled(shown), *since]
+    return fitted(pieces if fits(pieces, width) else [*before, *_compiled(shown, brief=True), *since], width)
 
 
 def run_verdict(snapshot: Snapshot) -> Row:
@@ -51,7 +52,8 @@ def _failure(shown: Snapshot) -> Iterator[Piece]:
         yield piece("7 shows more", "muted", KEYS)
 
 
-def _compiled(shown: Snapshot) -> Iterator[Piece]:
+def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
+    """Yield what was compiled and how fast it is; if `brief`, without words that go without saying."""
     if not shown.compiled:
         if shown.complete:
             yield piece(" ✖ NOTHING WAS COMPILED ", "badge.break")
@@ -66,13 +68,14 @@ def _compiled(shown: Snapshot) -> Iterator[Piece]:
         yield piece(" ✖ WRONG RESULT ", "badge.break")
         yield piece(f"{hint('bisect')} finds the stage", "muted", KEYS)
     yield _breaks(shown)
-    yield from _fix(shown)
+    fix = list(_fix(shown))
+    yield from fix
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
     extern = f" + {figures.extern} extern" if figures.extern else ""
     generated = "" if shown.target == NATIVE else f" for {shown.target}"
     yield piece(f"{count(figures.kernels, 'kernel')}{extern}{generated}" if shown.code.kernels else "", "", 3)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
-    yield from _speed(shown)
+    yield from _speed(shown, against="" if brief and not fix else "vs. eager: ")
 
 
 def _breaks(shown: Snapshot) -> Piece:
@@ -85,36 +88,37 @@ def _breaks(shown: Snapshot) -> Piece:
     return piece(" ✔ 0 graph breaks ", "badge.ok")
 
 
-def _speed(shown: Snapshot) -> Iterator[Piece]:
+def _speed(shown: Snapshot, against: str) -> Iterator[Piece]:
     timing = shown.timing
     if timing is not None and timing.verdict == "measuring":
         going = shown.status == "running"
         text = f"timing, {count(timing.pairs, 'pair')} so far" if going else "ended without a verdict"
         yield piece(text, "running" if going else "muted", 1)
     elif timing is not None:
-        style = STYLES.get(timing.verdict, "")
-        known = timing.verdict != "undecided"
-        yield piece(f"{timing.speedup:.2f}× {timing.verdict}" if known else "speedup undecided", style)
+        speedup, interval = f"{timing.speedup:.2f}× ", f"[{timing.low:.2f}, {timing.high:.2f}]"
+        differs = timing.verdict in ("faster", "slower")
+        verdict = f"{speedup if differs else ''}{timing.verdict}"
+        against = against or ("speedup " if timing.verdict == "undecided" else "")
+        yield Piece((Span(against, "muted"), Span(verdict, STYLES.get(timing.verdict, ""))))
         if shown.target != NATIVE:
             yield piece("on this machine", "muted", 1)
-        yield Piece((Span(f"[{timing.low:.2f}, {timing.high:.2f}]", "interval"),), 2)
+        yield piece(f"{speedup if timing.verdict == 'no difference' else ''}{interval}", "interval", 2)
     elif shown.timing_skipped:
         yield piece("not timed", "muted", 2)
 
 
 def _fix(shown: Snapshot) -> Iterator[Piece]:
-    """Yield the verified fix of the most expensive break that has one, and what it gains."""
+    """Yield the verified fix of the most expensive break that has one, and its gain over the compiled call of now."""
     fixes = (shown.fix_of(ranked.graph_break) for ranked in rank_breaks(shown))
     fix = next((fix for fix in fixes if fix is not None and fix.state == "verified"), None)
     if fix is None:
         return
-    gains = []
+    gain = ""
     if fix.speedup is not None:
-        gains.append(f"{fix.speedup:.1f}× {'faster' if fix.speedup >= 1 else 'slower'}")
+        gain = f": {fix.speedup:.1f}× {'faster' if fix.speedup >= 1 else 'slower'} than now"
+    yield Piece((Span("fix ready", "ok"), Span(f" ({hint('fix')})", "key"), Span(gain, "ok")))
     if fix.kernels and fix.kernels[0] != fix.kernels[1]:
-        gains.append(f"{fix.kernels[0]} kernels → {fix.kernels[1]}")
-    key, gain = f" ({hint('fix')})", f": {', '.join(gains)}" if gains else ""
-    yield Piece((Span("fix ready", "ok"), Span(key, "key"), Span(gain, "ok")))
+        yield piece(f"{fix.kernels[0]} kernels → {fix.kernels[1]}", "ok", 2)
 
 
 def _since(session: Session, shown: Snapshot) -> Iterator[Piece]:

@@ -1,0 +1,43 @@
+"""The verdict line says what each speedup is relative to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tcexplore import events as ev
+from tcexplore.documents.strip.verdict_line import verdict_row
+from tcexplore.events.timing_events import TimingVerdict
+from tcexplore.session import Session, Snapshot
+from tests import fakes
+
+
+def fixable(verdict: TimingVerdict = "faster") -> Snapshot:
+    """Return a run with a verified fix of its break."""
+    run = fakes.complete(7)
+    at = ev.Location(run.file, 23)
+    graph_break = ev.GraphBreak(graph="0/0", id=None, kind="item", reason="no number", location=at, run=7)
+    fix = ev.BreakFix(run=7, location=at, kind="item", state="verified", kernels=(3, 2), speedup=4.13)
+    assert run.timing is not None
+    return replace(run, breaks=(graph_break,), fixes=(fix,), timing=replace(run.timing, verdict=verdict))
+
+
+@pytest.mark.parametrize("verdict", ["faster", "slower", "no difference", "undecided"])
+def test_gain_of_a_fix_and_speedup_over_eager_fit_80_columns(verdict: TimingVerdict) -> None:
+    text = verdict_row(Session(runs=(fixable(verdict),)), 80).text
+    assert "fix ready (h): 4.1× faster than now" in text
+    shown = f"1.31× {verdict}" if verdict in ("faster", "slower") else verdict
+    assert text.endswith(f"vs. eager: {shown}")
+
+
+def test_a_wide_line_has_the_kernels_after_the_fix() -> None:
+    assert "than now  3 kernels → 2" in verdict_row(Session(runs=(fixable(),)), 160).text
+
+
+@pytest.mark.parametrize(("width", "shown"), [(160, "vs. eager: 1.31× faster"), (38, "1.31× faster")])
+def test_a_narrow_line_without_a_fix_has_the_speedup(width: int, shown: str) -> None:
+    assert shown in verdict_row(Session(runs=(fakes.complete(7),)), width).text
+    undecided = replace(fixable("undecided"), fixes=())
+    wanted = "vs. eager: undecided" if width == 160 else "speedup undecided"
+    assert wanted in verdict_row(Session(runs=(undecided,)), max(width, 40)).text

@@ -45,7 +45,8 @@ _PANES = ("source", "graph", "breaks", "guards", "code", "timing", "output")
 
 _STUDY_PANES = {"modes": "timing", "sweep": "timing", "cold": "timing", "recompiles": "guards"}
 _STUDY_KEYWORDS = {
-    "modes": "options backends config fastest", "sweep": "batch size scaling", "recompiles": "batch dynamic shapes",
+    "modes": "options backends config fastest best mode", "sweep": "batch sizes scaling compiling pays off faster",
+    "recompiles": "batch dynamic shapes recompiling stop prevent",
     "bisect": "wrong result accuracy crash blame minifier", "artifacts": "cache export ship deploy",
     "cold": "compile time cache startup",
 }  # fmt: skip
@@ -108,7 +109,7 @@ ACTIONS: tuple[Action, ...] = (
         "compare",
         "Compare the marked kernel or cache entry with this one",
         panes="code guards",
-        keywords="why not fused fusion differ",
+        keywords="kernels fused fusion apart differ",
     ),
     Action(
         "recompile-check",
@@ -117,7 +118,7 @@ ACTIONS: tuple[Action, ...] = (
         "recompile check",
         "Check whether other inputs would recompile",
         panes="guards",
-        keywords="batch shape size guard dynamic",
+        keywords="batch shapes sizes guard dynamic",
     ),
     Action(
         "fix",
@@ -127,7 +128,7 @@ ACTIONS: tuple[Action, ...] = (
         "Try and verify fixes for the graph break under the cursor",
         5,
         "source breaks",
-        "repair remove edit",
+        "repair remove edit instead rewrite gain faster",
     ),
     Action(
         "target",
@@ -148,7 +149,15 @@ ACTIONS: tuple[Action, ...] = (
         panes="code",
         keywords="gpu ptx registers",
     ),
-    Action("diff", "diff", "app", "diff", "Diff the run in view with the base or the previous run", 6),
+    Action(
+        "diff",
+        "diff",
+        "app",
+        "diff",
+        "Diff the run in view with the base or the previous run",
+        6,
+        keywords="changed changes since last save compare",
+    ),
     Action(
         "base",
         "base",

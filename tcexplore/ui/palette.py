@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -43,15 +44,25 @@ MOST_FILES = 50
 MOST_SUMMARY = 200
 """Bytes of a file that are read for its summary."""
 
+FILLERS = frozenset(
+    "a an and are can do does for how i if in is it its my not of on the to what which why would".split()  # noqa: SIM905
+)
+"""Words of a question that say nothing about the answer."""
+
+_WORD = re.compile(r"\w+")
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
+
 VIEW_KEYWORDS = {
-    "source": "file code lines hot bytes traffic", "nodes": "fx dynamo ops shapes", "decomp": "aten decomposition",
+    "source": "file code line bytes traffic", "nodes": "fx dynamo ops shapes", "decomp": "aten decomposition",
     "aot": "autograd forward backward joint saved memory", "passes": "inductor pattern rewrite",
-    "breaks": "fix reason item print", "guards": "conditions recompile shapes", "entries": "cache frames recompile",
-    "symbols": "dynamic shapes batch symbolic", "check": "recompile inputs batch",
-    "kernels": "triton cpp generated code", "fusion": "fused not fused why", "stages": "ptx sass assembly llvm gpu",
+    "breaks": "graph fix reason item print where", "guards": "conditions recompile shapes line causes",
+    "entries": "cache frames recompile cause avoid stop", "symbols": "dynamic shapes batch symbolic",
+    "check": "recompile inputs batch", "kernels": "triton cpp generated code ops",
+    "fusion": "fused kernels ops together apart", "stages": "ptx sass assembly llvm gpu",
     "resources": "registers shared memory occupancy spills gpu", "roofline": "flops bytes bandwidth bound gpu",
     "autotuning": "choices configs benchmark", "timing": "speedup measure memory peak profile latency",
-    "timeline": "calls recompiles time", "state dict": "parameters keys checkpoint", "output": "print log error trace",
+    "lines": "slow hot line expensive cost most time eager compiled profile", "timeline": "calls recompiles time",
+    "state dict": "parameters keys checkpoint", "output": "print log error trace",
 }  # fmt: skip
 """Words under which the palette finds a view."""
 
@@ -81,14 +92,20 @@ class CommandProvider(Provider):
             yield DiscoveryHit(command.title, self._counted(command), help=command.note)
 
     async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
+        """Yield the matches of words, the more used commands first; if there are none, those of scattered letters."""
+        matcher, used, any_hit = self.matcher(query), self.explorer.used_commands, False
         for command in self.commands():
-            score = max(matcher.match(command.title), 0.9 * matcher.match(f"{command.title} {command.keywords}"))
-            if score > 0:
+            if score := score_words(query, command.title, command.keywords):
+                any_hit = True
+                score += min(used[command.title], 9) / 100
                 yield Hit(score, matcher.highlight(command.title), self._counted(command), help=command.note)
         run = self.explorer.session.view(lambda snapshot: snapshot.compiled)
         for score, title, note, link in find_places(run, query) if run is not None else ():
+            any_hit = True
             yield Hit(score, matcher.highlight(title), partial(self._go_to, link), help=note)
+        for command in () if any_hit else self.commands():
+            if score := matcher.match(command.title):
+                yield Hit(score, matcher.highlight(command.title), self._counted(command), help=command.note)
 
     def _counted(self, command: Command) -> Callable[[], object]:
         def run() -> object:
@@ -187,6 +204,19 @@ class CommandProvider(Provider):
         self._leave_screens()
         self.explorer.show_target(choice)
         self.explorer.main.show_view("code", "stages")
+
+
+def score_words(query: str, title: str, keywords: str) -> float:
+    """Return how well a command matches the words of a query, in any order; 0 if it lacks one of them.
+
+    A word matches the start of a word of the command. A match in the title counts more than one in the keywords.
+    """
+    wanted = _WORD.findall(query.lower())
+    words = [_ENDING.sub("", word) for word in wanted if word not in FILLERS] or wanted
+    named, known = f" {' '.join(_WORD.findall(title.lower()))}", f" {' '.join(_WORD.findall(keywords.lower()))}"
+    if not words or any(f" {word}" not in named + known for word in words):
+        return 0.0
+    return 1.0 + sum(f" {word}" in named for word in words) / len(words)
 
 
 def summary(path: Path) -> str:

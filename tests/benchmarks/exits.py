@@ -79,7 +79,7 @@ def reach(app: Terminal, model: Path, moment: str) -> None:
         app.wait_for("SystemExit", timeout=LONG_S)
 
 
-def end(app: Terminal, name: str) -> int:
+def end(app: Terminal, name: str, moment: str) -> int:
     """End the app in one of the ways, and return its exit status."""
     way = WAYS[name]
     if name == "closed":
@@ -88,7 +88,7 @@ def end(app: Terminal, name: str) -> int:
     if way.signal is not None:
         app.process.send_signal(way.signal)
     else:
-        app.type("q")
+        app.type("qq" if moment in ("study", "fix") else "q")  # the first leaves the screen over the panes
     return app.wait(60)
 
 
@@ -104,7 +104,7 @@ def problems(name: str, moment: str) -> list[str]:
             processes = set(descendants(app.process.pid))
             entered = b"\x1b[?1049h" in app.painted
             began = time.perf_counter()
-            status = end(app, name)
+            status = end(app, name, moment)
             seconds = time.perf_counter() - began
             # Keys and signals in the first moments meet Python itself, before the app has set up anything.
             early = moment == "start" and not entered

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._dynamo import convert_frame
 
 BACKEND = "aot_eager"
 _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
@@ -26,13 +27,14 @@ _SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
 
 
 class TraceReader(logging.Handler):
-    """Collects compile ids from torch's structured trace. After a reset, ids begin again: each gets a generation."""
+    """Collects compile ids from torch's structured trace. After a reset of the program, ids go on as in tcexplore."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(logging.DEBUG)
         self._folder = folder
         """The folder of the program."""
-        self.generation = 0
+        self.earlier_frames = 0
+        """Frames before the last reset, after which torch numbers frames from 0."""
         self.graphs: dict[str, None] = {}
         self.compiled: list[str] = []
         self.guarded: dict[str, list[str]] = {}
@@ -46,7 +48,7 @@ class TraceReader(logging.Handler):
         metadata, payload = getattr(record, "metadata", {}), getattr(record, "payload", None) or ""
         kind = next(iter(metadata), "")
         name = metadata[kind]["name"] if kind == "artifact" else kind
-        graph = f"{self.generation}:{metadata.get('frame_id')}/{metadata.get('frame_compile_id')}"
+        graph = f"{self.earlier_frames + metadata.get('frame_id', 0)}/{metadata.get('frame_compile_id')}"
         if name == "dynamo_output_graph":
             self.graphs[graph] = None
         elif name == "dynamo_cpp_guards_str":
@@ -55,7 +57,7 @@ class TraceReader(logging.Handler):
             self._compiled(graph, metadata[kind])
         elif name == "recompile_reasons":
             reasons = json.loads(payload) if payload.startswith("[") else [payload]
-            self.causes[graph] = [cause(text) for text in reasons]
+            self.causes[graph] = [self._cause(text) for text in reasons]
         elif name == "dynamo_graph_break_reason" and (place := self._place(payload)):
             self.breaks[place] = None
         return True
@@ -68,6 +70,10 @@ class TraceReader(logging.Handler):
         elif "Unsupported" in str(metrics.get("fail_type")):  # with `fullgraph=True`
             file = os.path.basename(metrics["fail_user_frame_filename"])
             self.breaks[file, metrics["fail_user_frame_lineno"]] = None
+
+    def _cause(self, text: str) -> str:
+        frame, _, rest = cause(text).partition("/")
+        return f"{self.earlier_frames + int(frame)}/{rest}"
 
     def _place(self, text: str) -> tuple[str, int] | None:
         """Return the innermost line of the program, which may call a library that breaks."""
@@ -107,7 +113,7 @@ def main(file: str) -> None:
     logger.handlers.insert(0, reader)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
-    _count_resets(reader)
+    _count_earlier_frames(reader)
     torch.manual_seed(0)
     sys.argv = [file]
     path = Path(file)
@@ -116,32 +122,47 @@ def main(file: str) -> None:
     calls = []
     if "inputs" in names:
         model, inputs = names["model"], names["inputs"]
-        with torch.no_grad():
-            logger.setLevel(logging.WARNING)
-            for call in inputs:
-                _invoke(model, call)
-            logger.setLevel(logging.DEBUG)
-            torch._dynamo.reset()  # torch compiles parts of an eager call, such as `torch.cond`
-            compiled = torch.compile(model, backend=BACKEND)
-            for call in inputs:
-                before = len(reader.compiled)
-                _invoke(compiled, call)
-                calls.append(len(reader.compiled) - before)
+        logger.setLevel(logging.WARNING)
+        grad = _needs_grad(model, inputs)
+        logger.setLevel(logging.DEBUG)
+        torch._dynamo.reset()  # torch compiles parts of an eager call, such as `torch.cond`
+        if not reader.compiled:
+            reader.earlier_frames = 0
+        compiled = torch.compile(model, backend=BACKEND)
+        for call in inputs:
+            before = len(reader.compiled)
+            _invoke(compiled, call, grad)
+            calls.append(len(reader.compiled) - before)
     print(json.dumps({**reader.result(), "calls": calls}), file=sys.__stdout__)
 
 
-def _invoke(function: Any, call: Any) -> None:
-    if isinstance(call, dict):
-        function(**call)
-    else:
-        function(*call)
+def _needs_grad(model: Any, inputs: Any) -> bool:
+    """Make each call eagerly; return whether they work only with grad."""
+    for grad in (False, True):
+        try:
+            for call in inputs:
+                _invoke(model, call, grad)
+        except RuntimeError:
+            if grad:
+                raise
+        else:
+            return grad
+    return True
 
 
-def _count_resets(reader: TraceReader) -> None:
+def _invoke(function: Any, call: Any, grad: bool) -> None:
+    with torch.set_grad_enabled(grad):
+        if isinstance(call, dict):
+            function(**call)
+        else:
+            function(*call)
+
+
+def _count_earlier_frames(reader: TraceReader) -> None:
     original = torch._dynamo.reset
 
     def reset() -> None:
-        reader.generation += 1
+        reader.earlier_frames += convert_frame.FRAME_COUNTER
         original()
 
     torch._dynamo.reset = reset

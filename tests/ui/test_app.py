@@ -187,6 +187,17 @@ async def test_q_quits():
         assert ui.app.return_code == 0
 
 
+@pytest.mark.parametrize("opening", ["d", "C", "T", "?"])
+async def test_q_leaves_a_screen_over_the_panes_then_the_app(opening: str):
+    async with run_app(fakes.session(fakes.complete(7), fakes.complete(8))) as ui:
+        await ui.press(opening)
+        assert ui.app.screen is not ui.app.main
+        await ui.press("q")
+        assert ui.app.screen is ui.app.main
+        await ui.pilot.press("q")
+        assert ui.app.return_code == 0
+
+
 async def test_ctrl_c_names_the_key_to_quit():
     async with run_app(fakes.session(fakes.complete(1))) as ui:
         await ui.press("ctrl+c")

@@ -87,7 +87,7 @@ async def test_a_kernel_on_two_targets(size: tuple[int, int]):
         assert "On l4 its ops are in triton_poi_fused_relu_0" in " ".join(ui.screen.split())
         await ui.press("]")
         assert "l4 │ native" in ui.screen
-        await ui.press("escape")
+        await ui.press("q")
         assert ui.app.screen is ui.app.main
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tcexplore import events as ev
 from tcexplore.traces.environment_differences import Difference
+from tcexplore.traces.graph_text import read_graph
 from tcexplore.traces.inductor_records import key_parts, tuned_configuration
 from tcexplore.traces.rank_prints import CacheTimes, ComparedRecord, RankPrint, kernel_choices
 from tcexplore.traces.record_index import decode_json
+from tcexplore.traces.wrapper_text import CommentBlock, read_wrapper
 
 _RACE_NOTE = "Some ranks found in the cache what other ranks had just written."
 
@@ -71,10 +73,9 @@ class InductorPair:
         mine, other = (self._configurations(side, graph) for side in (self._mine, self._other))
         for name, winner in mine.items():
             if name in other and other[name] != winner:
-                return Difference(
-                    "autotuning", graph, f"autotuning of {name} chose another configuration", winner, other[name],
-                    *_lines(self._mine, self._other, graph),
-                )  # fmt: skip
+                detail = f"autotuning of {name} chose another configuration"
+                lines = self._kernel_lines(graph, (name,))
+                return Difference("autotuning", graph, detail, winner, other[name], *lines)
         return None
 
     @staticmethod
@@ -99,8 +100,30 @@ class InductorPair:
                 if x != y:
                     detail = "autotuning chose other kernels or configurations for the same graph"
                     texts = (x or "no further kernel", y or "no further kernel")
-                    return Difference("autotuning", graph, detail, *texts, *_lines(self._mine, self._other, graph))
+                    return Difference("autotuning", graph, detail, *texts, *self._kernel_lines(graph, (x, y)))
         return None
+
+    def _kernel_lines(self, graph: str, names: tuple[str, ...]) -> tuple[ev.Location | None, ev.Location | None]:
+        """Return for each side the user's line of the first op in one of these kernels or calls."""
+        lines = [_op_line(side, graph, names) for side in (self._mine, self._other)]
+        users = _lines(self._mine, self._other, graph)
+        return lines[0] or lines[1] or users[0], lines[1] or lines[0] or users[1]
+
+
+def _op_line(side: RankPrint, graph: str, names: tuple[str, ...]) -> ev.Location | None:
+    """Return the line of the first op that one of these kernels or calls computes, by Inductor's comments."""
+    sources: set[str] = set()
+    for item in side.of(graph, "inductor_output_code"):
+        wrapper = read_wrapper(side.payload(item))
+        for call in wrapper.calls:
+            name = next((name for name in names if name and call.name.startswith(name)), None)
+            if name is not None:
+                sources.update(call.comment.source_nodes, wrapper.comments.get(name, CommentBlock()).source_nodes)
+    for item in side.of(graph, "dynamo_output_graph") if sources else ():
+        for node in read_graph(side.payload(item), side.sources.place):
+            if node.name in sources and node.location is not None:
+                return node.location
+    return None
 
 
 def _outcome(item: ComparedRecord | None, *, race: bool) -> str:

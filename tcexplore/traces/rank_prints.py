@@ -43,11 +43,14 @@ _WORLD_SIZE = re.compile(r"world_size=(\d{1,5})\b")
 _VERSIONS = {"pytorch_version": "torch", "python_version": "Python", "triton_version": "Triton"}
 _CONFIGS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
 _CHOICES = re.compile(
-    r"^(\w+) = async_compile\.\w+\(|\b(extern_kernels\.\w+)\("
-    r"|\b((?:num_warps|num_stages|GROUP_M|BLOCK_\w+|[XYZR]\d?_?BLOCK)\b(?:\s*:\s*tl\.constexpr)?\s*=\s*\d+)",
+    r"^(?P<kernel>\w+) = async_compile\.\w+\(|\b(?P<library>extern_kernels\.\w+)\("
+    r"|^ +(?:\w+ = )?(?P<op>torch\.ops\.\w+\.\w+)[\w.]*\("
+    r"|^ *inline void (?P<template>\w+_gemm)\("
+    r"|\b(?P<setting>(?:num_warps|num_stages|GROUP_M|BLOCK_\w+|[XYZR]\d?_?BLOCK)\b(?:\s*:\s*tl\.constexpr)?\s*=\s*\d+"
+    r"|[MNK](?:r|[tc]_blocks) = \d+)",
     re.M,
 )
-"""What autotuning chooses in a generated module: kernels, library calls, configurations."""
+"""What autotuning chooses in a generated module: kernels, library calls, C++ templates, configurations."""
 
 
 class RecordKey(NamedTuple):
@@ -350,7 +353,11 @@ class RankCounts:
 
 def kernel_choices(module: str) -> list[str]:
     """Return the kernels, library calls and fixed configurations of a generated module in order."""
-    return [a or b or re.sub(r"\s|:|tl\.constexpr", "", c) for a, b, c in _CHOICES.findall(module)]
+    choices: list[str] = []
+    for match in _CHOICES.finditer(module):
+        text = re.sub(r"\s|:|tl\.constexpr", "", match[match.lastgroup or 0])
+        choices.append(f"C++ template {text}" if match.lastgroup == "template" else text)
+    return choices
 
 
 def _read_string(record: Record, strings: dict[int, str]) -> None:

@@ -1,7 +1,7 @@
 """Verdicts on real Gloo ranks: `python -m tests.benchmarks.rank_divergence [NAME…]`.
 
 Each seeded program differs in one way on rank 1 of 2 to 4 ranks; the SPMD programs do the same on all ranks.
-The traces stay in the folder that `--keep` names.
+The traces stay in the folder that `--keep` names. With `DEVICE=cuda`, two ranks run on two GPUs, with NCCL.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ from tcexplore.traces.rank_comparison import compare_ranks
 from tcexplore.traces.trace_inputs import trace_inputs
 from tcexplore.traces.trace_job import open_inputs
 
+LIMIT_S = 300
+"""Seconds after which the ranks of a program end."""
+
+GPU = os.environ.get("DEVICE") == "cuda"
 PROGRAMS = Path(__file__).parents[1] / "traces" / "programs"
 
 LAUNCH = """
-import importlib, json, os, runpy, sys
+import importlib, json, os, runpy, signal, sys
 for name in ("torch.distributed", "torch._inductor.compile_fx"):  # once for all ranks of all programs
     importlib.import_module(name)
 from torch._logging import _internal
@@ -32,6 +36,7 @@ for line in sys.stdin:
     for rank in range(job["world"]):
         pid = os.fork()
         if not pid:
+            signal.alarm(job["limit"])  # a rank may wait for one that failed
             cache = job["caches"][rank % len(job["caches"])]
             os.environ.update(job["environment"], RANK=str(rank), LOCAL_RANK=str(rank), TORCHINDUCTOR_CACHE_DIR=cache)
             _internal.LOG_TRACE_HANDLER.root_dir = job["trace"]
@@ -59,7 +64,7 @@ class Launcher:
         self._port += 1
         variables |= {"WORLD_SIZE": str(world), "MASTER_ADDR": "localhost", "MASTER_PORT": str(self._port)}
         job = {"argv": [str(PROGRAMS / argv[0]), *argv[1:]], "world": world, "trace": str(trace),
-               "caches": [str(cache) for cache in caches], "environment": variables}  # fmt: skip
+               "caches": [str(cache) for cache in caches], "environment": variables, "limit": LIMIT_S}  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
@@ -92,12 +97,13 @@ SEEDS = (
     Seed("config", "config", "torch._dynamo.config.assume_static", 2),
     Seed("environment", "environment", "torch.set_num_threads", 2),
     Seed("cache", "cache", "def forward", 2),
-    Seed("autotuning", "autotuning", "def forward", 2),
+    Seed("autotuning", "autotuning", "x = self.linear(x)", 2),
     Seed("collectives", "collective order", "", 2),
     Seed("version", "library version", "", 3),
     Seed("missing", "missing rank", "", 4),
 )
-SPMD = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "fsdp", "tensor_parallel")
+SPMD = ("ddp", "shard", "dynamic", "breaks", "groups", "scalar", "scatter", "fsdp", "tensor_parallel", "sequence",
+        "experts")  # fmt: skip
 
 
 def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
@@ -113,15 +119,16 @@ def verdict(trace: Path) -> tuple[str, tuple[int, ...], str]:
 
 def run_seed(launcher: Launcher, seed: Seed, folder: Path) -> bool:
     """Return whether the verdict names the seed."""
-    caches = [folder / f"cache{rank}" for rank in range(seed.ranks)]
+    world = 2 if GPU else seed.ranks
+    caches = [folder / f"cache{rank}" for rank in range(world)]
     argv = ["seeded.py", "--seed", seed.name]
     if seed.name == "cache":
-        launcher.record(argv, seed.ranks, folder / "before", [caches[1]])
-    launcher.record(argv, seed.ranks, folder / "trace", caches, WRAP=seed.wrap)
+        launcher.record(argv, world, folder / "before", [caches[1]])
+    launcher.record(argv, world, folder / "trace", caches, WRAP=seed.wrap)
     kind, ranks, line = verdict(folder / "trace")
     holds = (kind, ranks) == (seed.kind, (1,)) and line.startswith(seed.code)
     outcome = "ok" if holds else "WRONG"
-    print(f"{seed.name} {seed.wrap} on {seed.ranks} ranks: {kind}, ranks {ranks}, {line!r}: {outcome}")
+    print(f"{seed.name} {seed.wrap} on {world} ranks: {kind}, ranks {ranks}, {line!r}: {outcome}")
     return holds
 
 
@@ -154,7 +161,7 @@ def main() -> None:
             if isinstance(item, Seed):
                 right += run_seed(launcher, item, folder)
             else:
-                right += run_spmd(launcher, item, 2 + number % 3, folder)
+                right += run_spmd(launcher, item, 2 if GPU else 2 + number % 3, folder)
             sys.stdout.flush()
     print(f"{right} of {total} right, {time.monotonic() - began:.0f} s")
 

@@ -153,14 +153,23 @@ def test_another_autotuning_winner_is_named(traces: Path, tmp_path: Path):
     assert [side.text for side in divergence.sides] == ["XBLOCK=8, num_warps=4", "XBLOCK=8, num_warps=2"]
 
 
-def test_another_kernel_for_the_same_graph_is_named(traces: Path, tmp_path: Path):
-    def choose_template(text: str) -> str:
-        return text.replace("extern_kernels.addmm(", "triton_tem_fused_addmm_0.run(")
+@pytest.mark.parametrize(
+    ("call", "chosen"),
+    [
+        ("torch.ops.mkl._mkl_linear.default(", "torch.ops.mkl._mkl_linear"),
+        ("pass\n\tinline void kernel_micro_gemm(", "C++ template kernel_micro_gemm"),
+    ],
+)
+def test_another_kernel_for_the_same_graph_is_named_with_its_line(traces: Path, tmp_path: Path, call: str, chosen: str):
+    def choose(text: str) -> str:
+        return text.replace("extern_kernels.addmm(", call)
 
-    divergence = compared(edited(traces / "same", tmp_path / "template", 1, choose_template)).divergence
+    divergence = compared(edited(traces / "same", tmp_path / "chosen", 1, choose)).divergence
     assert divergence is not None
     assert (divergence.kind, divergence.ranks, divergence.compile_id) == ("autotuning", (1,), "0/0")
-    assert divergence.sides[1].text == "extern_kernels.addmm"
+    assert [side.text for side in divergence.sides] == [chosen, "extern_kernels.addmm"]
+    assert divergence.location is not None
+    assert divergence.location.line == line_of("x = self.linear(x)")
 
 
 def test_a_missing_rank_is_named(traces: Path, tmp_path: Path):

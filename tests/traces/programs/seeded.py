@@ -47,6 +47,11 @@ def exchange(a, b):
     return a + b
 
 
+gpu = os.environ.get("DEVICE") == "cuda"
+"""Whether each rank runs on a GPU, with NCCL."""
+device = torch.device("cuda", rank) if gpu else torch.device("cpu")
+
+
 def seed_process() -> None:
     """Make what is not in the code differ."""
     if differs and seed == "version":
@@ -55,34 +60,36 @@ def seed_process() -> None:
         logging.getLogger("torch.__trace").handlers.clear()
     if seed == "autotuning":
         torch._inductor.config.max_autotune = torch._inductor.config.freezing = True
-        select_algorithm.get_algorithm_selector_cache().add_preprocessing_fn(winners)
+        select_algorithm.AlgorithmSelectorCache.benchmark_choice = staticmethod(time_choice)
 
 
-def winners(choices):
-    """Return the kernels from which autotuning chooses: on rank 1, only the library call."""
-    print("rank", rank, "chooses from", [type(choice).__name__ for choice in choices], flush=True)
-    return [choice for choice in choices if not differs or type(choice).__name__ == "ExternKernelCaller"] or choices
+def time_choice(choice, *_):
+    """Return the time of a kernel from which autotuning chooses: the library call is the fastest on rank 1 only."""
+    library = isinstance(choice, select_algorithm.ExternKernelCaller)
+    return 1.0 if library == differs else 2.0
 
 
 def wrapped(net: torch.nn.Module, wrap: str | None) -> torch.nn.Module:
     if wrap == "fsdp":
-        return fully_shard(net, mesh=dist.init_device_mesh("cpu", (dist.get_world_size(),)))
+        return fully_shard(net, mesh=dist.init_device_mesh(device.type, (dist.get_world_size(),)))
     return torch.nn.parallel.DistributedDataParallel(net) if wrap == "ddp" else net
 
 
 def main() -> None:
     seed_process()
-    dist.init_process_group("gloo")
+    if gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if gpu else "gloo")
     torch.manual_seed(0)
     dtype = torch.float64 if differs and seed == "dtype" else torch.float32
-    net = torch.compile(wrapped(Net().to(dtype), os.environ.get("WRAP")))
+    net = torch.compile(wrapped(Net().to(device, dtype), os.environ.get("WRAP")))
     for step in range(2):
         rows = 6 if differs and seed == "shape" and step == 1 else 4
         if seed == "autotuning":
             with torch.no_grad():
-                net(torch.randn(64, 8))
-        net(torch.randn(rows, 8, dtype=dtype)).sum().backward()
-    torch.compile(exchange)(torch.ones(4), torch.full((4,), float(rank)))
+                net(torch.randn(64, 8, device=device))
+        net(torch.randn(rows, 8, dtype=dtype, device=device)).sum().backward()
+    torch.compile(exchange)(torch.ones(4, device=device), torch.full((4,), float(rank), device=device))
     dist.barrier()
     dist.destroy_process_group()
 

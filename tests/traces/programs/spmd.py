@@ -1,4 +1,7 @@
-"""Programs that do the same on every rank. `--program NAME` chooses one."""
+"""Programs that do the same on every rank. `--program NAME` chooses one.
+
+`DEVICE=cuda` runs each rank on a GPU, with NCCL.
+"""
 
 import argparse
 import os
@@ -13,6 +16,8 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--program", default="ddp")
 program = parser.parse_args().program
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+gpu = os.environ.get("DEVICE") == "cuda"
+device = torch.device("cuda", rank) if gpu else torch.device("cpu")
 
 
 class Net(torch.nn.Module):
@@ -26,21 +31,21 @@ class Net(torch.nn.Module):
 
 def ddp():
     dist._DEFAULT_FIRST_BUCKET_BYTES = 256
-    net = torch.compile(torch.nn.parallel.DistributedDataParallel(Net(), bucket_cap_mb=0.0005))
+    net = torch.compile(torch.nn.parallel.DistributedDataParallel(Net().to(device), bucket_cap_mb=0.0005))
     for _ in range(2):
-        net(torch.randn(4, 8) + rank).sum().backward()
+        net(torch.randn(4, 8, device=device) + rank).sum().backward()
 
 
 def shard():
     """Each rank multiplies with its columns of a weight."""
-    weight = torch.randn(8, 4 * world)
+    weight = torch.randn(8, 4 * world, device=device)
 
     @torch.compile
     def f(x):
         mine = weight[:, rank * 4 : (rank + 1) * 4]
         return collectives.all_gather_tensor(x @ mine, 1, "0").relu()
 
-    f(torch.randn(4, 8))
+    f(torch.randn(4, 8, device=device))
 
 
 def dynamic():
@@ -49,7 +54,7 @@ def dynamic():
         return (x * 2).softmax(-1)
 
     for rows in (3, 5, 7):
-        f(torch.randn(rows, 8))
+        f(torch.randn(rows, 8, device=device))
 
 
 def breaks():
@@ -59,18 +64,18 @@ def breaks():
         print("rank", rank)
         return x.cos()
 
-    f(torch.randn(4))
+    f(torch.randn(4, device=device))
 
 
 def groups():
-    mesh = dist.init_device_mesh("cpu", (world, 1), mesh_dim_names=("a", "b"))
+    mesh = dist.init_device_mesh(device.type, (world, 1), mesh_dim_names=("a", "b"))
     own = mesh.get_group("b").group_name
 
     @torch.compile
     def f(x):
         return collectives.all_reduce(x, "sum", own) + collectives.all_reduce(x, "sum", mesh.get_group("a").group_name)
 
-    f(torch.ones(4))
+    f(torch.ones(4, device=device))
 
 
 def scalar():
@@ -80,7 +85,7 @@ def scalar():
     def f(x):
         return (x + rank).tanh()
 
-    f(torch.randn(4))
+    f(torch.randn(4, device=device))
 
 
 def scatter():
@@ -88,29 +93,59 @@ def scatter():
     def f(x):
         return collectives.reduce_scatter_tensor(x.exp(), "sum", 0, "0") * 2
 
-    f(torch.randn(4 * world))
+    f(torch.randn(4 * world, device=device))
 
 
 def fsdp():
     """FSDP2, with a group of parameters per layer."""
-    net = Net()
-    mesh = dist.init_device_mesh("cpu", (world,))
+    net = Net().to(device)
+    mesh = dist.init_device_mesh(device.type, (world,))
     for layer in (net.first, net.second, net):
         fully_shard(layer, mesh=mesh)
     step = torch.compile(net)
     for _ in range(2):
-        step(torch.randn(4, 8)).sum().backward()
+        step(torch.randn(4, 8, device=device)).sum().backward()
 
 
 def tensor_parallel():
-    net = Net()
+    net = Net().to(device)
     plan = {"first": ColwiseParallel(), "second": RowwiseParallel()}
-    step = torch.compile(parallelize_module(net, dist.init_device_mesh("cpu", (world,)), plan))
-    step(torch.randn(4, 8)).sum().backward()
+    step = torch.compile(parallelize_module(net, dist.init_device_mesh(device.type, (world,)), plan))
+    step(torch.randn(4, 8, device=device)).sum().backward()
+
+
+def sequence():
+    """Sequence parallelism: gather the parts of a sequence, compute with this rank's part of the layers, scatter."""
+    up, down = torch.randn(8, 16, device=device), torch.randn(16, 8, device=device)
+
+    @torch.compile
+    def block(x):
+        for _ in range(2):
+            whole = collectives.all_gather_tensor_autograd(x, 0, "0")
+            x = x + collectives.reduce_scatter_tensor_autograd((whole @ up).relu() @ down, "sum", 0, "0")
+        return x
+
+    block(torch.randn(4, 8, device=device, requires_grad=True)).sum().backward()
+
+
+def experts():
+    """A mixture of experts: each rank has one, and the tokens travel to it and back."""
+    expert = torch.nn.Linear(8, 8).to(device)
+
+    @torch.compile
+    def f(x):
+        order = x.sum(-1).argsort()
+        tokens = collectives.all_to_all_single(x[order], None, None, "0")
+        return collectives.all_to_all_single(expert(tokens).relu(), None, None, "0")[order.argsort()]
+
+    with torch.no_grad():
+        f(torch.randn(4 * world, 8, device=device))
 
 
 def main() -> None:
-    dist.init_process_group("gloo")
+    if gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if gpu else "gloo")
     torch.manual_seed(rank)
     globals()[program]()
     dist.barrier()

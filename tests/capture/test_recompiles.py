@@ -123,6 +123,16 @@ def test_a_changed_grad_mode_is_explained():
     assert recompile.location.function == "plain"
 
 
+def test_the_entry_that_only_the_backend_keeps_from_matching_is_named():
+    with capture_events(guard_programs.__file__) as events:
+        first, second = (torch.compile(guard_programs.plain, backend=backend) for backend in ("eager", "aot_eager"))
+        first(X)
+        first(X.double())
+        second(X)
+    (recompile,) = [event for event in select(Recompiled, events) if event.graph == "0/2"]
+    assert (recompile.kind, recompile.failed_entry, recompile.failed_guard) == ("backend", "0/0", "")
+
+
 def test_a_failed_condition_on_a_dynamic_size():
     calls = [(torch.ones(n, 4),) for n in (4, 5, 8)]
     last = [

@@ -22,6 +22,9 @@ _CONVERT = "torch._dynamo.convert_frame"
 _COMPILER = 5
 """The position of `compiler_fn` among the arguments of `_compile`."""
 
+_BACKEND_MATCH = "BACKEND_MATCH failure"
+"""torch's reason for an entry that only the backend keeps from matching."""
+
 OTHER_BACKEND = "It was compiled for another backend, mode or other options of torch.compile; each has its own entries."
 
 _BACKWARD_FACT = "reasons for recaptured backwards"
@@ -78,9 +81,11 @@ class _RecompileObserver:
         """Read the failed guard of one entry, for which torch composed a message."""
         failed = self._guards.read(message, manager, code, scope, current_compile_id() or "", str(entry))
         backend = getattr(getattr(manager, "cache_entry", None), "backend", self._backend)
-        if self._backend is not None and backend is not self._backend and backend != self._backend:
+        other = self._backend is not None and backend is not self._backend and backend != self._backend
+        if other:
             failed = replace(failed, kind="backend", reason=OTHER_BACKEND, failed_guard="", old="", new="", name="")
-        self._pending.append(failed)
+        # An entry whose guards all hold comes first: of those of other backends, only the first is emitted.
+        self._pending.insert(0 if other and _BACKEND_MATCH in message else len(self._pending), failed)
 
     def limit_checked(self, result: tuple[bool, str], size: Any, *_args: Any) -> None:
         """Emit the recompiles: counting the entries is torch's last step before it compiles or gives up."""

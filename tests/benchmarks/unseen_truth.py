@@ -5,6 +5,7 @@ Runs the file without tcexplore. Calls a model as tcexplore does: each call once
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
@@ -12,15 +13,17 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
-from torch._dynamo import convert_frame
+from torch._dynamo import convert_frame, symbolic_convert
 
 BACKEND = "aot_eager"
 _BREAK = re.compile(r"Graph break in user code at (.+):(\d+)")
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+)', re.M)
-_ADDRESS = re.compile(r"\d{9,}")
+_ADDRESS = re.compile(r"\d{9,}|\b0x[0-9a-f]+|(?<=SUPPORTED_NODES\) == )\d+")
+_SET = re.compile(r"frozenset\({(.*)}\)")
 _GUARD = re.compile(r"^[ |]*\+- [A-Z_]+: (.+)$", re.M)
 _VARIABLE = re.compile(r"\b[GL]\['([^']+)'\]")
 _SUBMODULE = re.compile(r"\._modules\['([^']+)'\]")
@@ -96,14 +99,18 @@ class TraceReader(logging.Handler):
 
 
 def cause(text: str) -> str:
-    """Return the entry and the guard that failed, without addresses, hints and the line of the program."""
-    guard = without_addresses(text.partition("\n")[0])
+    """Return the entry and the guard that failed, without addresses, hints and the line of the program.
+
+    Without a guard, the entry was compiled for another backend.
+    """
+    guard = without_addresses(text.partition("\n")[0].partition(" BACKEND_MATCH failure")[0])
     return _SUBMODULE.sub(r".\1", _VARIABLE.sub(r"\1", guard))
 
 
 def without_addresses(guard: str) -> str:
-    """Return the condition of a guard without the line that needs it, hints, and addresses."""
-    return _ADDRESS.sub("0", guard.partition("  #")[0].partition(" (HINT")[0].strip())
+    """Return the condition of a guard without the line that needs it, hints, addresses, and the order of a set."""
+    text = _ADDRESS.sub("0", guard.partition("  #")[0].partition(" (HINT")[0].strip())
+    return _SET.sub(lambda match: ", ".join(sorted(match[1].split(", "))), text)
 
 
 def main(file: str) -> None:
@@ -114,11 +121,13 @@ def main(file: str) -> None:
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
     _count_earlier_frames(reader)
+    # In its text of a stack, torch drops a caller that has the same name as its callee.
+    symbolic_convert.collapse_resume_frames = lambda stack: stack
     torch.manual_seed(0)
     sys.argv = [file]
     path = Path(file)
     is_script = "\ninputs = " not in path.read_text()
-    names = runpy.run_path(file, run_name="__main__" if is_script else path.stem)
+    names = runpy.run_path(file, run_name="__main__") if is_script else vars(_imported(path))
     calls = []
     if "inputs" in names:
         model, inputs = names["model"], names["inputs"]
@@ -134,6 +143,17 @@ def main(file: str) -> None:
             _invoke(compiled, call, grad)
             calls.append(len(reader.compiled) - before)
     print(json.dumps({**reader.result(), "calls": calls}), file=sys.__stdout__)
+
+
+def _imported(path: Path) -> ModuleType:
+    """Return the file as a module, which Dynamo finds by its name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
 
 
 def _needs_grad(model: Any, inputs: Any) -> bool:

@@ -11,7 +11,7 @@ from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.float64_copy import MEMORY_DIVISOR, free_memory
 from tcexplore.accuracy.float64_reference import Float64Reference
 from tcexplore.accuracy.observation import Observation, observe
-from tcexplore.accuracy.observation_diff import ObservationDiff, comparable, diff_observations
+from tcexplore.accuracy.observation_diff import ObservationDiff, comparable, diff_observations, fill_rewritten
 from tcexplore.accuracy.tensor_comparison import WRONG, ComparedValue, compare_value, rms
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import ACCURACY_VERDICTS, Accuracy, AccuracyVerdict, Deviation
@@ -68,6 +68,7 @@ class _AccuracyCheck:
         if eager.random:
             self._use_fallback_random()
         compiled = self._observe(self._compiled, call)
+        fill_rewritten(eager, compiled)
         exact = self._reference.run(call, seconds, eager)
         self._differences |= dict.fromkeys(
             ObservationDiff(prefix + difference.text, difference.wrong)

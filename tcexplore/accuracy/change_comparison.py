@@ -16,7 +16,7 @@ from tcexplore.accuracy.call_time_limit import CallTimeoutError, time_limit
 from tcexplore.accuracy.compared_calls import Function, Subject
 from tcexplore.accuracy.input_variations import SEARCHED, VARIATIONS, WEIGHTS, Variation, vary
 from tcexplore.accuracy.observation import Observation, observe
-from tcexplore.accuracy.observation_diff import diff_observations
+from tcexplore.accuracy.observation_diff import diff_observations, fill_rewritten
 from tcexplore.accuracy.tensor_comparison import CLOSE, NOT_CLOSE, WRONG, compare_value
 from tcexplore.capture.entry.entry import Call
 from tcexplore.events import AccuracyVerdict, BranchTest, ChangeChecked, Deviation
@@ -179,6 +179,7 @@ class _ChangeComparison:
         self, before: Observation, after: Observation, prefix: str, side: str, *, compiled: bool
     ) -> None:
         self._zero_gradients |= dict.fromkeys(_fill_gradients(before, after))
+        fill_rewritten(before, after)
         for difference in diff_observations(before, after, ("before", side)):
             self._add(prefix + difference.text, wrong=difference.wrong)
         # Inductor draws from a generator with another seed, and is then compared with `fallback_random`.

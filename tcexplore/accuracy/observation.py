@@ -24,7 +24,9 @@ class Observation:
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     changed: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Inputs and buffers that the call wrote to."""
+    """Inputs and buffers whose values the call changed."""
+    unchanged: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Those of floating-point numbers that have the values of before the call, which may have written them again."""
     plain: dict[str, Any] = field(default_factory=dict)
     """Outputs that are not tensors."""
     aliases: dict[str, str] = field(default_factory=dict)
@@ -62,6 +64,11 @@ def observe(
         observation.generators = _generator_states()
         observation.random = not _same_states(generators, observation.generators)
         observation.changed = {name: _copy(tensor) for name, tensor in _changed(writable, before)}
+        observation.unchanged = {
+            name: tensor
+            for name, tensor in before.items()
+            if tensor.is_floating_point() and name not in observation.changed
+        }
         if python is not None:
             _observe_state(observation, python, leaves_before, module, writable, inputs)
         if subject.train:

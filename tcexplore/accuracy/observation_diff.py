@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from tcexplore.accuracy.observation import Observation
+from tcexplore.accuracy.tensor_comparison import CLOSE, IDENTICAL, ComparedValue, compare_value
 from tcexplore.capture.fx.tensor_descriptions import dtype_text
 
 
@@ -43,6 +44,20 @@ def diff_observations(
             yield ObservationDiff(f"{path} becomes {one!r:.80} {sides[0]}, {other!r:.80} {sides[1]}", True)
     for name in first.outputs.keys() & second.outputs.keys():
         yield from _diff_aliases(name, first.aliases.get(name), second.aliases.get(name), sides)
+
+
+def fill_rewritten(first: Observation, second: Observation) -> None:
+    """Let a tensor that only one side changed, by no more than rounding, count as changed by both.
+
+    A side that finds its own values, such as those of a cache that its last call filled, writes them without a change.
+    """
+    for one, other in ((first, second), (second, first)):
+        for name in one.changed.keys() - other.changed.keys():
+            unchanged = other.unchanged.get(name)
+            if unchanged is not None and comparable(one.changed[name], unchanged):
+                compared = compare_value(ComparedValue(name, one.changed[name], unchanged))
+                if compared.verdict in (IDENTICAL, CLOSE):
+                    other.changed[name] = unchanged
 
 
 def comparable(eager: torch.Tensor, compiled: torch.Tensor | None) -> bool:

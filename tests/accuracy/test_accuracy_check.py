@@ -99,6 +99,33 @@ def test_each_side_starts_with_the_original_buffers():
     assert int(model.num_batches_tracked) == 0
 
 
+class Cache(nn.Module):
+    """Keeps the totals of its last input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("totals", torch.zeros(64))
+
+    def fill(self, totals: torch.Tensor) -> torch.Tensor:
+        self.totals.copy_(totals)
+        return self.totals + 1
+
+
+@pytest.mark.parametrize("filled_by", [total, total_backwards])
+def test_a_cache_that_holds_the_values_of_one_side_is_accurate(filled_by: Callable[[torch.Tensor], torch.Tensor]):
+    module = Cache()
+    module.fill(filled_by(X))
+    accuracy = check(lambda x: module.fill(total(x)), lambda x: module.fill(total_backwards(x)), X, module=module)
+    assert (accuracy.verdict, accuracy.differences) == ("close to eager", ())
+
+
+def test_a_cache_that_compiled_does_not_fill_is_wrong():
+    module = Cache()
+    accuracy = check(lambda x: module.fill(total(x)), lambda x: total(x) + 1, X, module=module)
+    assert accuracy.verdict == "wrong"
+    assert accuracy.differences == ("buffer totals is changed eagerly, not compiled",)
+
+
 def test_gradients_are_compared():
     torch.manual_seed(0)
     model = nn.Linear(256, 8)

@@ -74,7 +74,7 @@ def _verdict(snapshot: Snapshot, width: int) -> Iterator[Row]:
 def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], width: int) -> Iterator[Row]:
     """Yield one line with place, cost, code, reason and fix, and the details if it is open.
 
-    A narrow pane has the parts that do not fit on a second line.
+    A narrow pane has the parts that do not fit on a second line, or on a second and a third.
     """
     graph_break, fix = costed.graph_break, snapshot.fix_of(costed.graph_break)
     link, at = break_link(graph_break), graph_break.location
@@ -87,12 +87,12 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
     code = graph_break.code if whole else shortened(broken_expression(graph_break), CODE_WIDTH)
     reason = "" if opened else graph_break.reason or graph_break.kind
     used = cell_len(f"▸ ✖ {place}{times}  {lost}  {code}")
-    same_line, next_line = _reason_and_fix(reason, _fix_label(fix), width - used, width)
+    same_line, next_lines = _reason_and_fix(reason, _fix_label(fix), width - used, width)
     yield fold(name, opened, ("✖ ", "break"), (place, "break"), (times, "muted"),
                (f"  {lost}" if lost else "", "number"), (f"  {code}", "strong"), *same_line,
                links=links, location=at, indent=0)  # fmt: skip
-    if next_line:
-        yield row(" ", *next_line, links=links, location=at)
+    for line in next_lines:
+        yield row(" ", *line, links=links, location=at)
     if opened:
         yield from (Row(r.spans, links, at) for r in _details(snapshot, costed, fix, width))
         yield from _more(snapshot, graph_break, name, name + " more" in toggled, width)
@@ -101,8 +101,8 @@ def _break(snapshot: Snapshot, costed: RankedBreak, toggled: frozenset[str], wid
 
 def _reason_and_fix(
     reason: str, fix: tuple[str, str], room: int, width: int
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the parts of reason and fix that fit on the line of the code, and those for the next line."""
+) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
+    """Return the parts of reason and fix that fit on the line of the code, and those for the next lines."""
     same_line: list[tuple[str, str]] = []
     next_line: list[tuple[str, str]] = []
     label, style = fix
@@ -114,8 +114,10 @@ def _reason_and_fix(
         same_line.insert(0, (f"  {shortened(reason, room - 2)}", ""))
     elif reason:
         room = width - 5 - sum(cell_len(text) for text, _ in next_line)
+        if next_line and room < min(cell_len(reason), width // 2):
+            return same_line, [[(f"  {shortened(reason, width - 5)}", "muted")], next_line]
         next_line.insert(0, (f"  {shortened(reason, room)}", "muted"))
-    return same_line, next_line
+    return same_line, [next_line] if next_line else []
 
 
 def _fix_label(fix: BreakFix | None) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import pytest
 
 from tcexplore.documents.document import Builder
 from tcexplore.documents.guards.cache_entries_view import cache_entries_document, guard_diff_document
+from tcexplore.documents.guards.guards_view import guards_document
 from tcexplore.documents.guards.recompile_check_view import recompile_check_document
 from tcexplore.documents.guards.symbols_view import symbols_document
 from tcexplore.documents.style_names import NAMES
@@ -36,6 +37,14 @@ def test_rows_are_single_lines_in_known_styles(view: str, run):  # noqa: ANN001
     for row in opened_rows:
         assert "\n" not in row.text
         assert {name for span in row.spans for name in span.style.split()} <= NAMES
+
+
+def test_the_guards_view_shows_how_to_avoid_the_recompiles():
+    texts = [row.text for row in rows(guards_document, recompiling.run(), frozenset(), 78)]
+    heading = next(index for index, text in enumerate(texts) if "ways to avoid recompiles" in text)
+    assert texts[heading + 1].startswith("   · ")
+    assert any("↻" in text for text in texts[:heading])
+    assert not any("ways to avoid" in row.text for row in rows(guards_document, fakes.complete(7), frozenset(), 78))
 
 
 def test_guard_differences_of_two_entries():

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.documents.breaks_view import breaks_document
 from tcexplore.documents.code.fusion_reasons_view import fusion_reasons_document
+from tcexplore.documents.code.fusion_view import fusion_document
 from tcexplore.documents.diff.diff_view import diff_document
 from tcexplore.documents.document import Builder, Row
 from tcexplore.documents.style_names import NAMES
-from tcexplore.events import FactMissing, Kernel, SchedulerNode
+from tcexplore.events import BreakFix, FactMissing, Kernel, SchedulerNode
 from tcexplore.session import Snapshot
 from tcexplore.session.links import closure, line_link
 from tests import fakes
@@ -73,6 +75,25 @@ def test_prose_fits():
     for view in VIEWS:
         for run in (fakes.nothing_compiled(), fakes.running()):
             assert all(len(row.text) < 38 for row in rows(VIEWS[view], run, width=38)), view
+
+
+def test_a_kernel_that_moves_more_than_its_nodes_apart_saves_nothing():
+    run = fakes.complete(7)
+    kernels = tuple(replace(kernel, bytes_saved=-524288) for kernel in run.code.kernels)
+    text = "\n".join(row.text for row in rows(fusion_document, with_code(run, kernels=kernels)))
+    assert "moves 512.0 KiB more" in text
+    assert "saves -" not in text
+
+
+def test_the_reason_of_a_break_has_a_line_of_its_own_if_the_fix_leaves_no_room():
+    reason = "Dynamo cannot trace Python's builtin `print` with these arguments."
+    run = fakes.complete(7)
+    graph_break = replace(run.breaks[0], reason=reason)
+    fix = BreakFix(run=7, location=graph_break.location, kind=graph_break.kind, state="proposed", name="print after it")
+    run = replace(run, breaks=(graph_break,), fixes=(fix,))
+    texts = [row.text.strip() for row in rows(breaks_document, run, width=62)]
+    assert texts[1:3] == [f"{reason[:56]}…", "fix print after it, not verified yet"]
+    assert texts[1].startswith("Dynamo cannot trace Python's builtin `print`")
 
 
 def test_fusion_reasons_of_any_two_kernels():

@@ -77,13 +77,18 @@ def _kernel(kernel: Kernel, fused: FusedKernel, known: Labels, toggled: frozense
     opened = name in toggled
     label = ((span.text, span.style) for span in known.kernel[kernel_link(kernel)].spans)
     kinds = (f"  {_kinds(fused)}", "extern" if kernel.language == "extern" else "heading")
-    saved = (f"  saves {size(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
+    saved = (f"  {_format_saved(kernel.bytes_saved)}" if kernel.bytes_saved else "", "strong")
     fuses = op_spans(kernel, known, most=2 if width < 60 else 5)
     place = kernel.source_lines[0] if kernel.source_lines else None
     yield fold(name, opened, *label, kinds, saved, ("  ", ""), *fuses, indent=0, links=kernel_links(kernel),
                location=place, copy=kernel.name)  # fmt: skip
     if opened:
         yield from _details(kernel, fused, known, width)
+
+
+def _format_saved(saved: int) -> str:
+    """Return how fusion changes the traffic; a kernel that computes an inlined op again may read more."""
+    return f"saves {size(saved)}" if saved > 0 else f"moves {size(-saved)} more"
 
 
 def _kinds(fused: FusedKernel) -> str:

@@ -10,6 +10,7 @@ from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import recompile_rows
+from tcexplore.documents.guards.symbols_view import recompile_fix_rows
 from tcexplore.documents.locations import Places, places
 from tcexplore.documents.prose import fold
 from tcexplore.events import Guard, GuardsInstalled
@@ -31,6 +32,8 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     if not snapshot.guards and not snapshot.recompiles:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
     parts = [fixed(recompile_rows(snapshot, width))]
+    if snapshot.recompiles:
+        parts.append(fixed(recompile_fix_rows(snapshot, width)))
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)

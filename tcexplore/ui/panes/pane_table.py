@@ -119,7 +119,7 @@ GUARDS = PaneSpec(
         View(
             "guards",
             "tcexplore.documents.guards.guards_view:guards_document",
-            _GUARDS,
+            (*_GUARDS, "symbols"),
             _HAS_GUARDS,
             frozenset({"guard"}),
         ),

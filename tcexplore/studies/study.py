@@ -86,6 +86,8 @@ class PromptField(NamedTuple):
     """The initial text."""
     check: Callable[[str], object]
     """Raises `ValueError` with a message for the user if the text is invalid."""
+    selected: tuple[int, int] | None = None
+    """The part of the initial text that typing replaces; None for all of it."""
 
 
 class Prompt(NamedTuple):

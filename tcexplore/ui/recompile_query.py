@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,10 @@ _NO_REGION = (
     "depends on its own state: its recompiles are in the guards pane."
 )
 _TITLE = "Recompile check"
-_LABEL = "The inputs of one call, initially the file's own; change those to check:"
-_REGION_LABEL = "The inputs of one call of {name}, initially the last that it was compiled for; change those to check:"
+_LABEL = "The inputs of one call, initially the file's own. Typing replaces the marked number:"
+_REGION_LABEL = (
+    "The inputs of one call of {name}, initially the last that it was compiled for. Typing replaces the marked number:"
+)
 _NOTE = (
     "f32[33, 512], mask=bool[64], 0.01, [f32[4], 2], f32[4, 6] strides[1, 4], f32[4] grad. "
     "Nothing is run: torch's own guards answer."
@@ -66,7 +69,8 @@ def recompile_prompt(session: Session, links: Sequence[Link] = ()) -> RecompileP
         return _NO_REGION
     regions = {each.name: each for each in query_regions(shown)} if region else {}
     label = _REGION_LABEL.format(name=region.name) if region else _LABEL
-    fields = [PromptField(label, _initial_inputs(shown, region), _check_inputs)]
+    inputs = _initial_inputs(shown, region)
+    fields = [PromptField(label, inputs, _check_inputs, _first_number(inputs))]
     if len(regions) > 1 and region is not None:
         choices = f"The region of the script: {', '.join(regions)}"
         fields.insert(0, PromptField(choices, region.name, _region_check(regions)))
@@ -83,6 +87,12 @@ def _initial_inputs(snapshot: Snapshot, region: QueryRegion | None) -> str:
         return ", ".join(region.inputs)
     calls = snapshot.entry.calls if snapshot.entry else ()
     return ", ".join(calls[-1]) if calls else ""
+
+
+def _first_number(inputs: str) -> tuple[int, int]:
+    """Return where the first size is, most often that of the batch; else where the first number is, else the end."""
+    number = re.search(r"(?<=\[)\d+", inputs) or re.search(r"\b\d[\d.]*", inputs)
+    return number.span() if number else (len(inputs), len(inputs))
 
 
 def _check_inputs(text: str) -> object:

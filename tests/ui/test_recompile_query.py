@@ -45,6 +45,12 @@ async def test_answers_are_shown_in_the_check_view(size: tuple[int, int]):
         check_screen(f"recompile_check_{size[0]}x{size[1]}", ui)
 
 
+async def test_typing_replaces_the_first_size():
+    async with run_app(alive()) as ui:
+        await ui.press("R", "3", "3", "enter")
+        assert ui.engine.requests[-1] == "ask f32[33, 8], f32[6, 8], 0.1"
+
+
 async def test_the_form_suggests_the_inputs_checked_last():
     async with run_app(alive(answered=True)) as ui:
         await ui.press("R")

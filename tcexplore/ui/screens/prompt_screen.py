@@ -10,8 +10,9 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+from textual.widgets.input import Selection
 
-from tcexplore.studies.study import Prompt
+from tcexplore.studies.study import Prompt, PromptField
 
 
 class PromptScreen(ModalScreen[tuple[str, ...] | None]):
@@ -30,7 +31,7 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
             box.border_subtitle = Content("⏎ OK · esc cancel")
             for field in self._prompt.fields:
                 yield Static(Content(field.label))
-                yield Input(field.value, compact=True, select_on_focus=True)
+                yield _input(field)
             yield Static(Content(self._prompt.note), id="note")
 
     def on_mount(self) -> None:
@@ -54,6 +55,13 @@ class PromptScreen(ModalScreen[tuple[str, ...] | None]):
         note = self.query_one("#note", Static)
         note.update(Content(message))
         note.add_class("-error")
+
+
+def _input(field: PromptField) -> Input:
+    line = Input(field.value, compact=True, select_on_focus=field.selected is None)
+    if field.selected is not None:
+        line.selection = Selection(*field.selected)
+    return line
 
 
 def parse_calls(text: str) -> int | None:

@@ -28,6 +28,6 @@ STUDIES = (
     StudyEntry("recompiles", "Vary the inputs: recompiles, and how to avoid them", "recompiles", 16),
     StudyEntry("bisect", "Find the compiler stage that crashes or gives a wrong result", "bisect", 15),
     StudyEntry("artifacts", "Save compiled code and load it in a second process", "artifacts"),
-    StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold compile", 16, command=False),
+    StudyEntry("cold", "Compile with empty caches, then with warm ones", "cold run", 16, command=False),
     StudyEntry("fix", "Try a fix for each graph break and verify it"),
 )

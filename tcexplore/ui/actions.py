@@ -26,7 +26,7 @@ class Action:
     rank: int | None = None
     """The place in a footer that has no room for all; None for actions that only the footers of `panes` show."""
     panes: str = ""
-    """Panes whose footer shows the action first."""
+    """Panes whose footer shows the action first. Without a `rank`, it is less important in all but the first."""
     keywords: str = ""
     """More words under which the command palette finds it."""
 
@@ -91,7 +91,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous-break", "next_break(-1)", "main", "previous break", "Go to the previous graph break"),
     Action("next-kernel", "next_chapter(1)", "main", "next kernel", "Next kernel with a highlighted row"),
     Action("previous-kernel", "next_chapter(-1)", "main", "previous kernel", "Previous kernel with a highlighted row"),
-    Action("next-view", "next_view(1)", "main", "next view", "Show the pane's next view, named in its title", 5),
+    Action(
+        "next-view",
+        "next_view(1)",
+        "main",
+        "view",
+        "Show the pane's next view, named in its title",
+        5,
+        "graph guards code timing",
+    ),
     Action("previous-view", "next_view(-1)", "main", "previous view", "Show the pane's previous view"),
     Action("as-code", "code", "main", "as code", "Show the graph as code, or as rows again", panes="graph"),
     Action(
@@ -246,7 +254,7 @@ ACTIONS: tuple[Action, ...] = (
         "calls",
         "ask_calls",
         "app",
-        "number of calls",
+        "calls",
         "Show the net gain over N calls",
         panes="timing",
         keywords="break-even pays off compile time",

@@ -102,7 +102,7 @@ class _Group(NamedTuple):
 _GROUPS = {
     group.first: group
     for group in (
-        _Group("source-pane", "output-pane", "pane", 0, "-"),
+        _Group("source-pane", "output-pane", "pane", 3, "-"),
         _Group("earlier-save", "later-save", "history", 8),
         _Group("diff-earlier-base", "diff-later-base", "other base", 2),
         _Group("target-diff-previous-target", "target-diff-next-target", "other target", 2),
@@ -137,7 +137,11 @@ def _first(action: Action, pane: str) -> bool:
 def _entry(action: Action, pane: str) -> _Entry | None:
     if action.name in _GROUPS:
         return _GROUPS[action.name].entry()
-    rank = 2 if pane in action.panes.split() else action.rank
+    panes, rank = action.panes.split(), action.rank
+    if pane and action.name == "commands":
+        rank = 1  # it leads to all that a narrow footer has no room for
+    if pane in panes:
+        rank = 2 if pane == panes[0] or rank is not None else 12
     return None if rank is None or not action.keys else _Entry(hint(action.name), action.label, rank)
 
 

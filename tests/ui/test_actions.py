@@ -63,9 +63,10 @@ def test_every_pane_has_a_key_and_a_help_page():
 
 
 def test_the_footer_of_a_pane_begins_with_its_keys():
-    assert "R recompile check" in footer(MainScreen.SCOPES, "guards")(100).text
+    assert "R recompile check  W recompiles" in footer(MainScreen.SCOPES, "guards")(80).text
     assert "T target" in footer(MainScreen.SCOPES, "code")(80).text
-    assert "# number of calls" in footer(MainScreen.SCOPES, "timing")(80).text
+    assert "# calls" in footer(MainScreen.SCOPES, "timing")(80).text
+    assert all(": commands" in footer(MainScreen.SCOPES, pane.id)(80).text for pane in PANES)
     text = footer(MainScreen.SCOPES, "graph")(160).text
     assert text.index("c as code") < text.index("z zoom")
 

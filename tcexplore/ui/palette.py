@@ -200,10 +200,10 @@ class CommandProvider(Provider):
                 yield Command(f"{stages} for {choice.key}", name, "machine code assembly gpu target stages", show, 71)
 
     def _show_stages(self, choice: TargetChoice) -> None:
-        """Generate code for a target, and show its stages down to machine code."""
+        """Generate code for a target, and show its stages down to machine code, with that of the selected row open."""
         self._leave_screens()
         self.explorer.show_target(choice)
-        self.explorer.main.show_view("code", "stages")
+        self.explorer.main.show_assembly()
 
 
 def score_words(query: str, title: str, keywords: str) -> float:

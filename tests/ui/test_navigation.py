@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from tcexplore.ui.palette import CommandProvider
 from tests import fakes
 from tests.snapshots import gpu
 from tests.snapshots.codes import with_code
@@ -198,6 +201,23 @@ async def test_a_line_stays_selected_in_all_views_of_the_code():
         assert sorted(stages) == ["PTX", "SASS", "Triton"]
         await ui.press("f")
         assert ui.row("source").strip().endswith("return torch.relu(x @ w)")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_the_assembly_of_the_selected_line_opens_once_it_is_known(size: tuple[int, int]):
+    run = gpu.run()
+    lowered = run.code.assembled
+    async with run_app(fakes.session(with_code(run, assembled=())), size) as ui:
+        await ui.press("1", "home")
+        await select(ui, "torch.relu")
+        commands = {command.title: command for command in CommandProvider(ui.app.main).commands()}
+        commands["PTX and SASS for l4"].run()
+        await ui.settle()
+        assert ui.pane("code").view.name == "stages"
+        await ui.show(fakes.session(with_code(run, assembled=lowered)))
+        assert "max.f32" in ui.screen
+        assert ui.row("code").split(maxsplit=2)[2].startswith("ld.global"), "the first instruction of the line"
+        assert "EXIT" not in ui.screen, "machine code stays folded"
 
 
 async def test_views_of_the_code_open_at_the_same_statement():

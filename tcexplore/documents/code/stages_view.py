@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from tcexplore.documents.code.kernel_labels import kernel_links
@@ -45,8 +45,17 @@ def stages_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     return Parts(f"{count(len(shown), 'kernel')}{target}", parts)
 
 
-def find_hiding_folds(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[str]:
+def find_hiding_folds(snapshot: Snapshot, links: Iterable[Link]) -> frozenset[str]:
     """Return the folds that hide a selected statement in the source, the first stage, PTX and machine code."""
+    return _find_folds(snapshot, links, AT_ONCE, source=True)
+
+
+def find_assembly_folds(snapshot: Snapshot, links: Iterable[Link]) -> frozenset[str]:
+    """Return the folds that hide a selected statement in PTX, or in the assembly of a device without PTX."""
+    return _find_folds(snapshot, links, ("ptx", "amdgcn"), source=False)
+
+
+def _find_folds(snapshot: Snapshot, links: Iterable[Link], stages: Collection[str], *, source: bool) -> frozenset[str]:
     selected = {link for link in links if link.kind == "statement"}
     folds: set[str] = set()
     for kernel in snapshot.code.kernels if selected else ():
@@ -54,8 +63,8 @@ def find_hiding_folds(snapshot: Snapshot, links: Sequence[Link]) -> frozenset[st
         made = kernel_facts(snapshot.code, kernel).assembled
         if made is None or own.isdisjoint(selected):
             continue
-        folds.add(_source_fold(kernel))
-        folds |= {_stage_fold(kernel, made, stage) for stage in made.stages if stage.name in AT_ONCE}
+        folds |= {_source_fold(kernel)} if source else set()
+        folds |= {_stage_fold(kernel, made, stage) for stage in made.stages if stage.name in stages}
     return frozenset(folds)
 
 

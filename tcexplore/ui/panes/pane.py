@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -81,6 +81,8 @@ class Pane(Container):
         """The selection before the user turned the views, for views that don't have all of it."""
         self._reveal_next: frozenset[Link] | None = None
         """Links to scroll to in the next document, after a change of view or size."""
+        self._opened_for: tuple[Link, ...] = ()
+        """Links that folds were opened for, until the user moves: the pane may get its size only then."""
         self._opened_file = ""
         """The file whose document was scrolled to its start row."""
         self._only_title_changes = False
@@ -166,7 +168,7 @@ class Pane(Container):
         """Wait until the requested document is shown."""
         await self._background.wait()
 
-    def _show_and_reveal(self, near: Sequence[Link] = ()) -> None:
+    def _show_and_reveal(self, near: Iterable[Link] = ()) -> None:
         """Show the session, and scroll to highlighted rows once it is shown."""
         self._reveal_next = frozenset(near)
         self.show_session(self._session)
@@ -179,10 +181,10 @@ class Pane(Container):
             self._reveal_next = None
 
     def on_show(self) -> None:
-        self._show_and_reveal()
+        self._show_and_reveal(self._opened_for)
 
     def on_resize(self) -> None:
-        self._show_and_reveal()
+        self._show_and_reveal(self._opened_for)
         self._update_title()
 
     # ---- views, folds, highlights
@@ -196,6 +198,7 @@ class Pane(Container):
         """Show the run in another view, scrolled to the selection, with folds that hide it open."""
         if view is self.view:
             return
+        self._opened_for = ()
         self._cursors[self.view.name] = self.rows.cursor
         self._restored_cursor = self._cursors.get(view.name, 0)
         links = self.rows.highlighted_cursor
@@ -207,6 +210,12 @@ class Pane(Container):
             self.toggled |= folds
         self._show_and_reveal([link for link in near if link.kind not in _WIDE])
 
+    def open_folds(self, folds: frozenset[str], near: Sequence[Link]) -> None:
+        """Open folds, and scroll to the first row of these links."""
+        self.toggled |= folds
+        self._opened_for = tuple(near)
+        self._show_and_reveal(near)
+
     def highlight(self, links: frozenset[Link]) -> None:
         """Highlight the rows that stand for one of the links."""
         if links != self.rows.highlighted:
@@ -214,11 +223,11 @@ class Pane(Container):
             self.hit = ""
 
     def on_cursor_moved(self) -> None:
-        self._lost_links = ()
+        self._lost_links = self._opened_for = ()
         self.hit = ""
 
     def on_hit_reached(self, message: HitReached) -> None:
-        self._lost_links = ()
+        self._lost_links = self._opened_for = ()
         self.hit = message.label
 
     # ---- title

@@ -49,6 +49,8 @@ class MainScreen(ReadingScreen):
         self.navigation = Navigation(self.grid, self.selection)
         self._index: BackgroundTask[None] = BackgroundTask(self._on_indexed)
         self._prefetched_run = 0
+        self._assembly_awaited = False
+        """Whether the assembly of the selection opens once it is known."""
         self._title = RowLine(title_line(self.session, None, 0.0, 0.0), id="title")
         self._verdict = RowLine(verdict_line(self.session), id="verdict")
         self._tabs = RowLine(tabs(self.grid.current), id="tabs")
@@ -158,6 +160,24 @@ class MainScreen(ReadingScreen):
         if (view := self.grid.pane.spec.view(view_name)) is not None:
             self.grid.pane.show_view(view)
 
+    def show_assembly(self) -> None:
+        """Show the stages of the kernels, with the assembly of the selected row open, now or once it is known."""
+        if not self.selection.links:
+            self.selection.select(self._links_at_cursor, self.session)
+        self.show_view("code", "stages")
+        self._assembly_awaited = True
+        self._highlight(everywhere=False)
+
+    def _open_assembly(self) -> None:
+        from tcexplore.documents.code.stages_view import find_assembly_folds
+
+        pane, snapshot = self.grid.panes["code"], self._code_snapshot
+        if snapshot is not None and pane.view.name == "stages":
+            statements = [link for link in self.selection.chain if link.kind == "statement"]
+            if folds := find_assembly_folds(snapshot, statements):
+                self._assembly_awaited = False
+                pane.open_folds(folds, statements)
+
     def action_next_view(self, by: int) -> None:
         pane = self.grid.pane
         if len(pane.spec.views) == 1:
@@ -189,6 +209,7 @@ class MainScreen(ReadingScreen):
     def on_cursor_moved(self, message: CursorMoved) -> None:
         if message.row.fold is not None and not message.row.links:
             return  # a fold's heading has nothing to select
+        self._assembly_awaited = False
         self.selection.select(message.row.links, self.session)
         self._highlight(everywhere=False)
 
@@ -244,6 +265,8 @@ class MainScreen(ReadingScreen):
         for pane in self.grid.visible_panes:
             if everywhere or pane is not self.grid.pane:
                 pane.rows.reveal()
+        if self._assembly_awaited:
+            self._open_assembly()
 
     def _show_peek(self) -> None:
         """Show what the selection is linked to, or the row under the cursor while nothing is selected."""

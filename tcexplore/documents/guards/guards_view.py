@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
 from tcexplore.documents.guards.recompile_rows import recompile_rows
-from tcexplore.documents.guards.symbols_view import recompile_fix_rows
+from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.locations import Places, places
-from tcexplore.documents.prose import fold
-from tcexplore.events import Guard, GuardsInstalled
+from tcexplore.documents.prose import fold, row, wrapped
+from tcexplore.events import Guard, GuardsInstalled, Recompiled
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
 from tcexplore.session.cache_entries import newest_causes
 from tcexplore.session.links import Link, guard_link, line_link
+from tcexplore.session.recompile_fixes import recompile_fixes
 
 _CARRIED = re.compile(r"___stack(\d+)")
 
@@ -31,12 +33,26 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     """Return the document of the pane."""
     if not snapshot.guards and not snapshot.recompiles:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    parts = [fixed(recompile_rows(snapshot, width))]
-    if snapshot.recompiles:
-        parts.append(fixed(recompile_fix_rows(snapshot, width)))
+    parts = [fixed(_recompiles(snapshot, width))]
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)
+
+
+def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the recompiles, and how to avoid those of a size or a number below its first one."""
+    fixes = {key: list(group) for key, group in groupby(recompile_fixes(snapshot), lambda fix: (fix.name, fix.dim))}
+
+    def below(recompile: Recompiled) -> Iterator[Row]:
+        own = fixes.pop((recompile.name, recompile.dim), []) if recompile.kind in ("size", "float") else []
+        if own:
+            yield row(("   to avoid it:", "ok"))
+        for fix in own:
+            links = (line_link(fix.location),) if fix.location else ()
+            text = describe_fix(fix, snapshot.file)
+            yield from wrapped(text, width, indent=3, lead="· ", links=links, location=fix.location)
+
+    return recompile_rows(snapshot, width, below)
 
 
 def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
@@ -45,8 +61,8 @@ def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     states: set[str] = set()
     for installed in snapshot.guards:
         for part in _graph(installed, toggled, places(snapshot.file), width):
-            for row in map(part.build, range(part.count)):
-                brief = row if row.fold else replace(row, spans=row.spans[: -len(_DETAILS)])
+            for each in map(part.build, range(part.count)):
+                brief = each if each.fold else replace(each, spans=each.spans[: -len(_DETAILS)])
                 kind, _, state = brief.text.strip().partition(" ")
                 if kind != "GLOBAL_STATE" or state.strip() not in states:
                     yield brief

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tcexplore.documents.document import Row
 from tcexplore.documents.locations import Places, places
@@ -21,12 +21,15 @@ _SOURCES = {
 }
 
 
-def recompile_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Yield the rows of all recompiles, each followed by a blank one."""
+def recompile_rows(
+    snapshot: Snapshot, width: int, below: Callable[[Recompiled], Iterable[Row]] = lambda _: ()
+) -> Iterator[Row]:
+    """Yield the rows of all recompiles, each with the rows `below` it and a blank one."""
     for recompile, others in newest_causes(snapshot):
         links = (line_link(recompile.location),) if recompile.location else ()
         rows = [*_recompile(recompile, places(snapshot.file), width), *_others(others)]
         yield from (Row(r.spans, links, recompile.location) for r in rows)
+        yield from below(recompile)
         yield BLANK
     if snapshot.extra_compiles:
         yield from wrapped(describe_extra_compiles(snapshot.extra_compiles), width, "warn", lead="↻ ")

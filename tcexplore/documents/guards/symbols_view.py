@@ -36,7 +36,7 @@ TEACHES = "The symbolic sizes of the compiled code appear here, with their range
 
 def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), width: int = 78) -> Parts:
     """Return the document of the view."""
-    fixes = list(recompile_fix_rows(snapshot, width))
+    fixes = list(_fix_rows(snapshot, width))
     rows = [r for graph in snapshot.symbols for r in (*_graph(graph, toggled, places(snapshot.file), width), BLANK)]
     absent = fixed(missing_rows(snapshot, ("symbolic sizes",), width))
     if not rows:
@@ -46,8 +46,7 @@ def symbols_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
     return Parts(count(len(known), "symbol"), [fixed(fixes), fixed(rows), absent])
 
 
-def recompile_fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Yield the ways to avoid recompiles for each size or number, followed by a blank row."""
+def _fix_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
     last: tuple[str, int | None] | None = None
     for fix in recompile_fixes(snapshot):
         links = (line_link(fix.location),) if fix.location else ()

@@ -42,6 +42,8 @@ def hot_lines_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset()
     if times is None:
         reason = next((missing.reason for missing in snapshot.missing_facts if missing.fact == FACT), "")
         if not reason and not snapshot.timing_skipped:
+            if snapshot.complete and snapshot.status == "running":
+                return Parts("", [fixed([row((" … timing", "running")), BLANK, *wrapped(TEACHES, width, "muted")])])
             return Parts("", [empty_part(snapshot, width, TEACHES)])
         return Parts("", [fixed(wrapped(f"{NO_TIMES} {reason}".strip(), width, "muted"))])
     return Parts(count(len(times.lines), "line"), [fixed(hot_line_rows(snapshot, times, width))])

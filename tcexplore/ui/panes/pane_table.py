@@ -119,7 +119,7 @@ GUARDS = PaneSpec(
         View(
             "guards",
             "tcexplore.documents.guards.guards_view:guards_document",
-            (*_GUARDS, "symbols"),
+            (*_GUARDS, "symbols", "frames"),
             _HAS_GUARDS,
             frozenset({"guard"}),
         ),

@@ -126,12 +126,12 @@ def _fix_label(fix: BreakFix | None) -> tuple[str, str]:
         case None:
             return "", ""
         case BreakFix(state="verified"):
-            return f"fix {fix.name} ✔ {hint('fix')}", "ok"
+            return f"fix: {fix.name} ✔ {hint('fix')}", "ok"
         case BreakFix(state="refused"):
             return "no safe fix found", "muted"
         case BreakFix(state="none"):
             return "no automatic fix", "muted"
-    return f"fix {fix.name}, not verified yet", "muted"
+    return f"fix: {fix.name}, not verified yet", "muted"
 
 
 def _details(snapshot: Snapshot, costed: RankedBreak, fix: BreakFix | None, width: int) -> Iterator[Row]:

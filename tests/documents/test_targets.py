@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from tcexplore import events as ev
 from tcexplore.documents.code.kernels_view import kernels_document
 from tcexplore.documents.code.resources_view import resources_document
 from tcexplore.documents.code.roofline_view import HIGHEST, LOWEST, PlotMark, Roof, draw_roofline, roofline_document
 from tcexplore.documents.code.stages_view import find_hiding_folds, stages_document
 from tcexplore.documents.code.target_notes import ASSUMED
 from tcexplore.documents.document import Builder, Row
+from tcexplore.documents.strip.verdict_line import verdict_row
 from tcexplore.documents.style_names import NAMES
+from tcexplore.quantities import count
+from tcexplore.session import Session
 from tcexplore.session.links import closure, kernel_link, line_link, statement_link
 from tests.documents import golden
 from tests.snapshots import gpu
@@ -47,6 +52,22 @@ def test_views(name: str):
     families = {style.partition(".")[0] for style in NAMES} | {"kernel", "label"}
     styles = {style for row in shown for span in row.spans for style in span.style.split()}
     assert {style.partition(".")[0] for style in styles} <= families
+
+
+def test_kernels_of_a_graph_that_was_not_lowered_count_as_those_of_this_machine():
+    run = gpu.run()
+    native = replace(run.code_for("native").kernels[0], graph="1/0")
+    for event in (
+        native,
+        ev.TargetSkipped(graph="1/0", target="l4", op="aten.mul.Tensor", reason="no kernel", run=run.run),
+    ):
+        run = run.apply(event)
+    own = sum(kernel.language != "extern" for kernel in run.code.kernels) - 1
+    counted = f"{count(own, 'kernel')} + 1 extern for l4, 1 for this machine"
+    document = kernels_document(run)
+    assert document.title == counted
+    assert counted in verdict_row(Session(runs=(run,))).text
+    assert " 1/0 forward  for this machine" in [document.row(index).text for index in range(len(document))]
 
 
 @pytest.mark.parametrize("name", ["resources", "roofline", "stages"])

@@ -27,7 +27,7 @@ async def test_a_verified_fix_is_ready_before_the_key(tmp_path: Path):
         ui.engine.story = verified
         await prepared(ui, file)
         assert "fix ready (h): 2.0× faster than now" in ui.screen
-        assert "fix keep it a tensor ✔ h" in ui.screen
+        assert "fix: keep it a tensor ✔ h" in ui.screen
         runs = len(ui.engine.queues)
         await ui.press("3", "b", "h")
         assert isinstance(ui.app.screen, FixScreen)

@@ -9,10 +9,12 @@ from itertools import groupby
 from tcexplore.documents.code.kernel_labels import kernel_heading, kernel_links, kernel_row
 from tcexplore.documents.code.kernel_lines import KernelLines
 from tcexplore.documents.code.target_notes import (
+    count_kernels,
     describe_loops,
     describe_vectors,
     format_estimate,
     format_resources,
+    is_of_this_machine,
     target_rows,
 )
 from tcexplore.documents.document import Row
@@ -27,7 +29,6 @@ from tcexplore.documents.timing.device_rows import format_measured
 from tcexplore.events import Kernel, Wrapper
 from tcexplore.quantities import count
 from tcexplore.session import Snapshot
-from tcexplore.session.code import NATIVE
 from tcexplore.session.kernel_facts import achieved, kernel_facts, kernel_loops
 
 TEACHES = (
@@ -47,14 +48,7 @@ def kernels_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), 
         parts += _kernel(snapshot, kernel, known, toggled, width)
     for wrapper in snapshot.code.wrappers:
         parts += _wrapper(wrapper, toggled)
-    return Parts(_title(snapshot), parts)
-
-
-def _title(snapshot: Snapshot) -> str:
-    extern = sum(kernel.language == "extern" for kernel in snapshot.code.kernels)
-    generated = count(len(snapshot.code.kernels) - extern, "kernel")
-    target = f" for {snapshot.target}" if snapshot.target != NATIVE else ""
-    return (f"{generated} + {extern} extern" if extern else generated) + target
+    return Parts(count_kernels(snapshot), parts)
 
 
 def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
@@ -64,7 +58,8 @@ def _contents(snapshot: Snapshot, known: Labels, width: int) -> Part:
     groups = [(key, list(group)) for key, group in groupby(snapshot.code.kernels, lambda k: (k.graph, k.phase))]
     entries: list[Kernel | Row] = []
     for (graph, phase), group in groups:
-        entries += [row((f" {graph}", "title"), (f" {phase}", "muted"))] if len(groups) > 1 else []
+        machine = ("  for this machine" if is_of_this_machine(snapshot, group[0]) else "", "warn")
+        entries += [row((f" {graph}", "title"), (f" {phase}", "muted"), machine)] if len(groups) > 1 else []
         entries += group
     entries.append(BLANK)
 

@@ -40,6 +40,24 @@ def target_rows(snapshot: Snapshot, toggled: frozenset[str], width: int) -> Iter
     yield BLANK
 
 
+def count_kernels(snapshot: Snapshot) -> str:
+    """Return `7 kernels + 5 extern for h100, 7 for this machine`.
+
+    The latter are those of graphs that could not be lowered.
+    """
+    kernels = snapshot.code.kernels
+    own = [kernel for kernel in kernels if not is_of_this_machine(snapshot, kernel)]
+    extern = sum(kernel.language == "extern" for kernel in own)
+    text = count(len(own) - extern, "kernel") + (f" + {extern} extern" if extern else "")
+    text += f" for {snapshot.target}" if snapshot.target != NATIVE else ""
+    return text + (f", {len(kernels) - len(own)} for this machine" if len(own) < len(kernels) else "")
+
+
+def is_of_this_machine(snapshot: Snapshot, kernel: ev.Kernel) -> bool:
+    """Return whether a kernel is of this machine although another target is in view."""
+    return snapshot.target != NATIVE and kernel.target == NATIVE
+
+
 def format_resources(taken: ev.KernelResources) -> str:
     """Return `32 registers · 2 warps · 1.0 KiB shared · occupancy 100%`, with spills if there are some."""
     shared = taken.shared_static + taken.shared_dynamic

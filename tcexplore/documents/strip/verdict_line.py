@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcexplore.documents.code.target_notes import count_kernels
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.fitted_row import Piece, fits, fitted, piece
 from tcexplore.documents.locations import places
@@ -71,9 +72,7 @@ def _compiled(shown: Snapshot, *, brief: bool = False) -> Iterator[Piece]:
     fix = list(_fix(shown))
     yield from fix
     yield piece(f"{count(figures.graphs, 'graph')}, {count(figures.ops, 'op')}", "", 3)
-    extern = f" + {figures.extern} extern" if figures.extern else ""
-    generated = "" if shown.target == NATIVE else f" for {shown.target}"
-    yield piece(f"{count(figures.kernels, 'kernel')}{extern}{generated}" if shown.code.kernels else "", "", 3)
+    yield piece(count_kernels(shown) if shown.code.kernels else "", "", 3)
     yield piece(f"↻ {count(figures.recompiles, 'recompile')}" if figures.recompiles else "", "recompile", 1)
     yield from _speed(shown, against="" if brief and not fix else "vs. eager: ")
 

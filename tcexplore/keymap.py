@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 Scope = Literal[
-    "view", "reading", "main", "diff", "answer", "target", "target_diff", "study", "modes", "bisect", "fix", "ranks",
-    "app",
+    "view", "reading", "main", "diff", "answer", "target", "target_diff", "study", "modes", "environments", "bisect",
+    "fix", "ranks", "app",
 ]  # fmt: skip
 """Where an action works: `view` in a view's rows, `reading` on any screen with such a view, `study` on any study's
 screen, `app` everywhere, the others on the screen of that name."""
@@ -52,7 +52,8 @@ DEFAULT_KEYS: dict[Scope, dict[str, str]] = {
         "target-diff-back": "K,q",
     },
     "study": {"study-stop": "x", "study-again": "r", "study-zoom": "z", "study-back": "q"},
-    "modes": {"modes-sort": "s"},
+    "modes": {"modes-sort": "s", "modes-environments": "E"},
+    "environments": {"environments-modes": "E"},
     "bisect": {"bisect-write-reproducer": "w"},
     "fix": {"fix-write": "w", "fix-another-fix": "tab", "fix-undo": "u", "fix-back": "h"},
     "ranks": {"ranks-back": "o,q"},
@@ -85,7 +86,7 @@ PRESETS: dict[str, dict[str, str]] = {
 _SCREENS: tuple[tuple[Scope, ...], ...] = (
     ("view", "reading", "main", "app"),
     *(("view", "reading", scope) for scope in ("diff", "answer", "target", "target_diff", "ranks")),
-    *(("view", "reading", "study", scope) for scope in ("modes", "bisect", "fix")),
+    *(("view", "reading", "study", scope) for scope in ("modes", "environments", "bisect", "fix")),
 )
 """Scopes whose keys must differ. On a screen over the panes, its own keys hide those of the app."""
 

@@ -60,11 +60,13 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _app(parser: Parser, given: argparse.Namespace, argv: tuple[str, ...]) -> Request:
+    fake = fake_ranks(parser, given)
     return Request(
-        "app", given.file, argv, config(given), standbys=given.standbys, fake=fake_ranks(parser, given),
+        "app", given.file, argv, config(given), standbys=given.standbys, fake=fake,
         history=not given.no_history,
         target_given=hasattr(given, "target"),
-        appearance=make_appearance(given.theme, given.keymap, given.targets), python=only_python(parser, given),
+        appearance=make_appearance(given.theme, given.keymap, given.targets),
+        python=tuple(given.python) if fake is None else only_python(parser, given),
     )  # fmt: skip
 
 

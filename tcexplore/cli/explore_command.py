@@ -8,7 +8,7 @@ import sys
 
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError, check_path, split
-from tcexplore.cli.python_argument import model_python
+from tcexplore.cli.python_argument import model_pythons
 from tcexplore.cli.request import Request
 
 
@@ -49,11 +49,11 @@ def explore(request: Request) -> int:
     try:
         path, name = split(request.target)
         check_path(path)
-        python = model_python(request.python, path)
+        pythons = model_pythons(request.python, path)
     except BadFileError as error:
         print_error(error.sentence)
         return 2
     from tcexplore.ui.run_app import Choices, run_app
 
-    choices = Choices(request.standbys, request.history, request.target_given, request.appearance, python)
+    choices = Choices(request.standbys, request.history, request.target_given, request.appearance, pythons)
     return run_app(path, request.config, request.argv, name, choices)

@@ -188,7 +188,7 @@ def python_option(parser: Any) -> None:
 def only_python(parser: Parser, given: argparse.Namespace) -> tuple[str, ...]:
     """Return `--python` as a tuple. Exits with 2 if it is repeated."""
     if len(given.python) > 1:
-        parser.error("use --python once; tcexplore modes compares several")
+        parser.error("use --python once; tcexplore modes compares several, as does the app")
     return tuple(given.python)
 
 

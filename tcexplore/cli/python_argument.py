@@ -26,6 +26,16 @@ def model_python(named: Sequence[str], file: str) -> ModelPython:
     return choice.python
 
 
+def model_pythons(named: Sequence[str], file: str) -> tuple[ModelPython, ...]:
+    """Return the environments of a command that may compare several, usually one. Raises `BadFileError`."""
+    if len(named) < 2:
+        return (model_python(named, file),)
+    pythons = named_pythons(named)
+    if len({python.executable for python in pythons}) < len(pythons):
+        raise BadFileError("--python names the same Python twice.", kind="python")
+    return pythons
+
+
 def python_choice(named: Sequence[str], file: str) -> PythonChoice:
     """Return the interpreter for the worker, and the environments that are skipped. Raises `BadFileError`."""
     from tcexplore.environments import PythonChoice, choose_python

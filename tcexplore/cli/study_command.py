@@ -14,7 +14,7 @@ from tcexplore.cli.check_command import make_job
 from tcexplore.cli.error_line import print_error
 from tcexplore.cli.file_argument import BadFileError
 from tcexplore.cli.progress_line import Line, progress
-from tcexplore.cli.python_argument import model_python, named_pythons
+from tcexplore.cli.python_argument import model_pythons
 from tcexplore.cli.request import Request
 from tcexplore.cli.run_once import EndedBySignalError, until_signal
 from tcexplore.documents.document import Document
@@ -35,7 +35,7 @@ def run_study_command(request: Request) -> int:
     kind = load_study(request.command)
     try:
         job = replace(study_job(make_job(request)), time_for=request.time_for)
-        pythons, options = _pythons(request, job.file), request.study
+        pythons, options = model_pythons(request.python, job.file), request.study
         if len(pythons) > 1:
             kind, options = kind.across_environments(options, job, pythons)
         state = StudyState[Any, Any](job, options, request.timeout, request.budget_s)
@@ -66,16 +66,6 @@ def study_report(kind: Study[Any, Any], state: StudyState[Any, Any], width: int)
         document = kind.document(state, width)
         rows += [BLANK, *map(document.row, range(len(document)))]
     return StaticDocument("", tuple(rows))
-
-
-def _pythons(request: Request, file: str) -> tuple[ModelPython, ...]:
-    """Return the environments to study, usually one. Raises `BadFileError`."""
-    if len(request.python) > 1:
-        pythons = named_pythons(request.python)
-        if len({python.executable for python in pythons}) < len(pythons):
-            raise BadFileError("--python names the same Python twice.", kind="python")
-        return pythons
-    return (model_python(request.python, file),)
 
 
 def _run(kind: Study[Any, Any], state: StudyState[Any, Any], pythons: Sequence[ModelPython]) -> int:

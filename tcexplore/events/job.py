@@ -16,9 +16,11 @@ repeated blocks as `torch.compiler.nested_compile_region`, each kind compiled on
 
 REGIONS: tuple[Regions, ...] = get_args(Regions)
 
-Shipping = Literal["cache", "precompile", "aot_compile", "aotinductor"]
+Shipping = Literal["cache", "precompile", "aot_compile", "precompile_capture", "aotinductor"]
 """A way to pass compiled code to another process. `cache`: torch's cache artifacts. `precompile`: the same with
-Dynamo's code and guards. `aot_compile`: a compiled function in a file. `aotinductor`: an exported model in a file."""
+Dynamo's code and guards (`caching_precompile`). `aot_compile`: a compiled function in a file. `precompile_capture`: one
+call as Python code with its kernels (`torch.compiler.precompile.capture`). `aotinductor`: an exported model in a file.
+"""
 
 SHIPPING: tuple[Shipping, ...] = get_args(Shipping)
 

@@ -173,6 +173,10 @@ class Study(ABC, Generic[Options, Result]):
         """Return the study of several environments, and its options. Only if `compares_environments`."""
         raise NotImplementedError
 
+    def pythons(self, options: Options) -> tuple[ModelPython, ...]:  # noqa: ARG002
+        """Return the environments that its runs need; empty for the one that runs the model file."""
+        return ()
+
     def result_line(self, result: Result) -> str:  # noqa: ARG002
         """Return one line about a result, for the log of the command; empty for none."""
         return ""

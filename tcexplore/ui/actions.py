@@ -220,6 +220,16 @@ ACTIONS: tuple[Action, ...] = (
     Action("study-back", "leave", "study", "back", "Back to the panes"),
     Action("modes-sort", "sort", "modes", "sort", "Sort by the next column", 3),
     Action(
+        "modes-environments",
+        "environments",
+        "modes",
+        "environments",
+        "Compare environments, such as two versions of torch",
+        5,
+        keywords="python version upgrade nightly",
+    ),
+    Action("environments-modes", "modes", "environments", "modes", "Compare the modes instead", 5),
+    Action(
         "bisect-write-reproducer",
         "write",
         "bisect",
@@ -321,7 +331,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "Fix breaks, avoid recompiles": ("fix", "other", "write", "undo", "recompile_check"),
     "Kernels and targets": ("mark", "compare_marked", "target", "target_diff", "other_target"),
     "Runs": ("diff", "base", "other_base", "step", "newest", "rerun", "stop_run", "ask_calls", "ranks", "export"),
-    "Studies: many runs": ("study", "stop_study", "again", "sort"),
+    "Studies: many runs": ("study", "stop_study", "again", "sort", "environments", "modes"),
 }  # fmt: skip
 """The tasks of the help, each with the actions that it needs."""
 

@@ -9,6 +9,7 @@ from tcexplore.events import Event, Job
 
 if TYPE_CHECKING:
     from tcexplore.events.commands import RunCommand
+    from tcexplore.model_python import ModelPython
     from tcexplore.studies.study_runs import Emit, Runner  # not before the first frame
 
 Deliver = Callable[[Job | Event], None]
@@ -20,6 +21,11 @@ class Engine(Protocol):
     @property
     def job(self) -> Job | None:
         """The current job, or else the last one; None before the first run."""
+        ...
+
+    @property
+    def pythons(self) -> tuple[ModelPython, ...]:
+        """The environments to compare; the first runs the file. None of a trace."""
         ...
 
     async def start(self, deliver: Deliver) -> None:

@@ -28,7 +28,8 @@ from tcexplore.watch import Watch, read_file
 class FileEngine:
     """Runs `file` (`name` in it, if given) with `config`; a script finds `argv` in `sys.argv[1:]`.
 
-    `standbys` is the number of processes to keep ready where each prepares itself; `python` runs the file.
+    `standbys` is the number of processes to keep ready where each prepares itself. The first of `pythons` runs
+    the file; studies may compare it with the others.
     """
 
     def __init__(
@@ -38,12 +39,13 @@ class FileEngine:
         argv: tuple[str, ...] = (),
         name: str | None = None,
         standbys: int = STANDBYS,
-        python: ModelPython = OWN_PYTHON,
+        pythons: tuple[ModelPython, ...] = (OWN_PYTHON,),
     ) -> None:
         self._file = os.path.abspath(file)
         self._config = config
         self._argv = argv
         self._name = name
+        self._pythons = pythons
         self._run = 0
         self._run_due = False
         self._queries = 0
@@ -52,7 +54,12 @@ class FileEngine:
         """The target of the last `Retarget` that the current run has not handled."""
         self.job: Job | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._queue = Supervisor(self._receive, standbys=standbys, python=python)
+        self._queue = Supervisor(self._receive, standbys=standbys, python=pythons[0])
+
+    @property
+    def pythons(self) -> tuple[ModelPython, ...]:
+        """The environments to compare; the first runs the file."""
+        return self._pythons
 
     async def start(self, deliver: Deliver) -> None:
         """Begin with a first run; from then on every save begins one."""

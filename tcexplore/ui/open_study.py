@@ -27,7 +27,13 @@ def open_study(app: App[Any], name: str, engine: Engine, own: Snapshot, last: La
         return "This file is a script that calls torch.compile itself: this study needs a model and its inputs."
     if own.entry is None and own.status == "running":
         return "The model and its inputs are not known yet. Try again in a moment."
-    new = _screen_class(name)(study, engine, engine.job, last, own)
+    if name == "modes" and len(engine.pythons) > 1:
+        from tcexplore.studies.modes.environments_study import ENVIRONMENTS
+        from tcexplore.ui.screens.modes_screen import EnvironmentsScreen
+
+        new: StudyScreen = EnvironmentsScreen(ENVIRONMENTS, engine, engine.job, last, own)
+    else:
+        new = _screen_class(name)(study, engine, engine.job, last, own)
     if isinstance(screen, StudyScreen):
         app.switch_screen(new)
     else:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 
 from tcexplore.events import Job
 from tcexplore.events.commands import RunCommand
+from tcexplore.model_python import ModelPython
 from tcexplore.studies.study_runs import Emit, Runner
 from tcexplore.ui.engine import Deliver
 
@@ -20,6 +21,7 @@ class RankEngine(ABC):
         self._reading: asyncio.Task[None] | None = None
         self._runs: dict[int, int] = {}
         self.job: Job | None = None
+        self.pythons: tuple[ModelPython, ...] = ()
 
     @property
     def runs(self) -> dict[int, int]:

@@ -35,7 +35,8 @@ class Choices(NamedTuple):
     target_given: bool = False
     """Whether the target was given, so that the one of the last start is not used."""
     appearance: Appearance = Appearance()
-    python: ModelPython = OWN_PYTHON
+    pythons: tuple[ModelPython, ...] = (OWN_PYTHON,)
+    """The first runs the file; the study of modes compares it with the others."""
 
 
 def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, choices: Choices) -> int:
@@ -58,7 +59,7 @@ def run_app(file: str, config: Config, argv: tuple[str, ...], name: str | None, 
     def engine() -> Engine:
         from tcexplore.ui.file_engine import FileEngine
 
-        return FileEngine(file, config, argv, name, choices.standbys, choices.python)
+        return FileEngine(file, config, argv, name, choices.standbys, choices.pythons)
 
     def history(of: str) -> RunHistory:
         from tcexplore.run_store import RunStore, history_folder

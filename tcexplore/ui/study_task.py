@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tcexplore.events.commands import PauseTiming
+from tcexplore.model_python import ModelPython
 from tcexplore.session import Snapshot
 from tcexplore.studies.study import Study, StudyState, run_study
-from tcexplore.studies.study_runs import Runs
+from tcexplore.studies.study_runs import Emit, Runner, Runs
 from tcexplore.ui.engine import Engine
 
 
@@ -55,7 +57,7 @@ class StudyTask:
     async def _follow(self, study: Study[Any, Any]) -> None:
         self._engine.send(PauseTiming(paused=True))
         try:
-            async with Runs(self._engine.study_queue, self._progress) as runs:
+            async with Runs(self._runner(study.pythons(self.state.options)), self._progress) as runs:
                 await run_study(study, self.state, runs, self._announce, lambda _: self._changed())
         except Exception as error:  # noqa: BLE001  an error in a study must not end the app
             self.state.error = f"{type(error).__name__}: {error}"
@@ -63,6 +65,14 @@ class StudyTask:
             self._engine.send(PauseTiming(paused=False))
             self.state.run, self.state.over = None, True
         self._changed()
+
+    def _runner(self, pythons: Sequence[ModelPython]) -> Callable[[Emit], Runner]:
+        """Return what makes queues for the runs: on the app's workers, or in other environments."""
+        if not pythons:
+            return self._engine.study_queue
+        from tcexplore.supervisor.environment_queue import EnvironmentQueue
+
+        return partial(EnvironmentQueue, {python.executable: python for python in pythons})
 
     def _announce(self, step: str) -> None:
         self.state.step = step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.guards.guard_tree import leaf_guards
 from tcexplore.capture.hooks import Emit
 from tcexplore.events import ArtifactsLoaded, ArtifactsSaved, Job
+from tcexplore.events.job import Shipping
 from tcexplore.worker.artifact_files import IN_CACHES
 from tcexplore.worker.program import Program
 from tcexplore.worker.regional_compile import compile_arguments
@@ -31,31 +33,32 @@ def use_compiled_ahead(program: Program, job: Job, emit: Emit) -> None:
         return
     if program.train:
         raise EntryError(f"{job.artifacts} compiles no backward.", "Leave out --train.", "arguments")
-    packaged = job.artifacts == "aotinductor"
+    save, load = _WAYS[job.artifacts]
     start = time.perf_counter()
     with program.grad_context():
         if job.save_artifacts:
-            guards = _save_package(program, file) if packaged else _save_function(program, job, file)
+            guards = save(program, job, file)
             seconds = time.perf_counter() - start
-            emit(ArtifactsSaved(bytes=os.path.getsize(file), seconds=seconds, guards=guards))
+            written = (path for path in (file, _cache_of(file)) if os.path.exists(path))
+            emit(ArtifactsSaved(bytes=sum(map(os.path.getsize, written)), seconds=seconds, guards=guards))
         else:
-            program.compiled = _load_package(file) if packaged else _load_function(program, file)
+            program.compiled = load(program, file)
             emit(ArtifactsLoaded(seconds=time.perf_counter() - start))
 
 
 # ---- AOTInductor
 
 
-def _save_package(program: Program, file: str) -> int:
+def _save_package(program: Program, _job: Job, file: str) -> int:
     """Export the program for its first call, and compile a package, which checks no guards; return 0."""
     call = program.entry.calls[0]
     exported = torch.export.export(_as_module(program), tuple(call.args), dict(call.kwargs))
     torch._inductor.aoti_compile_and_package(exported, package_path=file)
-    program.compiled = _load_package(file)
+    program.compiled = _load_package(program, file)
     return 0
 
 
-def _load_package(file: str) -> Function:
+def _load_package(_program: Program, file: str) -> Function:
     package: Function = torch._inductor.aoti_load_package(file)
     return lambda *args, **kwargs: package(*args, **kwargs)
 
@@ -118,6 +121,56 @@ def _function_and_owner(program: Program) -> tuple[Function, nn.Module | None]:
 
 def _bound(function: Function, owner: nn.Module | None) -> Function:
     return function if owner is None else lambda *args, **kwargs: function(owner, *args, **kwargs)
+
+
+# ---- precompile.capture
+
+
+def _save_capture(program: Program, _job: Job, file: str) -> int:
+    """Trace and compile the first call, which is also made; return 0, since its inputs are checked without guards."""
+    call = program.entry.calls[0]
+    target, owner = _function_and_owner(program)
+    names = tuple(call.kwargs)
+    modules = () if owner is None else (owner,)
+
+    def computation(*values: Any) -> Any:
+        arguments = values[len(modules) :]
+        positional, named = arguments[: len(call.args)], arguments[len(call.args) :]
+        return target(*positional, **dict(zip(names, named, strict=True)))
+
+    capture = _precompile().capture(computation, artifact_path=file, cache_path=_cache_of(file))
+    with capture as captured:
+        captured(*modules, *call.args, *call.kwargs.values())
+    program.compiled = _load_capture(program, file)
+    return 0
+
+
+def _load_capture(program: Program, file: str) -> Function:
+    function: Function = _precompile().load(file, _cache_of(file))
+    _, owner = _function_and_owner(program)
+    bound = _bound(function, owner)
+    return lambda *args, **kwargs: bound(*args, *kwargs.values())
+
+
+def _precompile() -> Any:
+    try:
+        return importlib.import_module("torch.compiler.precompile")
+    except ImportError:
+        message = "This torch has no torch.compiler.precompile.capture."
+        raise EntryError(message, "Leave precompile_capture out of --ways.", "arguments") from None
+
+
+def _cache_of(file: str) -> str:
+    """Return the path of the kernels of a captured call."""
+    return f"{file}.cache"
+
+
+_WAYS: dict[Shipping, tuple[Callable[[Program, Job, str], int | None], Callable[[Program, str], Function]]] = {
+    "aot_compile": (_save_function, _load_function),
+    "precompile_capture": (_save_capture, _load_capture),
+    "aotinductor": (_save_package, _load_package),
+}
+"""How to save a program, which returns the number of its guards, and how to load it."""
 
 
 def _guard_count(function: Any) -> int | None:

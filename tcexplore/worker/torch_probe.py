@@ -154,6 +154,7 @@ FEATURES = {
     "backed_size_oblivious": "torch.fx.experimental._config:backed_size_oblivious",
     "mark_unbacked": "torch._dynamo.decorators:mark_unbacked",
     "guard_filter_fn": "torch.compiler:skip_guard_on_inbuilt_nn_modules_unsafe",
+    "precompile_capture": "torch.compiler.precompile:capture",
 }
 """Features that not every torch has, each with the symbol that shows it."""
 

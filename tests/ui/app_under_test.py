@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from tcexplore.events import Event, Finished, Job, Standby
 from tcexplore.events.commands import PauseTiming, RecompileQuery, RunCommand
+from tcexplore.model_python import OWN_PYTHON, ModelPython
 from tcexplore.session import Session
 from tcexplore.ui.app import ExplorerApp
 from tcexplore.ui.appearance import Appearance
@@ -32,6 +33,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.job: Job | None = JOB
+        self.pythons: tuple[ModelPython, ...] = (OWN_PYTHON,)
         self.story: Story = lambda _: (Finished(),)
         """The events of each job that a study runs."""
         self.pauses = 0

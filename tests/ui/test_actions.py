@@ -16,7 +16,7 @@ from tcexplore.ui.screens.diff_screen import DiffScreen
 from tcexplore.ui.screens.fix_screen import FixScreen
 from tcexplore.ui.screens.help_screen import keys, page_text
 from tcexplore.ui.screens.main_screen import MainScreen
-from tcexplore.ui.screens.modes_screen import ModesScreen
+from tcexplore.ui.screens.modes_screen import EnvironmentsScreen, ModesScreen
 from tcexplore.ui.screens.overlay_screen import AnswerScreen
 from tcexplore.ui.screens.ranks_screen import RanksScreen
 from tcexplore.ui.screens.reading_screen import ReadingScreen
@@ -34,12 +34,13 @@ _CLASSES = {
     "target_diff": TargetDiffScreen,
     "study": StudyScreen,
     "modes": ModesScreen,
+    "environments": EnvironmentsScreen,
     "bisect": BisectScreen,
     "fix": FixScreen,
     "ranks": RanksScreen,
     "app": ExplorerApp,
 }
-_STUDIES = (StudyScreen, ModesScreen, BisectScreen, FixScreen)
+_STUDIES = (StudyScreen, ModesScreen, EnvironmentsScreen, BisectScreen, FixScreen)
 _SCREENS = (MainScreen, DiffScreen, AnswerScreen, TargetScreen, TargetDiffScreen, *_STUDIES)
 
 

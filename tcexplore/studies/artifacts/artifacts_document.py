@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tcexplore.documents.columns import columns
 from tcexplore.documents.document import Row, Span
@@ -41,6 +41,12 @@ CODE: dict[Shipping, tuple[str, ...]] = {
         "torch.compile(model.forward, fullgraph=True).aot_compile((args, kwargs)).save_compiled_function(file)",
         "torch.compiler.load_compiled_function(open(file, 'rb'))(model, *args)",
     ),
+    "precompile_capture": (
+        "with torch.compiler.precompile.capture(lambda model, x: model(x), artifact_path='m.py', cache_path='m.cache') "
+        "as captured:",
+        "    captured(model, x)",
+        "torch.compiler.precompile.load('m.py', 'm.cache')(model, x)",
+    ),
     "aotinductor": (
         "torch._inductor.aoti_compile_and_package(torch.export.export(model, args, kwargs), package_path=file)",
         "torch._inductor.aoti_load_package(file)(*args)",
@@ -49,7 +55,8 @@ CODE: dict[Shipping, tuple[str, ...]] = {
 """The code that the user writes: in the process that saves, and in the one that loads."""
 
 NAMES: dict[Shipping, str] = {
-    "cache": "cache artifacts", "precompile": "precompile", "aot_compile": "aot_compile", "aotinductor": "AOTInductor",
+    "cache": "cache artifacts", "precompile": "precompile", "aot_compile": "aot_compile",
+    "precompile_capture": "precompile.capture", "aotinductor": "AOTInductor",
 }  # fmt: skip
 
 HEAD = ("way", "saves", "size", "guards", "loads", "caches", "result", "other settings")
@@ -60,14 +67,21 @@ DIFFERENCES_SHOWN = 5
 
 
 def artifacts_document(
-    results: Sequence[ShipRun], ways: Sequence[Shipping], *, over: bool, width: int = 78
+    results: Sequence[ShipRun],
+    ways: Sequence[Shipping],
+    missing: Mapping[Shipping, str],
+    *,
+    over: bool,
+    width: int = 78,
 ) -> StaticDocument:
-    """Return the document of the runs so far."""
+    """Return the document of the runs so far; `missing` are the ways that this torch lacks, with the reason."""
     shipped = [runs for way in ways if (runs := artifact_runs(results, way)) is not None]
     rows = list(wrapped(INTENT, width, "muted"))
-    if len(ways) > 1 and shipped:
-        rows += [BLANK, *columns(HEAD, [_way_cells(runs) for runs in shipped], [()] * len(shipped), left=(0, 5, 6, 7))]
+    if len(ways) > 1 and (shipped or missing):
+        cells = [_way_cells(runs) for runs in shipped] + [_missing_cells(way) for way in missing]
+        rows += [BLANK, *columns(HEAD, cells, [()] * len(cells), left=(0, 5, 6, 7))]
         rows += wrapped("saves, loads: until the end of the first call", width, "muted")
+    rows += [row for way, reason in missing.items() for row in wrapped(f"{NAMES[way]}: {reason}.", width, "warn")]
     for runs in shipped:
         rows += [BLANK, heading(NAMES[runs.way], "")] if len(ways) > 1 else [BLANK]
         if runs.way in ("cache", "precompile"):
@@ -75,7 +89,7 @@ def artifacts_document(
         rows += [*_conclusions(runs, width), *_key_differences(runs, width), BLANK, *_code(runs, width)]
     keys = next((ship.run for ship in results if ship.run.state_keys), None)
     rows += [BLANK, *state_dict_rows(keys, width)] if keys is not None else []
-    if over and (not shipped or any(runs.loading is None and runs.saved for runs in shipped)):
+    if over and (not (shipped or missing) or any(runs.loading is None and runs.saved for runs in shipped)):
         rows += [BLANK, *wrapped("Stopped before the second run.", width, "warn")]
     return StaticDocument("", tuple(rows))
 
@@ -95,6 +109,10 @@ def _way_cells(runs: ArtifactRuns) -> list[tuple[Span, ...]]:
         (Span(accuracy, ACCURACY_STYLES.get(accuracy, "warn")),),
         _other(runs.other),
     ]
+
+
+def _missing_cells(way: Shipping) -> list[tuple[Span, ...]]:
+    return [(Span(NAMES[way], "strong"),), (Span("missing", "muted"),), *[()] * (len(HEAD) - 2)]
 
 
 def _other(run: Snapshot | None) -> tuple[Span, ...]:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from tcexplore.events import Standby
 from tcexplore.events.job import Shipping
 from tcexplore.session.run_summary import RunFigures
 from tcexplore.session.snapshot import Snapshot
 
 CPP_COMPILER = "compile_file"
 """torch's name for the span of one call of the C++ compiler."""
+
+SINCE_TORCH_2_15: dict[Shipping, str] = {"precompile_capture": "torch.compiler.precompile.capture"}
+"""Ways that older versions of torch lack, each with what they lack. `Standby.features` has the others."""
 
 ShipStep = Literal["saving", "loading", "other settings"]
 SHIP_STEPS: tuple[ShipStep, ...] = get_args(ShipStep)
@@ -96,6 +100,14 @@ def key_differences(saving: Snapshot, loading: Snapshot) -> tuple[KeyDifference,
             if before.get(part) != after.get(part):
                 differences[KeyDifference(key.cache, part, before.get(part, ""), after.get(part, ""))] = None
     return tuple(differences)
+
+
+def missing_ways(machine: Standby | None, ways: Sequence[Shipping]) -> dict[Shipping, str]:
+    """Return the ways that this torch does not have, each with the reason."""
+    if machine is None or not machine.features:
+        return {}
+    lacking = ((way, name) for way, name in SINCE_TORCH_2_15.items() if way in ways and way not in machine.features)
+    return {way: f"torch {machine.torch} has no {name}, which is new in torch 2.15" for way, name in lacking}
 
 
 def artifact_runs(runs: Sequence[ShipRun], way: Shipping = "cache") -> ArtifactRuns | None:

@@ -26,11 +26,12 @@ from tcexplore.studies.artifacts.artifacts_result import (
     artifact_runs,
     count_lookups,
     key_differences,
+    missing_ways,
     ready_s,
 )
 from tcexplore.studies.study import Announce, Study, StudyState
 from tcexplore.studies.study_json import Fields
-from tcexplore.studies.study_runs import Runs, failure_status, is_script
+from tcexplore.studies.study_runs import RefusedError, Runs, failure_status, is_script
 
 OTHER_SETTINGS = ("torch._inductor.config.cpp.simdlen=256",)
 """Settings of another machine: vectors of 256 bits."""
@@ -83,7 +84,11 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
     ) -> AsyncGenerator[ShipRun, None]:
         """Save, load, and load with other settings; a way that saves nothing is not loaded."""
         async with runs.temporary_folder("artifacts") as folder:
-            steps = [(way, step) for way in state.options.ways for step in SHIP_STEPS]
+            state.machine = await runs.machine(state.timeout)
+            lacking = missing_ways(state.machine, state.options.ways)
+            if len(lacking) == len(state.options.ways):
+                raise RefusedError(f"{'; '.join(lacking.values())}.")
+            steps = [(way, step) for way in state.options.ways if way not in lacking for step in SHIP_STEPS]
             runs.steps.plan(f"{way}: {step}" for way, step in steps)
             unsaved: set[Shipping] = set()
             for way, step in steps:
@@ -103,14 +108,16 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
         width: int = 78,
         toggled: frozenset[str] = frozenset(),  # noqa: ARG002
     ) -> Document:
-        return artifacts_document(state.results, state.options.ways, over=state.over, width=width)
+        missing = missing_ways(state.machine, state.options.ways)
+        return artifacts_document(state.results, state.options.ways, missing, over=state.over, width=width)
 
     def fields(self, state: StudyState[ArtifactsOptions, ShipRun]) -> Fields:
         """A field is null without the run that it belongs to. All but `ways` are of cache artifacts."""
         runs = artifact_runs(state.results)
         keys = next((ship.run.state_keys for ship in state.results if ship.run.state_keys), None)
         saved = runs.saving.artifacts_saved if runs else None
-        ways = (artifact_runs(state.results, way) for way in state.options.ways)
+        ways = {way: artifact_runs(state.results, way) for way in state.options.ways}
+        missing = missing_ways(state.machine, state.options.ways)
         return {
             "state_dict": fields("state_dict", keys) if keys else None,
             "saved_bytes": saved.bytes if saved else None,
@@ -120,7 +127,9 @@ class ArtifactsStudy(Study[ArtifactsOptions, ShipRun]):
             "hits": runs.hits if runs and runs.loading else None,
             "first_call_saved_s": runs.first_call_saved_s if runs else None,
             "other_settings": list(state.options.other),
-            "ways": [_way_fields(known) for known in ways if known],
+            "ways": [
+                _way_fields(way, known, missing.get(way)) for way, known in ways.items() if known or way in missing
+            ],
         }
 
     def exit_status(self, state: StudyState[ArtifactsOptions, ShipRun]) -> int:
@@ -156,10 +165,14 @@ def _run_fields(run: Snapshot) -> Fields:
     }
 
 
-def _way_fields(runs: ArtifactRuns) -> Fields:
+def _way_fields(way: Shipping, runs: ArtifactRuns | None, missing: str | None) -> Fields:
+    """`missing` is why this torch does not have the way; all else is then null."""
+    if runs is None:
+        return {"way": way, "missing": missing, **dict.fromkeys(_WAY_KEYS)}
     saved, loading, other = runs.saving.artifacts_saved, runs.loading, runs.other
     return {
-        "way": runs.way,
+        "way": way,
+        "missing": None,
         "saved_bytes": saved.bytes if saved else None,
         "save_s": saved.seconds if saved else None,
         "guards": runs.guards,
@@ -178,5 +191,10 @@ def _way_fields(runs: ArtifactRuns) -> Fields:
         },
     }  # fmt: skip
 
+
+_WAY_KEYS = (
+    "saved_bytes", "save_s", "guards", "ready_saving_s", "ready_loading_s", "accuracy", "hits", "misses", "saving",
+    "loading", "other",
+)  # fmt: skip
 
 STUDY = ArtifactsStudy()

@@ -113,6 +113,9 @@ class EnvironmentsStudy(Study[EnvironmentsOptions, EnvironmentRun]):
             "changes": [fields for group in groups for step in steps(group) for fields in _step_fields(step, names)],
         }
 
+    def pythons(self, options: EnvironmentsOptions) -> tuple[ModelPython, ...]:
+        return options.pythons
+
     def result_line(self, result: EnvironmentRun) -> str:
         if not has_ended(result.run) or 0 < len(result.slices_us) < TURNS:
             return ""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import shlex
+import sys
 from typing import Any
 
 from tcexplore.documents.configurations import describe_configuration, describe_variant, format_compile_call
 from tcexplore.documents.document import Document
+from tcexplore.environments import PythonNotUsableError, candidates, named_python
 from tcexplore.events import Config
+from tcexplore.model_python import ModelPython
+from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, modes_document
-from tcexplore.studies.modes.modes_study import planned_jobs
+from tcexplore.studies.modes.modes_study import STUDY, planned_jobs
 from tcexplore.studies.modes.modes_variants import ModesOptions
-from tcexplore.studies.study import StudyState
+from tcexplore.studies.study import Prompt, PromptField, StudyState
 from tcexplore.ui.actions import bindings
 from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.screens.prompt_screen import PromptScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
+
+QUESTION = "Interpreters, or folders of environments, separated by spaces"
+NOTE = "Your file runs in each, and nothing is installed into them."
 
 
 class ModesScreen(StudyScreen):
@@ -42,6 +52,9 @@ class ModesScreen(StudyScreen):
         else:
             self._continue(self.state, link.name if link.kind == "backend" else "")
 
+    def action_environments(self) -> None:
+        self.app.switch_screen(EnvironmentsScreen(ENVIRONMENTS, self._engine, self.job, self._last, self._own))
+
     def _use(self, config: Config) -> None:
         if describe_variant(config):
             self.app.notify(f"Write it in your file: {format_compile_call(config)}.", markup=False)
@@ -57,3 +70,62 @@ class ModesScreen(StudyScreen):
         if state.over:
             self.begin(state.options, resume=state)
         self._show()
+
+
+class EnvironmentsScreen(StudyScreen):
+    """Compares the app's environments at once, or asks for them if there is only one."""
+
+    BINDINGS = bindings("environments")
+    SCOPES = (*StudyScreen.SCOPES, "environments")
+
+    def open(self) -> None:
+        pythons = self._engine.pythons
+        if len(pythons) > 1:
+            self._compare(pythons)
+        else:
+            self._ask(shlex.join([pythons[0].executable, *self._others(pythons[0])]))
+
+    def _others(self, python: ModelPython) -> list[str]:
+        """Return the environments near the model file besides the one that runs it."""
+        known = python.prefix or sys.prefix
+        return list(dict.fromkeys(folder for folder, _ in candidates(self.job.file) if folder != known))
+
+    def _ask(self, value: str, problem: str = "") -> None:
+        field = PromptField(QUESTION, value, _paths)
+        self.app.push_screen(PromptScreen(Prompt("Compare which environments?", (field,), problem or NOTE)), self._find)
+
+    def _find(self, answers: tuple[str, ...] | None) -> None:
+        if answers is not None:
+            self.run_worker(self._query(answers[0]), group="environments", exit_on_error=False)
+        elif self.state is None:
+            self.leave()
+
+    async def _query(self, answer: str) -> None:
+        """Start the interpreters, each of which may take seconds to answer, then compare them."""
+        try:
+            pythons = [await asyncio.to_thread(named_python, path) for path in _paths(answer)]
+        except PythonNotUsableError as error:
+            self._ask(answer, f"{error} {error.hint}")
+            return
+        distinct = tuple({python.executable: python for python in pythons}.values())
+        if len(distinct) < 2:
+            self._ask(answer, "These are the same environment.")
+        else:
+            self._compare(distinct)
+
+    def _compare(self, pythons: tuple[ModelPython, ...]) -> None:
+        self.begin(EnvironmentsOptions(pythons, (self.job.config,)))
+
+    def action_modes(self) -> None:
+        self.app.switch_screen(ModesScreen(STUDY, self._engine, self.job, self._last, self._own))
+
+
+def _paths(text: str) -> list[str]:
+    """Return the paths in the answer. Raises `ValueError` with a message."""
+    try:
+        paths = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"Cannot split this into paths: {str(error).lower()}.") from None
+    if len(paths) < 2:
+        raise ValueError("Name at least two environments.")
+    return paths

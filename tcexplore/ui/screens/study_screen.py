@@ -23,7 +23,7 @@ from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask
 
 LastStudies = dict[str, StudyState[Any, Any]]
-"""The last study of each name."""
+"""The last study of each title."""
 
 
 class StudyScreen(OverlayScreen):
@@ -73,7 +73,7 @@ class StudyScreen(OverlayScreen):
             yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
-        last = self._last.get(self.study.name)
+        last = self._last.get(self.study.title)
         if last is not None and last.results and _same_program(last.job, self._job):
             self.state = last
             self._show()
@@ -128,7 +128,7 @@ class StudyScreen(OverlayScreen):
             self.state.results, self.state.planned = list(resume.results), resume.planned
             self.state.machine = resume.machine
         self.study_task = StudyTask(self._engine, self.study, self.state, self._show, self._moved)
-        self._last[self.study.name] = self.state
+        self._last[self.study.title] = self.state
         self._show()
 
     # ---- keys

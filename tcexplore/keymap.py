@@ -33,8 +33,9 @@ DEFAULT_KEYS: dict[Scope, dict[str, str]] = {
     "app": {
         "target": "T", "diff": "d", "base": "p", "modes": "M", "sweep": "S", "recompiles": "W", "bisect": "L",
         "artifacts": "", "cold": "C", "earlier-save": "[", "later-save": "]", "newest-save": "}", "ranks": "o",
-        "calls": "#", "run-again": "r", "stop": "x", "undo": "u", "theme": "t", "help": "?", "commands": ":,ctrl+p",
-        "screenshot": "", "export-html": "", "export-text": "", "export-json": "", "suspend": "ctrl+z", "quit": "q",
+        "calls": "#", "compile-arguments": "", "run-again": "r", "stop": "x", "undo": "u", "theme": "t",
+        "help": "?", "commands": ":,ctrl+p", "screenshot": "", "export-html": "", "export-text": "", "export-json": "",
+        "suspend": "ctrl+z", "quit": "q",
     },
     "reading": {
         "search": "/", "next-match": "n", "previous-match": "N", "back": "escape", "edit": "e", "copy": "y",

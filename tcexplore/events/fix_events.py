@@ -1,4 +1,4 @@
-"""Facts that the front end adds about the fixes of graph breaks. No worker sends these."""
+"""Facts that the front end adds about fixes of graph breaks and guard filters. No worker sends these."""
 
 from __future__ import annotations
 
@@ -31,3 +31,20 @@ class BreakFix(Event):
     """Kernels before and after."""
     speedup: float | None = None
     """Time of a compiled call before over after; None if it is undecided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardFilterTried(Event):
+    """The result of a run with a guard filter, compared with one without; it replaces the last one of this filter."""
+
+    name: str
+    """As in `Config.guard_filter`."""
+    speed: float = 0.0
+    """Time of a compiled call without the filter over the time with it; 0 if it was not timed."""
+    low: float = 0.0
+    high: float = 0.0
+    """Ends of the 95% interval of `speed`."""
+    decided: bool = False
+    """Whether both runs have a verdict."""
+    wrong: bool = False
+    """Whether the result differs from eager's."""

@@ -17,7 +17,7 @@ class Link(NamedTuple):
     `kind` is `line` (`where` is the file, `name` the line number), `node` (graph id, Dynamo node name), `aten`
     (`graph/phase`, post-grad node name), `kernel` (`graph/phase`, kernel name), `statement` (the same, the kernel's
     name and a line of its source), `break` (file, line and kind), `guard` (graph id, guard kind and source) or
-    `entry` (a cache entry: its compile id).
+    `entry` (a cache entry: its compile id). `guard filters` stands for all filters of guards.
     """
 
     kind: str

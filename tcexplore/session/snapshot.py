@@ -86,6 +86,8 @@ class Snapshot:
     break_costs: ev.BreakCosts | None = None
     fixes: tuple[ev.BreakFix, ...] = ()
     """What is known of the fixes of breaks, at most one of each break."""
+    guard_filters: tuple[ev.GuardFilterTried, ...] = ()
+    """At most one event of each filter."""
     change_check: ev.ChangeChecked | None = None
     change_timing: ev.ChangeTimed | None = None
     padding_check: ev.PaddingChecked | None = None
@@ -275,6 +277,11 @@ def _replace_fix(snapshot: Snapshot, event: ev.BreakFix) -> Snapshot:
     return replace(snapshot, fixes=(*others, event))
 
 
+def _replace_guard_filter(snapshot: Snapshot, event: ev.GuardFilterTried) -> Snapshot:
+    known = {tried.name: tried for tried in snapshot.guard_filters}
+    return replace(snapshot, guard_filters=tuple({**known, event.name: event}.values()))
+
+
 @cache
 def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]]:
     """Return the functions for events that need more than a field of their type."""
@@ -283,6 +290,7 @@ def _special_steps() -> dict[type[ev.Event], Callable[[Snapshot, Any], Snapshot]
         ev.GraphCaptured: _add_graph,
         ev.GraphBreak: _add_break,
         ev.BreakFix: _replace_fix,
+        ev.GuardFilterTried: _replace_guard_filter,
         ev.FrameEntered: _add_frame,
         ev.TimingEstimate: _add_measured,
         ev.CallProfiled: _add_measured,

@@ -269,6 +269,14 @@ ACTIONS: tuple[Action, ...] = (
         panes="timing",
         keywords="break-even pays off compile time",
     ),
+    Action(
+        "compile-arguments",
+        "compile_arguments",
+        "app",
+        "arguments",
+        "Compile with further arguments of torch.compile",
+        keywords="option config recompile_limit isolate_recompiles name shapes_spec options",
+    ),
     Action("run-again", "rerun", "app", "run again", "Run the file again", 11),
     Action("stop", "stop_run", "app", "stop", "Stop the current run", 13),
     Action("undo", "undo", "app", "undo", "Undo the last written fix"),
@@ -330,7 +338,8 @@ TASKS: dict[str, tuple[str, ...]] = {
     "Search, copy, edit": ("search", "next_match", "back", "edit", "copy", "copy_all"),
     "Fix breaks, avoid recompiles": ("fix", "other", "write", "undo", "recompile_check"),
     "Kernels and targets": ("mark", "compare_marked", "target", "target_diff", "other_target"),
-    "Runs": ("diff", "base", "other_base", "step", "newest", "rerun", "stop_run", "ask_calls", "ranks", "export"),
+    "Runs": ("diff", "base", "other_base", "step", "newest", "rerun", "compile_arguments", "stop_run", "ask_calls",
+        "ranks", "export"),
     "Studies: many runs": ("study", "stop_study", "again", "sort", "environments", "modes"),
 }  # fmt: skip
 """The tasks of the help, each with the actions that it needs."""

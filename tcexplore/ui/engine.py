@@ -40,8 +40,8 @@ class Engine(Protocol):
         """End the current run."""
         ...
 
-    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
-        """Use these arguments of `torch.compile` from now on, and rerun."""
+    def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
+        """Use these arguments of `torch.compile` from now on, and rerun; `further` as `Config.compile_arguments`."""
         ...
 
     def open_file(self, file: str) -> None:

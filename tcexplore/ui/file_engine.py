@@ -77,10 +77,13 @@ class FileEngine:
         """End the current run."""
         self._queue.stop_run()
 
-    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
-        """Use these arguments of `torch.compile` from now on, and rerun."""
+    def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
+        """Use these arguments of `torch.compile` from now on, and rerun; without `further`, keep those."""
         override = ("mode", "backend", "dynamic")
-        self._config = replace(self._config, mode=mode, backend=backend, dynamic=dynamic, override=override)
+        further = self._config.compile_arguments if further is None else further
+        self._config = replace(
+            self._config, mode=mode, backend=backend, dynamic=dynamic, override=override, compile_arguments=further
+        )
         self.rerun()
 
     def open_file(self, file: str) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from tcexplore.documents.document import Link, Row
 from tcexplore.events import Event, Job
+
+if TYPE_CHECKING:
+    from tcexplore.events import GuardFilterTried  # not imported before the first frame
 
 
 @dataclass
@@ -69,6 +73,14 @@ class RecompileCheckRequested(Message):
     """The user wants to check inputs against the guards of the cache entry that these links stand for."""
 
     links: tuple[Link, ...]
+
+
+@dataclass
+class GuardFiltersTried(Message):
+    """A study tried guard filters on a job of the model file."""
+
+    filters: tuple[GuardFilterTried, ...]
+    job: Job
 
 
 @dataclass

@@ -13,7 +13,9 @@ from tcexplore.ui.engine import Engine
 from tcexplore.ui.screens.study_screen import LastStudies, StudyScreen
 
 
-def open_study(app: App[Any], name: str, engine: Engine, own: Snapshot, last: LastStudies) -> str:
+def open_study(
+    app: App[Any], name: str, engine: Engine, own: Snapshot, last: LastStudies, options: object = None
+) -> str:
     """Open a study of the model file, whose newest run is `own`; return why it can't be opened, or an empty string.
 
     An open study is replaced, since two would disturb each other. The key of an open study closes it.
@@ -27,13 +29,13 @@ def open_study(app: App[Any], name: str, engine: Engine, own: Snapshot, last: La
         return "This file is a script that calls torch.compile itself: this study needs a model and its inputs."
     if own.entry is None and own.status == "running":
         return "The model and its inputs are not known yet. Try again in a moment."
-    if name == "modes" and len(engine.pythons) > 1:
+    if name == "modes" and options is None and len(engine.pythons) > 1:
         from tcexplore.studies.modes.environments_study import ENVIRONMENTS
         from tcexplore.ui.screens.modes_screen import EnvironmentsScreen
 
         new: StudyScreen = EnvironmentsScreen(ENVIRONMENTS, engine, engine.job, last, own)
     else:
-        new = _screen_class(name)(study, engine, engine.job, last, own)
+        new = _screen_class(name)(study, engine, engine.job, last, own, options)
     if isinstance(screen, StudyScreen):
         app.switch_screen(new)
     else:

@@ -45,7 +45,9 @@ class RankEngine(ABC):
     def stop_run(self) -> None:  # noqa: B027  the interface of all engines
         """Do nothing: a trace is not run."""
 
-    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:  # noqa: B027  the interface of all engines
+    def configure(  # noqa: B027  the interface of all engines
+        self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None
+    ) -> None:
         """Do nothing: a trace is not run."""
 
     def open_file(self, file: str) -> None:  # noqa: B027  the interface of all engines

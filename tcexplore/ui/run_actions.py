@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tcexplore.session import Session
 from tcexplore.session.links import Link
 from tcexplore.ui.editor import Undo
 from tcexplore.ui.engine import Engine
-from tcexplore.ui.messages import FixRequested, RecompileCheckRequested, RunChosen
+from tcexplore.ui.messages import FixRequested, GuardFiltersTried, RecompileCheckRequested, RunChosen
 from tcexplore.ui.row_targets import break_of
 from tcexplore.ui.screens.main_screen import MainScreen
 
@@ -138,11 +139,29 @@ class RunActions(App[int]):
     def on_fix_requested(self, message: FixRequested) -> None:
         if self._trace_only():
             return
+        if any(link.kind == "guard filters" for link in message.links):
+            self._try_guard_filters()
+            return
         screen = self._fix_screen(message.links)
         if isinstance(screen, str):
             self.main.say(screen)
         else:
             self.push_screen(screen)
+
+    def _try_guard_filters(self) -> None:
+        from tcexplore.studies.modes.modes_variants import guard_filter_options
+
+        newest = self.session.newest
+        if newest is None or not newest.complete:
+            self.main.say("The run is not over yet: its guards are not timed.")
+        else:
+            self._study("modes", guard_filter_options(newest.config))
+
+    def on_guard_filters_tried(self, message: GuardFiltersTried) -> None:
+        newest = self.session.newest
+        if newest is not None and newest.run == message.job.run:
+            for tried in message.filters:
+                self.session = self.session.apply(replace(tried, run=newest.run))
 
     def _fix_screen(self, links: Sequence[Link]) -> FixScreen | str:
         """Return the screen that fixes the graph break of these links in the newest run, or why there is none."""
@@ -224,8 +243,11 @@ class RunActions(App[int]):
         self.main.say(save(content, shown, kind))
 
     def action_study(self, name: str) -> None:
-        if self._trace_only():
-            return
+        if not self._trace_only():
+            self._study(name)
+
+    def _study(self, name: str, options: object = None) -> None:
+        """Open a study, with its usual options or others."""
         if self.engine is None or self.session.newest is None:
             self.main.say("No run to study yet.")
             return
@@ -233,7 +255,7 @@ class RunActions(App[int]):
 
         if self._fixes is not None:
             self._fixes.stop()
-        if message := open_study(self, name, self.engine, self.session.newest, self._last_studies):
+        if message := open_study(self, name, self.engine, self.session.newest, self._last_studies, options):
             self.main.say(message)
 
     def action_ranks(self) -> None:
@@ -270,7 +292,25 @@ class RunActions(App[int]):
         if self._trace_only() or self.engine is None or newest is None:
             return
         config = replace(newest.config, **arguments)
-        self.engine.configure(config.mode, config.backend, config.dynamic)
+        self.engine.configure(config.mode, config.backend, config.dynamic, config.compile_arguments)
+
+    def action_compile_arguments(self) -> None:
+        """Ask for further arguments of torch.compile, and rerun with them."""
+        if self.session.newest is None or self._trace_only():
+            return
+        from tcexplore.studies.study import Prompt, PromptField
+        from tcexplore.ui.screens.prompt_screen import PromptScreen, parse_arguments
+
+        value = shlex.join(self.session.newest.config.compile_arguments)
+        field = PromptField("NAME=VALUE, separated by spaces; empty for none", value, parse_arguments)
+        note = "recompile_limit=4  isolate_recompiles=True  name=block  \"shapes_spec={'x': ['batch', None]}\""
+        prompt = Prompt("Further arguments of torch.compile?", (field,), note)
+
+        def answered(answers: tuple[str, ...] | None) -> None:
+            if answers is not None:
+                self.configure(compile_arguments=parse_arguments(answers[0]))
+
+        self.push_screen(PromptScreen(prompt), answered)
 
     def open_file(self, file: str) -> None:
         """Explore another file in a new session."""

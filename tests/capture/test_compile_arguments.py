@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+import torch
+
+from tcexplore.capture.entry.entry import EntryError
+from tcexplore.capture.regions.argument_values import parse_argument
 from tcexplore.capture.regions.compile_arguments import LONGEST_VALUE, describe_arguments
+
+SHAPES = tuple(
+    name for name in ("shapes_spec", "dynamic_shapes") if name in inspect.signature(torch.compile).parameters
+)
+"""The argument for specifications of shapes that this torch has."""
 
 DEFAULTS: dict[str, Any] = {"dynamic": None, "fullgraph": False, "backend": "inductor", "options": None}
 
@@ -38,6 +49,43 @@ def test_options_show_their_values_and_functions_by_name():
     options = {"guard_filter_fn": keep_all, "max_autotune": True, "sizes": (1, 2)}
     (text,) = describe_arguments({"options": options}, DEFAULTS)
     assert text == "options={'guard_filter_fn': keep_all, 'max_autotune': True, 'sizes': [1, 2]}"
+
+
+def test_text_becomes_the_value_of_an_argument():
+    known = ("dynamic", "name", "recompile_limit", "options")
+    assert parse_argument("recompile_limit=4", known) == ("recompile_limit", 4)
+    assert parse_argument("options={'max_autotune': True}", known) == ("options", {"max_autotune": True})
+    assert parse_argument("name=block", known) == parse_argument("name='block'", known) == ("name", "block")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recompile_limt=4", "no argument 'recompile_limt'"),
+        ("recompile_limit=four", "not a Python literal"),
+        ("shapes_spec={'x': ['batch']}", "no argument 'shapes_spec'"),
+    ],
+)
+def test_an_invalid_argument_is_an_error_of_the_arguments(text: str, message: str):
+    with pytest.raises(EntryError, match=message) as raised:
+        parse_argument(text, ("name", "recompile_limit"))
+    assert raised.value.stage == "arguments"
+    assert raised.value.hint
+
+
+@pytest.mark.skipif(not SHAPES, reason="this torch has no specification of shapes")
+def test_a_specification_of_shapes_is_read_from_text():
+    name, spec = parse_argument(
+        "shapes_spec={'x': ['batch', None], 'y': TensorSpec([ShapeVar('batch') * 2, 8])}", SHAPES
+    )
+    assert (name,) == SHAPES
+    batch, static = spec["x"]
+    assert (type(batch).__name__, static) == ("ShapeVar", None)
+    assert str(batch * 2) == str(spec["y"][0]), "a name is one variable"
+    assert parse_argument(f"{name}={{'*args': [['n']]}}", SHAPES)[1]["*args"][0][0].name == "n"
+    for value in ("{'x': ['b']", "{'x': TensorSpec(['b'])}", "__import__('os')", "{'x': (1).real}", "max(1)"):
+        with pytest.raises(EntryError):
+            parse_argument(f"shapes_spec={value}", SHAPES)
 
 
 def test_a_value_runs_no_code_and_is_cut():

@@ -53,8 +53,8 @@ class FakeEngine:
     def stop_run(self) -> None:
         self.requests.append("stop")
 
-    def configure(self, mode: str, backend: str, dynamic: bool | None) -> None:
-        self.requests.append(f"{backend} {mode} {dynamic}")
+    def configure(self, mode: str, backend: str, dynamic: bool | None, further: tuple[str, ...] | None = None) -> None:
+        self.requests.append(" ".join([f"{backend} {mode} {dynamic}", *(further or ())]))
 
     def open_file(self, file: str) -> None:
         self.requests.append(f"open {file}")

@@ -133,6 +133,18 @@ class TestRuns:
         failed = await runs.failure(BREAK_INSIDE, settings=("torch._dynamo.config.no_such_setting=1",))
         assert "no_such_setting" in failed.message
 
+    async def test_a_specification_of_shapes_compiles_once_for_all_sizes(self, runs: Runs) -> None:
+        source = "import torch\ndef model(x):\n    return x * 2\n\ninputs = [(torch.ones(n, 4),) for n in (3, 5, 7)]\n"
+        events = await runs.run(source, compile_arguments=("shapes_spec={'x': ['batch', None]}",))
+        if isinstance(events[-1], Failed):
+            assert "no argument 'shapes_spec'" in events[-1].message, "before torch 2.13"
+            return
+        assert not only(events, Recompiled)
+        assert len(only(events, GraphCaptured)) == 1
+        assert only(events, Accuracy)[0].verdict == "identical"
+        failed = await runs.failure(source, compile_arguments=("shapes_spec={'x': 3.5}",))
+        assert failed.blame == "user"
+
     async def test_further_arguments_of_torch_compile_reach_every_kind_of_file(self, runs: Runs) -> None:
         recompiling = "def model(x):\n    return x + 1\n\ninputs = [(torch.ones(n),) for n in range(3, 8)]\n"
         script = "f = torch.compile(lambda x: x + 1, backend='eager')\nfor n in range(3, 8):\n    f(torch.ones(n))\n"

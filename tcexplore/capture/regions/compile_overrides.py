@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import os
 import sys
@@ -15,6 +14,7 @@ import torch
 
 from tcexplore.capture.entry.entry import EntryError
 from tcexplore.capture.hooks import Hooks
+from tcexplore.capture.regions.argument_values import parse_argument
 from tcexplore.capture.regions.compiled_regions import skip_in_dynamo
 from tcexplore.events import Config
 
@@ -91,18 +91,8 @@ def with_further_arguments(arguments: dict[str, Any], config: Config) -> dict[st
 
 def further_arguments(config: Config) -> dict[str, Any]:
     """Return `config.compile_arguments` by name. Raise `EntryError` for one that is invalid or that torch lacks."""
-    known, given = inspect.signature(torch.compile).parameters, {}
-    for text in config.compile_arguments:
-        name, _, value = text.partition("=")
-        if name not in known:
-            hint = f"Use one of {', '.join(list(known)[1:])}."
-            raise EntryError(f"This torch's compile has no argument {name!r}.", hint, "arguments")
-        try:
-            given[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            message = f"{text}: the value is not a Python literal."
-            raise EntryError(message, "Write text in quotes, such as \"name='x'\".", "arguments") from None
-    return given
+    known = list(inspect.signature(torch.compile).parameters)[1:]
+    return dict(parse_argument(text, known) for text in config.compile_arguments)
 
 
 def _called_by_user(frame: FrameType | None) -> bool:

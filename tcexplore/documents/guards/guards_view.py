@@ -10,6 +10,7 @@ from itertools import groupby
 from tcexplore.documents.document import Row, Span
 from tcexplore.documents.document_parts import Part, Parts, fixed
 from tcexplore.documents.empty_states import empty_part
+from tcexplore.documents.guards.guard_filter_rows import guard_filter_rows
 from tcexplore.documents.guards.recompile_rows import recompile_rows
 from tcexplore.documents.guards.symbols_view import describe_fix
 from tcexplore.documents.locations import Places, places
@@ -33,7 +34,7 @@ def guards_document(snapshot: Snapshot, toggled: frozenset[str] = frozenset(), w
     """Return the document of the pane."""
     if not snapshot.guards and not snapshot.recompiles:
         return Parts("", [empty_part(snapshot, width, TEACHES)])
-    parts = [fixed(_recompiles(snapshot, width))]
+    parts = [fixed((*guard_filter_rows(snapshot, width), *_recompiles(snapshot, width)))]
     for installed in snapshot.guards:
         parts += _graph(installed, toggled, places(snapshot.file), width)
     return Parts(_title(snapshot), parts)

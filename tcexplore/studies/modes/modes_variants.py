@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 from tcexplore.argument_types import name, one_of, several
 from tcexplore.events import Config, Job
 from tcexplore.events.job import REGIONS, Regions
+from tcexplore.session.guard_costs import GUARD_FILTERS, needs_guard_filter
 from tcexplore.session.run_summary import RunFigures
-from tcexplore.studies.modes.variant_result import GUARD_FILTERS, needs_guard_filter
 from tcexplore.studies.study import StudyState
 
 BACKEND_WITH_MODES = "inductor"
@@ -42,6 +42,14 @@ class ModesOptions:
     """Guard filters of `torch.compiler`. None: in the default mode, if guards take a visible share of a call."""
     shapes: tuple[Shapes, ...] = ()
     """Kinds of dynamic shapes, instead of `dynamic`."""
+
+
+def guard_filter_options(config: Config) -> ModesOptions:
+    """Return the rows that compare all guard filters in one configuration."""
+    return ModesOptions(
+        modes=(config.mode,), backends=(config.backend,), dynamic=(config.dynamic,), regions=("whole",),
+        nested_breaks=(False,), guard_filters=("none", *GUARD_FILTERS),
+    )  # fmt: skip
 
 
 def add_variant_options(group: Any) -> None:

@@ -7,29 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tcexplore.documents.configurations import REGIONS
-from tcexplore.events.job import SKIP_GUARD_EVAL, Config
+from tcexplore.documents.guards.guard_filter_rows import UNSAFE, describe_guard_cost, describe_guard_filter
+from tcexplore.events import GuardFilterTried
+from tcexplore.events.job import Config
 from tcexplore.quantities import count, duration
 from tcexplore.session import Snapshot
 from tcexplore.session.economics import DECIDED, Range
+from tcexplore.session.guard_costs import guard_cost
 from tcexplore.session.run_summary import RunFigures
-
-VISIBLE_GUARD_SHARE = 0.05
-"""Share of a compiled call that guards must take to be worth a filter."""
-
-GUARD_FILTERS = ("skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_all_nn_modules_unsafe", SKIP_GUARD_EVAL)
-"""Filters to try, the safest first."""
-
-UNSAFE = {
-    "skip_guard_on_inbuilt_nn_modules_unsafe": "a change in torch's own layers after the compile, such as train() or "
-    "another dropout, goes unnoticed",
-    "skip_guard_on_all_nn_modules_unsafe": "a change of any attribute of a module after the compile goes unnoticed",
-    "skip_guard_on_globals_unsafe": "a change of a global variable after the compile goes unnoticed",
-    "keep_tensor_guards_unsafe": "any change except of the input tensors' shape, stride, dtype or device goes "
-    "unnoticed: values, modules, globals, grad mode",
-    "skip_all_guards_unsafe": "any change goes unnoticed, also of shape or dtype: the call may read wrong memory",
-    SKIP_GUARD_EVAL: "after the warm-up, an input that needs another graph runs a wrong one",
-}
-"""Risk of each filter, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +62,6 @@ def _compare(results: Sequence[RunFigures], base_of: Callable[[Config], Config])
     return [Comparison(base, result) for base, result in pairs if base is not None]
 
 
-def guard_share(run: Snapshot) -> float | None:
-    """Return the share of a compiled call that one check of its guards takes; None if unknown."""
-    slowest: dict[str, float] = {}
-    for installed in run.guards:
-        frame = installed.graph.partition("/")[0]
-        slowest[frame] = max(slowest.get(frame, 0.0), installed.latency_us or 0.0)
-    decided = run.timing is not None and run.timing.verdict in DECIDED
-    if run.timing is None or not decided or not run.timing.compiled_us or not any(slowest.values()):
-        return None
-    return sum(slowest.values()) / run.timing.compiled_us
-
-
-def needs_guard_filter(run: Snapshot) -> bool:
-    """Return whether the guards of a run take a visible share of a call."""
-    return (guard_share(run) or 0.0) >= VISIBLE_GUARD_SHARE
-
-
 # ---- sentences
 
 
@@ -103,7 +71,10 @@ def variant_sentences(results: Sequence[RunFigures]) -> Iterator[str]:
     if regions and (blocks := _blocks(regions[0].base.run)):
         yield f"Repeated blocks: {blocks}. Against the whole model:"
     yield from (f"  {_regions_sentence(comparison)}" for comparison in regions)
-    yield from (_guard_sentence(comparison) for comparison in compare_guard_filters(results))
+    filters = compare_guard_filters(results)
+    if filters and (cost := guard_cost(filters[0].base.run)) is not None:
+        yield describe_guard_cost(cost)
+    yield from (describe_guard_filter(tried_filter(comparison)) for comparison in filters)
 
 
 def _blocks(run: Snapshot) -> str:
@@ -127,20 +98,13 @@ def _regions_sentence(comparison: Comparison) -> str:
     return ", ".join([*parts, *([accuracy.verdict] if accuracy else [])])
 
 
-def _guard_sentence(comparison: Comparison) -> str:
-    name, steady = comparison.variant.run.config.guard_filter, comparison.steady_ratio
-    share = guard_share(comparison.base.run)
-    cost = "" if share is None else f"Guards take {share:.0%} of a call. "
-    unsafe = UNSAFE.get(name, "what the dropped guards check goes unnoticed")
-    if comparison.variant.summary.wrong:
-        return f"{cost}{name}: the result is wrong."
-    if steady is None:
-        return f"{cost}{name}: not timed. Unsafe: {unsafe}."
-    if not comparison.decided:
-        return f"{cost}{name}: undecided because of noise. Unsafe: {unsafe}."
-    interval = f"{steady.value:.2f}× the speed [{steady.low:.2f}, {steady.high:.2f}]"
-    gain = interval if steady.low > 1 else f"no certain gain ({interval})"
-    return f"{cost}{name}: {gain}. Unsafe: {unsafe}."
+def tried_filter(comparison: Comparison) -> GuardFilterTried:
+    """Return the result of a row with a guard filter."""
+    steady = comparison.steady_ratio or Range(0.0, 0.0, 0.0)
+    return GuardFilterTried(
+        name=comparison.variant.run.config.guard_filter, speed=steady.value, low=steady.low, high=steady.high,
+        decided=comparison.decided, wrong=comparison.variant.summary.wrong,
+    )  # fmt: skip
 
 
 # ---- JSON
@@ -166,7 +130,7 @@ def guard_filter_fields(results: Sequence[RunFigures]) -> list[dict[str, Any]]:
     return [
         {
             "guard_filter": (name := comparison.variant.run.config.guard_filter),
-            "guard_share": guard_share(comparison.base.run),
+            "guard_share": cost.share if (cost := guard_cost(comparison.base.run)) else None,
             "unsafe": UNSAFE.get(name),
             **_steady_fields(comparison),
         }

@@ -119,7 +119,7 @@ GUARDS = PaneSpec(
         View(
             "guards",
             "tcexplore.documents.guards.guards_view:guards_document",
-            (*_GUARDS, "symbols", "frames"),
+            (*_GUARDS, "symbols", "frames", "timing", "lines_timed", "entry", "guard_filters"),
             _HAS_GUARDS,
             frozenset({"guard"}),
         ),

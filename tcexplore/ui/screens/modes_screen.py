@@ -10,15 +10,16 @@ from typing import Any
 from tcexplore.documents.configurations import describe_configuration, describe_variant, format_compile_call
 from tcexplore.documents.document import Document
 from tcexplore.environments import PythonNotUsableError, candidates, named_python
-from tcexplore.events import Config
+from tcexplore.events import Config, GuardFilterTried
 from tcexplore.model_python import ModelPython
 from tcexplore.studies.modes.environments_study import ENVIRONMENTS, EnvironmentsOptions
 from tcexplore.studies.modes.modes_document import ORDERS, modes_document
 from tcexplore.studies.modes.modes_study import STUDY, planned_jobs
 from tcexplore.studies.modes.modes_variants import ModesOptions
+from tcexplore.studies.modes.variant_result import compare_guard_filters, tried_filter
 from tcexplore.studies.study import Prompt, PromptField, StudyState
 from tcexplore.ui.actions import bindings
-from tcexplore.ui.messages import RowEntered
+from tcexplore.ui.messages import GuardFiltersTried, RowEntered
 from tcexplore.ui.screens.prompt_screen import PromptScreen
 from tcexplore.ui.screens.study_screen import StudyScreen
 
@@ -35,9 +36,19 @@ class ModesScreen(StudyScreen):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._order = 0
+        self._tried: tuple[GuardFilterTried, ...] = ()
+        """The guard filters that the app knows."""
 
     def build(self, state: StudyState[Any, Any], width: int) -> Document:
         return modes_document(state, ORDERS[self._order], width)
+
+    def _show(self) -> None:
+        super()._show()
+        comparisons = compare_guard_filters(self.state.results) if self.state is not None else []
+        tried = tuple(map(tried_filter, comparisons))
+        if self.state is not None and tried != self._tried:
+            self._tried = tried
+            self.post_message(GuardFiltersTried(tried, self.state.job))
 
     def action_sort(self) -> None:
         self._order = (self._order + 1) % len(ORDERS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from argparse import ArgumentTypeError
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
+from tcexplore.argument_types import assignment
 from tcexplore.studies.study import Prompt, PromptField
 
 
@@ -62,6 +65,16 @@ def _input(field: PromptField) -> Input:
     if field.selected is not None:
         line.selection = Selection(*field.selected)
     return line
+
+
+def parse_arguments(text: str) -> tuple[str, ...]:
+    """Return the arguments in `recompile_limit=4 name=block`. Raises `ValueError` with a message."""
+    try:
+        return tuple(map(assignment, shlex.split(text)))
+    except ValueError as error:
+        raise ValueError(f"Cannot split this into arguments: {str(error).lower()}.") from None
+    except ArgumentTypeError as error:
+        raise ValueError(f"{error}.") from None
 
 
 def parse_calls(text: str) -> int | None:

@@ -23,7 +23,7 @@ from tcexplore.ui.screens.overlay_screen import OverlayScreen
 from tcexplore.ui.study_task import StudyTask
 
 LastStudies = dict[str, StudyState[Any, Any]]
-"""The last study of each title."""
+"""The last study of each title, with its options if they are not the usual ones."""
 
 
 class StudyScreen(OverlayScreen):
@@ -44,13 +44,16 @@ class StudyScreen(OverlayScreen):
         job: Job,
         last: LastStudies | None = None,
         own: Snapshot | None = None,
+        options: object = None,
     ) -> None:
-        """Make the screen; `own` is the model file's own run."""
+        """Make the screen; `own` is the model file's own run, `options` those of the study if they are not chosen."""
         super().__init__()
         self.study = study
         self.state: StudyState[Any, Any] | None = None
         self.study_task: StudyTask | None = None
         self._own = own
+        self._options = options
+        self._key = study.title if options is None else f"{study.title} {options}"
         self._engine = engine
         self._job = study_job(job)
         self._last = {} if last is None else last
@@ -73,7 +76,7 @@ class StudyScreen(OverlayScreen):
             yield RowLine(footer(self.SCOPES), id="footer")
 
     def on_mount(self) -> None:
-        last = self._last.get(self.study.title)
+        last = self._last.get(self._key)
         if last is not None and last.results and _same_program(last.job, self._job):
             self.state = last
             self._show()
@@ -104,6 +107,9 @@ class StudyScreen(OverlayScreen):
 
     def open(self) -> None:
         """Ask for the study's options if it has any, then begin."""
+        if self._options is not None:
+            self.begin(self._options)
+            return
         prompt = self.study.prompt(self.job, self._own, self.state)
         if prompt is None:
             self.begin(self.study.options_from(()))
@@ -128,7 +134,7 @@ class StudyScreen(OverlayScreen):
             self.state.results, self.state.planned = list(resume.results), resume.planned
             self.state.machine = resume.machine
         self.study_task = StudyTask(self._engine, self.study, self.state, self._show, self._moved)
-        self._last[self.study.title] = self.state
+        self._last[self._key] = self.state
         self._show()
 
     # ---- keys

@@ -1,0 +1,89 @@
+"""Guard filters where guards cost: what each saves, and what it makes unsafe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcexplore.documents.document import Row
+from tcexplore.documents.prose import BLANK, wrapped
+from tcexplore.events import GuardFilterTried
+from tcexplore.events.job import SKIP_GUARD_EVAL
+from tcexplore.keymap import hint
+from tcexplore.quantities import duration
+from tcexplore.session import Snapshot
+from tcexplore.session.guard_costs import VISIBLE_GUARD_SHARE, GuardCost, guard_cost
+from tcexplore.session.links import Link
+
+FILTERS_LINK = Link("guard filters", "", "")
+"""Link of the rows that propose filters."""
+
+UNSAFE = {
+    "skip_guard_on_inbuilt_nn_modules_unsafe": "a change in torch's own layers after the compile, such as train() or "
+    "another dropout, goes unnoticed",
+    "skip_guard_on_all_nn_modules_unsafe": "a change of any attribute of a module after the compile goes unnoticed",
+    "skip_guard_on_globals_unsafe": "a change of a global variable after the compile goes unnoticed",
+    "keep_tensor_guards_unsafe": "any change except of the input tensors' shape, stride, dtype or device goes "
+    "unnoticed: values, modules, globals, grad mode",
+    "skip_all_guards_unsafe": "any change goes unnoticed, also of shape or dtype: the call may read wrong memory",
+    SKIP_GUARD_EVAL: "after the warm-up, an input that needs another graph runs a wrong one",
+}
+"""Risk of each filter, as text."""
+
+
+def guard_filter_rows(run: Snapshot, width: int) -> Iterator[Row]:
+    """Yield the cost of guards, and the filters that were tried, or how to try them; nothing if guards cost little."""
+    cost = guard_cost(run)
+    costly = cost is not None and not cost.cold and cost.share >= VISIBLE_GUARD_SHARE
+    if not costly and not run.guard_filters:
+        return
+    for text, style in _lines(run):
+        yield from wrapped(text, width, style, links=(FILTERS_LINK,))
+    if not run.guard_filters and not _is_script(run):
+        text = f"{hint('fix')} here tries torch's guard filters, and verifies each."
+        yield from wrapped(text, width, "muted", links=(FILTERS_LINK,), keys_only=True)
+    yield BLANK
+
+
+def _lines(run: Snapshot) -> Iterator[tuple[str, str]]:
+    if (cost := guard_cost(run)) is not None:
+        yield describe_guard_cost(cost), "warn" if cost.share >= VISIBLE_GUARD_SHARE else "muted"
+    for tried in run.guard_filters:
+        yield describe_guard_filter(tried), "ok" if _gains(tried) else "muted"
+        if _gains(tried):
+            yield f"  {filter_code(tried.name)}", "code.python"
+    if _is_script(run):
+        yield "`tcexplore modes` tries torch's guard filters on a file with a model and its inputs.", "muted"
+
+
+def _is_script(run: Snapshot) -> bool:
+    return run.entry is not None and run.entry.kind == "script"
+
+
+def describe_guard_cost(cost: GuardCost) -> str:
+    """Return the time of guards as a sentence."""
+    check = "One cold check of the guards" if cost.cold else "Checking guards"
+    return f"{check} takes {duration(cost.us / 1e6)}, {cost.share:.0%} of a compiled call."
+
+
+def _gains(tried: GuardFilterTried) -> bool:
+    return not tried.wrong and tried.decided and tried.low > 1
+
+
+def filter_code(name: str) -> str:
+    """Return the code that applies a filter."""
+    if name == SKIP_GUARD_EVAL:
+        return "torch.compiler.set_stance('default', skip_guard_eval_unsafe=True)  # after the first calls"
+    return f"torch.compile(model, options={{'guard_filter_fn': torch.compiler.{name}}})"
+
+
+def describe_guard_filter(tried: GuardFilterTried) -> str:
+    """Return what a filter gains, and its risk."""
+    name, unsafe = tried.name, UNSAFE.get(tried.name, "what the dropped guards check goes unnoticed")
+    if tried.wrong:
+        return f"{name}: the result is wrong."
+    if not tried.speed:
+        return f"{name}: not timed. Unsafe: {unsafe}."
+    if not tried.decided:
+        return f"{name}: undecided because of noise. Unsafe: {unsafe}."
+    interval = f"{tried.speed:.2f}× the speed [{tried.low:.2f}, {tried.high:.2f}]"
+    return f"{name}: {interval if tried.low > 1 else f'no certain gain ({interval})'}. Unsafe: {unsafe}."

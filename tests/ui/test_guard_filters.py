@@ -1,0 +1,74 @@
+"""Guard filters in the guards pane: proposed where guards cost, tried by a key, and shown with gain and risk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tcexplore import events as ev
+from tcexplore.documents.guards.guards_view import guards_document
+from tcexplore.events.result_events import AccuracyVerdict
+from tcexplore.session import Snapshot
+from tcexplore.session.guard_costs import GUARD_FILTERS
+from tcexplore.ui.screens.modes_screen import ModesScreen
+from tests import fakes
+from tests.studies.playback import JOB, text, timed
+from tests.ui.app_under_test import run_app
+
+SPEEDUPS = {"": 1.5, GUARD_FILTERS[0]: 1.51, GUARD_FILTERS[1]: 1.8, GUARD_FILTERS[2]: 2.0}
+
+
+def costly(share: float = 0.3) -> Snapshot:
+    """Return a run whose guards take a share of a call."""
+    return replace(
+        fakes.complete(7), lines_timed=ev.LinesTimed(compiled_us=100.0, compiled_rest=(("guards", 100 * share),))
+    )
+
+
+def story(job: ev.Job) -> Sequence[ev.Event]:
+    name = job.config.guard_filter
+    verdict: AccuracyVerdict = "wrong" if name == GUARD_FILTERS[2] else "as accurate as eager"
+    return [
+        ev.GuardsInstalled(graph="0/0", guards=(), latency_us=20.0), timed(SPEEDUPS[name]),
+        ev.Accuracy(verdict=verdict, calls=1, total_calls=1), ev.Finished(),
+    ]  # fmt: skip
+
+
+def test_filters_are_proposed_where_the_guards_of_warm_calls_cost():
+    assert "Checking guards takes 30.0 µs, 30% of a compiled call." in text(guards_document(costly()))
+    assert "Checking guards" not in text(guards_document(costly(0.02)))
+    unknown = replace(costly(), lines_timed=None)
+    assert "check of the guards" not in text(guards_document(unknown)), "torch's cold check proposes nothing"
+
+
+async def test_a_key_tries_the_filters_and_the_pane_shows_gain_and_risk():
+    async with run_app(fakes.session(costly())) as ui:
+        ui.engine.story, ui.engine.job = story, replace(JOB, run=7)
+        await ui.press("4", "home")
+        assert "Checking guards takes 30.0 µs" in ui.row("guards")
+        await ui.press("h")
+        screen = ui.app.screen
+        assert isinstance(screen, ModesScreen)
+        assert screen.study_task is not None
+        await screen.study_task.ended()
+        await ui.settle()
+        assert screen.state is not None
+        assert [result.run.config.guard_filter for result in screen.state.results] == ["", *GUARD_FILTERS]
+        await ui.press("escape", "z")
+        shown = " ".join(ui.screen.split())
+        assert f"{GUARD_FILTERS[0]}: no certain gain" in shown
+        assert f"{GUARD_FILTERS[1]}: 1.20× the speed" in shown
+        assert "Unsafe: a change of any attribute of a module after the compile goes unnoticed." in shown
+        assert f"{GUARD_FILTERS[2]}: the result is wrong." in shown
+        assert f"torch.compile(model, options={{'guard_filter_fn': torch.compiler.{GUARD_FILTERS[1]}}})" in shown
+        count = len(ui.engine.queues)
+        await ui.press("z", "home", "h")
+        assert isinstance(ui.app.screen, ModesScreen)
+        assert len(ui.engine.queues) == count, "the results are kept"
+
+
+async def test_a_run_that_is_not_over_tries_nothing():
+    run = replace(costly(), status="running", phase="dynamo")
+    async with run_app(fakes.session(run)) as ui:
+        await ui.press("4", "home", "h")
+        assert "not over yet" in " ".join(ui.notifications) + ui.screen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -37,6 +38,11 @@ class _Span(NamedTuple):
     phase: Phase | None
 
 
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of the programs that it ran and awaited."""
+    return sum(os.times()[:4])
+
+
 class ActivityTimer:
     """Seconds per activity, without the time of other activities nested in it.
 
@@ -48,6 +54,19 @@ class ActivityTimer:
         self.seconds: dict[Activity, float] = defaultdict(float)
         self._open: list[Activity] = []
         self._since = 0.0
+        self._cpu_before = 0.0
+
+    def begin_call(self) -> None:
+        """Forget earlier calls."""
+        self.seconds.clear()
+        self._cpu_before = _cpu_seconds()
+
+    def call_seconds(self) -> dict[str, float]:
+        """Return the fields of `CallMade` that are measured in a call that compiles."""
+        cpu = _cpu_seconds() - self._cpu_before
+        return {
+            "graph_seconds": self.seconds["running"], "frame_seconds": self.seconds["frames"], "cpu_seconds": cpu,
+        }  # fmt: skip
 
     def enter(self, activity: Activity) -> None:
         """Begin an activity."""

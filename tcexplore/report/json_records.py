@@ -26,7 +26,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "accuracy": {"worst_value": "worst"},
     "break": {"user_code": "code"},
     "cache_entry": {"compile_s": "seconds", "backward_compile_s": "backward_seconds"},
-    "call": {"graph_s": "graph_seconds", "frame_s": "frame_seconds"},
+    "call": {"graph_s": "graph_seconds", "frame_s": "frame_seconds", "cpu_s": "cpu_seconds"},
     "compile_time": {
         "wall_s": "wall_seconds",
         "graph_s": "graph_seconds",

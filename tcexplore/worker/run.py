@@ -281,7 +281,7 @@ class Run:
         emit = self._emit if variant == "compiled" else made.append
         for index, call in enumerate(program.entry.calls):
             compiles, known = self._frames.count, len(self._frames.graphs)
-            self._activity_timer.seconds.clear()
+            self._activity_timer.begin_call()
             start = time.perf_counter()
             program.call(function, call)
             if torch.cuda.is_initialized():
@@ -291,8 +291,7 @@ class Run:
             compiles, graphs = self._frames.count - compiles, tuple(self._frames.graphs[known:])
             event = CallMade(index=index, variant=variant, seconds=seconds, compiles=compiles, graphs=graphs)
             if compiles:
-                spent = self._activity_timer.seconds
-                event = replace(event, graph_seconds=spent["running"], frame_seconds=spent["frames"])
+                event = replace(event, **self._activity_timer.call_seconds())  # type: ignore[arg-type]
             emit(event)
             mutates = mutates or bool(program.mutated())
             program.restore()

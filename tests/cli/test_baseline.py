@@ -89,6 +89,20 @@ def test_improvements_noise_and_a_slower_machine_pass(change: Callable[[Report],
 
 
 @pytest.mark.parametrize(
+    ("wall", "cpu", "longer"), [(1.6, 1.1, False), (1.5, 1.4, True), (1.1, 1.5, False), (1.5, None, True)]
+)
+def test_a_busy_machine_lengthens_the_compile_but_not_its_cpu_time(wall: float, cpu: float | None, longer: bool):
+    before, after = baseline(), baseline()
+    for call in before["calls"]:
+        call["cpu_s"] = 2.0
+    for call in after["calls"]:
+        call["cpu_s"] = None if cpu is None else 2.0 * cpu
+    compile_longer(after, wall)
+    worse, _ = compare(baseline_figures(before), baseline_figures(after))
+    assert bool(worse) == longer
+
+
+@pytest.mark.parametrize(
     ("change", "note"),
     [
         (lambda r: r.update(timing=None), "the speed is not compared: this run is not timed"),

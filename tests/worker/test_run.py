@@ -70,6 +70,8 @@ async def test_a_module_is_called_eagerly_then_compiled_then_timed(runs: Runs) -
     eager, compiled = only(events, CallMade)
     assert (eager.graph_seconds, eager.frame_seconds) == (None, None)
     assert compiled.graph_seconds is not None
+    assert compiled.cpu_seconds is not None
+    assert compiled.cpu_seconds > 0
     assert 0 < compiled.graph_seconds < compiled.seconds
     assert only(events, GraphCaptured)
     assert only(events, Kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any
@@ -24,6 +24,10 @@ SLOWER = 0.1
 COMPILE_MARGIN = 0.45
 """Minimum growth of the compile time that counts, and `COMPILE_SECONDS` of it."""
 COMPILE_SECONDS = 0.2
+
+CPU_MARGIN = 0.3
+"""Minimum growth of the compile time and of its CPU time, where both reports have the latter: a busy machine lengthens
+the compile, but hardly its CPU time."""
 
 SPREADS = 3.0
 """Number of standard deviations of the phases by which the whole compile has to grow."""
@@ -81,6 +85,8 @@ class CompileFigures:
     seconds: float
     phases: dict[str, float]
     """Seconds of each phase without those inside it."""
+    cpu_s: float | None
+    """CPU time of the calls that compiled; None if unknown."""
     cached: tuple[bool, bool]
     """Whether a cache of torch had a result, and whether no C++ kernel was compiled."""
 
@@ -136,7 +142,15 @@ def _compile_figures(report: Report) -> CompileFigures | None:
         pending += span["children"]
     hits = any(lookup["outcome"] == "hit" for lookup in report["cache_lookups"])
     cpp = any(kernel["language"] == "cpp" for kernel in report["kernels"])
-    return CompileFigures(time["seconds"], dict(phases), (hits, cpp and not time["file_compiles_s"]))
+    cached = hits, cpp and not time["file_compiles_s"]
+    return CompileFigures(time["seconds"], dict(phases), _cpu_s(report["calls"]), cached)
+
+
+def _cpu_s(calls: Sequence[Report]) -> float | None:
+    """Return the CPU time of the calls that compiled; None if a call has none, as in reports of older versions."""
+    times = [call.get("cpu_s") for call in calls if call["variant"] == "compiled" and call["compiles"]]
+    known = [float(seconds) for seconds in times if seconds is not None]
+    return sum(known) if known and len(known) == len(times) else None
 
 
 def compare(before: BaselineFigures, after: BaselineFigures) -> tuple[list[str], list[str]]:
@@ -185,8 +199,12 @@ def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[
         note("the compile time is not compared: only one of both runs used kernels from a cache")
         return
     machine = _machine_factor(before.speed, after.speed)
-    margin = compile_margin(old, new)
     growth = new.seconds / (old.seconds * machine) - 1 if old.seconds else 0.0
+    if old.cpu_s and new.cpu_s:
+        margin = CPU_MARGIN
+        growth = min(growth, new.cpu_s / (old.cpu_s * machine) - 1)
+    else:
+        margin = compile_margin(old, new)
     if growth > margin and new.seconds - old.seconds * machine > COMPILE_SECONDS:
         name = max(new.phases, key=lambda phase: new.phases[phase] - old.phases.get(phase, 0.0))
         was = duration(old.phases[name]) if name in old.phases else "absent"

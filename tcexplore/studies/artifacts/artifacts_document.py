@@ -55,7 +55,7 @@ CODE: dict[Shipping, tuple[str, ...]] = {
 """The code that the user writes: in the process that saves, and in the one that loads."""
 
 NAMES: dict[Shipping, str] = {
-    "cache": "cache artifacts", "precompile": "precompile", "aot_compile": "aot_compile",
+    "cache": "cache artifacts", "precompile": "caching_precompile", "aot_compile": "aot_compile",
     "precompile_capture": "precompile.capture", "aotinductor": "AOTInductor",
 }  # fmt: skip
 

@@ -110,11 +110,11 @@ def main() -> None:
         *(f"  {line}" for lines in alarms for line in lines),
         sep="\n",
     )
-    found = {
+    regressions = {
         name: worse(name, MODEL.replace(before, after.format(**known))) for name, (before, after) in REGRESSIONS.items()
     }
-    print(f"regressions: {sum(map(bool, found.values()))} found of {len(found)}")
-    for name, lines in found.items():
+    print(f"regressions: {sum(map(bool, regressions.values()))} found of {len(regressions)}")
+    for name, lines in regressions.items():
         print(f"  {name:<30} {'; '.join(lines) or 'MISSED'}")
 
 

@@ -15,6 +15,7 @@ from tcexplore.events import CacheKey, CacheLookup, CacheOutcome, GraphScript, K
 
 _CACHES = {"fx_graph_cache": "fx_graph", "aotautograd_cache": "aot_autograd"}
 _COMPONENT = re.compile(r"\[([^\]]*)\] (.*?): ?(.*)", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 LONGEST_VALUE = 80
 """Characters of a value of a `CacheKey`."""
 
@@ -78,11 +79,11 @@ def _emit_key(hooks: Hooks, cache: str, event: TraceEvent) -> None:
 
 
 def _part(line: str) -> tuple[str, str]:
-    """Return name and value of `[hash] inductor_config[cpp.simdlen]: None`."""
+    """Return name and value of `[hash] inductor_config[cpp.simdlen]: None`, without addresses, which mean nothing."""
     match = _COMPONENT.match(line)
     if match is None:
         return line[:LONGEST_VALUE], ""
-    code, name, value = match.groups()
+    code, name, value = match[1], match[2], _ADDRESS.sub("", match[3])
     return name, value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}… {code[:8]}"
 
 

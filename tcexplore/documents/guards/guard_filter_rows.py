@@ -39,7 +39,7 @@ def guard_filter_rows(run: Snapshot, width: int) -> Iterator[Row]:
     for text, style in _lines(run):
         yield from wrapped(text, width, style, links=(FILTERS_LINK,))
     if not run.guard_filters and not _is_script(run):
-        text = f"{hint('fix')} here tries torch's guard filters, and verifies each."
+        text = f"{hint('fix')} here tries each, and compares its results with eager's."
         yield from wrapped(text, width, "muted", links=(FILTERS_LINK,), keys_only=True)
     yield BLANK
 
@@ -51,8 +51,8 @@ def _lines(run: Snapshot) -> Iterator[tuple[str, str]]:
         yield describe_guard_filter(tried), "ok" if _gains(tried) else "muted"
         if _gains(tried):
             yield f"  {filter_code(tried.name)}", "code.python"
-    if _is_script(run):
-        yield "`tcexplore modes` tries torch's guard filters on a file with a model and its inputs.", "muted"
+    if not run.guard_filters:
+        yield "torch's guard filters drop some of the checks: `tcexplore modes` tries them.", "muted"
 
 
 def _is_script(run: Snapshot) -> bool:

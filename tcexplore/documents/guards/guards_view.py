@@ -57,7 +57,11 @@ def _recompiles(snapshot: Snapshot, width: int) -> Iterator[Row]:
 
 
 def brief_guard_rows(snapshot: Snapshot, width: int) -> Iterator[Row]:
-    """Yield the guards of each graph with what they check, without their code; the same global state only once."""
+    """Yield the guards of each graph with what they check, without their code; the same global state only once.
+
+    What they cost comes first, if that is much.
+    """
+    yield from guard_filter_rows(snapshot, width)
     toggled = frozenset(f"parameters of guards {installed.graph}" for installed in snapshot.guards)
     states: set[str] = set()
     for installed in snapshot.guards:

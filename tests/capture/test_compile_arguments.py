@@ -82,6 +82,8 @@ def test_a_specification_of_shapes_is_read_from_text():
     batch, static = spec["x"]
     assert (type(batch).__name__, static) == ("ShapeVar", None)
     assert str(batch * 2) == str(spec["y"][0]), "a name is one variable"
+    number = parse_argument("dynamic_shapes={'n': 'count'}", SHAPES)[1]["n"]
+    assert (type(number).__name__, number.name) == ("IntVar", "count")
     assert parse_argument(f"{name}={{'*args': [['n']]}}", SHAPES)[1]["*args"][0][0].name == "n"
     for value in ("{'x': ['b']", "{'x': TensorSpec(['b'])}", "__import__('os')", "{'x': (1).real}", "max(1)"):
         with pytest.raises(EntryError):

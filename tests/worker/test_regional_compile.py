@@ -142,7 +142,7 @@ class TestRuns:
         assert not only(events, Recompiled)
         assert len(only(events, GraphCaptured)) == 1
         assert only(events, Accuracy)[0].verdict == "identical"
-        failed = await runs.failure(source, compile_arguments=("shapes_spec={'x': 3.5}",))
+        failed = await runs.failure(source, compile_arguments=("shapes_spec={'*x': 3}",))
         assert failed.blame == "user"
 
     async def test_further_arguments_of_torch_compile_reach_every_kind_of_file(self, runs: Runs) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import Any
 
 from tcexplore.capture.entry.entry import EntryError
@@ -61,7 +60,10 @@ def _shapes(text: str, value: str) -> Any:
         names = {name: getattr(specs, name) for name in specs.__all__ if hasattr(specs, name)}
         names |= {name: _shared(names[name]) for name in ("ShapeVar", "IntVar")}
         evaluated = eval(compile(tree, "<shapes>", "eval"), {"__builtins__": {}}, names)
-        return _with_tensors(evaluated, names) if isinstance(evaluated, dict) else evaluated
+        if isinstance(evaluated, dict):
+            evaluated = _with_tensors(evaluated, names)
+            names["ShapesSpec"](evaluated)  # raises for what torch would refuse
+        return evaluated
     except Exception as error:  # noqa: BLE001  an invalid specification raises anything
         raise EntryError(f"{text}: {error}", SHAPES_HINT, "arguments") from None
 
@@ -81,15 +83,18 @@ def _shared(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_tensors(params: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with lists of dimensions as `TensorSpec`, and names of dimensions as `ShapeVar`."""
-    tensors = partial(_tensor, names)
+    """Return the arguments with lists of dimensions as `TensorSpec`, and names as `ShapeVar`, or `IntVar` for a number."""
     return {
-        name: [tensors(each) for each in value] if name.startswith("*") and isinstance(value, list) else tensors(value)
+        name: [_spec(names, each) for each in value]
+        if name.startswith("*") and isinstance(value, list)
+        else _spec(names, value)
         for name, value in params.items()
     }
 
 
-def _tensor(names: dict[str, Any], value: Any) -> Any:
+def _spec(names: dict[str, Any], value: Any) -> Any:
+    if isinstance(value, str):
+        return names["IntVar"](value)
     if not isinstance(value, list | tuple):
         return value
     return names["TensorSpec"]([names["ShapeVar"](dim) if isinstance(dim, str) else dim for dim in value])

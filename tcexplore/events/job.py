@@ -157,6 +157,8 @@ class Standby(Event):
     """The default device, such as `cpu` or `cuda: NVIDIA H200`."""
     seconds: float
     """Duration of importing and priming."""
+    cpu_seconds: float | None = None
+    """CPU time of the process until then, which shows the speed of the machine."""
     primed: bool = False
     """Whether the worker has compiled a tiny model, so that its runs start immediately."""
     fork_problem: str = ""

@@ -41,6 +41,7 @@ def report(
         "torch": machine.torch if machine else None,
         "python": machine.python if machine else None,
         "environment": environment(machine),
+        "startup_cpu_s": machine.cpu_seconds if machine else None,
         "file": display_path(snapshot.file),
         "config": configuration(snapshot),
         "limits_exceeded": exceeded,

@@ -59,6 +59,7 @@ def load(*, forks: bool) -> LoadedWorker:
         python=platform.python_version(),
         device=policy.device,
         seconds=time.perf_counter() - started,
+        cpu_seconds=time.process_time(),
         fork_problem=policy.problem,
         modes=_list_or_empty(list_modes),
         backends=_list_or_empty(list_backends),

@@ -100,6 +100,9 @@ def test_a_busy_machine_lengthens_the_compile_but_not_its_cpu_time(wall: float, 
     compile_longer(after, wall)
     worse, _ = compare(baseline_figures(before), baseline_figures(after))
     assert bool(worse) == longer
+    before["startup_cpu_s"], after["startup_cpu_s"] = 3.0, 4.5
+    slower, _ = compare(baseline_figures(before), baseline_figures(after))
+    assert bool(slower) == (longer and cpu is None), "a slower processor takes longer for its imports too"
 
 
 @pytest.mark.parametrize(

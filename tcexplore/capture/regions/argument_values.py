@@ -83,7 +83,7 @@ def _shared(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_tensors(params: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with lists of dimensions as `TensorSpec`, and names as `ShapeVar`, or `IntVar` for a number."""
+    """Return the arguments with a list of dimensions as `TensorSpec`, a name in it as `ShapeVar`, else as `IntVar`."""
     return {
         name: [_spec(names, each) for each in value]
         if name.startswith("*") and isinstance(value, list)

@@ -26,8 +26,8 @@ COMPILE_MARGIN = 0.45
 COMPILE_SECONDS = 0.2
 
 CPU_MARGIN = 0.3
-"""Minimum growth of the compile time and of its CPU time, where both reports have the latter: a busy machine lengthens
-the compile, but hardly its CPU time."""
+"""Minimum growth of the CPU time of the compile, where both reports have it: a busy machine lengthens the compile up to
+three times, but its CPU time only by some percent."""
 
 SPREADS = 3.0
 """Number of standard deviations of the phases by which the whole compile has to grow."""
@@ -87,6 +87,8 @@ class CompileFigures:
     """Seconds of each phase without those inside it."""
     cpu_s: float | None
     """CPU time of the calls that compiled; None if unknown."""
+    startup_cpu_s: float | None
+    """CPU time of the imports before; None if unknown."""
     cached: tuple[bool, int]
     """Whether a cache of torch had a result, and the number of C++ files that were compiled: not those in the cache of
     kernels, and torch's headers only once."""
@@ -143,7 +145,8 @@ def _compile_figures(report: Report) -> CompileFigures | None:
         pending += span["children"]
     hits = any(lookup["outcome"] == "hit" for lookup in report["cache_lookups"])
     cached = hits, len(time["file_compiles_s"])
-    return CompileFigures(time["seconds"], dict(phases), _cpu_s(report["calls"]), cached)
+    cpu_s = _cpu_s(report["calls"])
+    return CompileFigures(time["seconds"], dict(phases), cpu_s, report.get("startup_cpu_s"), cached)
 
 
 def _cpu_s(calls: Sequence[Report]) -> float | None:
@@ -198,25 +201,40 @@ def _compiling(before: BaselineFigures, after: BaselineFigures, note: Callable[[
     if old.cached != new.cached:
         note("the compile time is not compared: one of both runs had more from a cache")
         return
-    machine = _machine_factor(before.speed, after.speed)
-    growth = new.seconds / (old.seconds * machine) - 1 if old.seconds else 0.0
-    if old.cpu_s and new.cpu_s:
-        margin = CPU_MARGIN
-        growth = min(growth, new.cpu_s / (old.cpu_s * machine) - 1)
-    else:
-        margin = compile_margin(old, new)
-    if growth > margin and new.seconds - old.seconds * machine > COMPILE_SECONDS:
+    growth, margin = _compile_growth(old, new, _machine_factor(before.speed, after.speed))
+    if growth > margin:
         name = max(new.phases, key=lambda phase: new.phases[phase] - old.phases.get(phase, 0.0))
         was = duration(old.phases[name]) if name in old.phases else "absent"
         yield (
-            f"compiling took {duration(new.seconds)}, {duration(old.seconds)} in the baseline, more than the margin of "
-            f"{margin:.0%}; {name} grew most: {duration(new.phases[name])}, was {was}"
+            f"compiling took {_describe_compile(new)}, {_describe_compile(old)} in the baseline, more than the margin "
+            f"of {margin:.0%}; {name} grew most: {duration(new.phases[name])}, was {was}"
         )
+
+
+def _describe_compile(figures: CompileFigures) -> str:
+    cpu = "" if figures.cpu_s is None else f" ({duration(figures.cpu_s)} of CPU time)"
+    return f"{duration(figures.seconds)}{cpu}"
 
 
 def _machine_factor(old: SpeedFigures | None, new: SpeedFigures | None) -> float:
     """Return how much slower this machine is now, by the time of eager; at least 1."""
     return max(1.0, new.eager_us / old.eager_us) if old and new and old.machine == new.machine and old.eager_us else 1.0
+
+
+def _compile_growth(old: CompileFigures, new: CompileFigures, slower: float) -> tuple[float, float]:
+    """Return the growth of the compile, and what of it noise explains; `slower` is that of the machine.
+
+    CPU times are compared if they are known, corrected by that of the imports. Wall-clock times have to grow as much.
+    """
+    if not old.seconds:
+        return 0.0, 0.0
+    wall = new.seconds / old.seconds - 1
+    if old.cpu_s and new.cpu_s:
+        imports = new.startup_cpu_s / old.startup_cpu_s if old.startup_cpu_s and new.startup_cpu_s else 1.0
+        cpu_s = old.cpu_s * max(1.0, imports)
+        return (min(wall, new.cpu_s / cpu_s - 1) if new.cpu_s - cpu_s > COMPILE_SECONDS else 0.0), CPU_MARGIN
+    seconds = old.seconds * slower
+    return (new.seconds / seconds - 1 if new.seconds - seconds > COMPILE_SECONDS else 0.0), compile_margin(old, new)
 
 
 def compile_margin(old: CompileFigures, new: CompileFigures) -> float:

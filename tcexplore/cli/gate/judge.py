@@ -61,7 +61,7 @@ def judge(request: Request, outcome: Outcome, files: GateFiles | None = None, to
     notes: tuple[str, ...] = ()
     if run.failure is None:
         exceeded += [*_speed(limits, run), *_costs(limits, run), *_cache_hits(limits, run), *_accuracy(limits, run)]
-        worse, notes = _regressions(run, files)
+        worse, notes = _regressions(outcome, files)
         exceeded += worse
         exceeded += _failed_op_tests(request, run)
     return GateResult(tuple(exceeded), _options(request), breaks, allowed, notes)
@@ -180,11 +180,13 @@ def _accuracy(limits: Limits, run: Snapshot) -> Exceeded:
         yield ExceededLimit("accuracy", describe_accuracy(run.accuracy) if run.accuracy else "results not compared")
 
 
-def _regressions(run: Snapshot, files: GateFiles) -> tuple[list[ExceededLimit], tuple[str, ...]]:
+def _regressions(outcome: Outcome, files: GateFiles) -> tuple[list[ExceededLimit], tuple[str, ...]]:
     if files.baseline is None:
         return [], ()
     from tcexplore.cli.gate.baseline_comparison import baseline_figures, compare
     from tcexplore.report.json_report import report
 
-    worse, notes = compare(baseline_figures(files.baseline), baseline_figures(report(run, None)))
+    worse, notes = compare(
+        baseline_figures(files.baseline), baseline_figures(report(outcome.snapshot, outcome.machine))
+    )
     return [ExceededLimit("baseline", sentence) for sentence in worse], tuple(notes)

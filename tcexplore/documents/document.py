@@ -38,6 +38,8 @@ class Row:
     """The fold group that enter opens or closes on this row."""
     copy: str | None = None
     """What is copied, if it differs from the text."""
+    hides: tuple[Link, ...] = ()
+    """What the rows of a closed fold stand for: its row is highlighted in their place."""
     target: str | None = None
     """The fold group of the same document that enter goes to."""
     place: tuple[int, int] | None = None

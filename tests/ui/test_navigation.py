@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tcexplore.events import Location
 from tcexplore.ui.palette import CommandProvider
 from tests import fakes
 from tests.snapshots import gpu
@@ -201,6 +202,23 @@ async def test_a_line_stays_selected_in_all_views_of_the_code():
         assert sorted(stages) == ["PTX", "SASS", "Triton"]
         await ui.press("f")
         assert ui.row("source").strip().endswith("return torch.relu(x @ w)")
+
+
+async def test_a_closed_fold_is_highlighted_for_the_guards_that_it_hides():
+    run = fakes.complete(7)
+    hidden = next(guard for guard in run.guards[0].guards if guard.structural)
+    at = Location(run.file, 18)
+    guards = tuple(replace(guard, location=at if guard is hidden else None) for guard in run.guards[0].guards)
+    async with run_app(fakes.session(replace(run, guards=(replace(run.guards[0], guards=guards),))), (80, 24)) as ui:
+        await select(ui, "LayerNorm(1024)")
+        await ui.press("4")
+        await ui.settle()
+        await ui.press("n")
+        assert "structural guards" in ui.row("guards")
+        links = ui.app.main.selection.links
+        await ui.press("enter", "n")
+        assert hidden.kind in ui.row("guards")
+        assert ui.app.main.selection.links == links
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)

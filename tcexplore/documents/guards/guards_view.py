@@ -102,7 +102,10 @@ def _graph(installed: GuardsInstalled, toggled: frozenset[str], where: Places, w
     for kind, guards, noun, on in folded:
         fold_name = f"{kind} of guards {installed.graph}"
         if guards:
-            yield fixed([fold(fold_name, fold_name in toggled, (f"{count(len(guards), noun)} {on}", "muted"))])
+            title = (f"{count(len(guards), noun)} {on}", "muted")
+            opened = fold_name in toggled
+            hidden = () if opened else tuple(guard_link(installed.graph, guard) for guard in guards)
+            yield fixed([fold(fold_name, opened, title, hides=hidden)])
         if guards and fold_name in toggled:
             yield _rows(installed.graph, guards, where, width, style="dim")
 

@@ -56,7 +56,11 @@ class RowsByLink:
 
 
 def own_links(row: Row) -> tuple[Link, ...]:
-    """Return the links that the row itself stands for: those of the first link's kind."""
+    """Return the links that the row itself stands for, those of the first link's kind, or those that it hides."""
+    return _named_links(row) or row.hides
+
+
+def _named_links(row: Row) -> tuple[Link, ...]:
     links = row.links
     return tuple(link for link in links if link.kind == links[0].kind) if len(links) > 1 else links
 
@@ -73,7 +77,7 @@ def same_row(old: Document, cursor: int, new: Document) -> int:
 
 
 def _identity(row: Row) -> tuple[object, ...]:
-    return own_links(row), row.fold
+    return _named_links(row), row.fold
 
 
 def _outwards(start: int, length: int) -> Iterator[int]:
